@@ -17,7 +17,7 @@ use crate::sink::{CoreSink, Retry, SeriesSink};
 use crate::watcher::{EventWatcher, Watch};
 use crate::{Event, EventCounts, EventRecorder, EventSource, SeriesEvent};
 
-/// The configuration of an [`EventBroadcaster`]. Its defaults are the same as in client-go.
+/// The configuration of an [`EventBroadcaster`]. The default values are the same as in client-go.
 ///
 /// # Examples
 ///
@@ -33,19 +33,19 @@ use crate::{Event, EventCounts, EventRecorder, EventSource, SeriesEvent};
 /// ```
 #[derive(Clone, Debug)]
 pub struct BroadcasterConfig {
-    /// The number of events that each sink and watcher can queue, at least 1. The default is 1000. If a queue is full,
-    /// new events are dropped.
+    /// The maximum number of events in the queue of each sink and watcher. The minimum is 1. The default is 1000. If a
+    /// queue is full, new events for this sink or watcher are dropped.
     pub queue: usize,
-    /// The number of attempts to write an event while the server is unreachable, at least 1. The default is 12.
+    /// The number of attempts to write an event if the server is unreachable. The minimum is 1. The default is 12.
     pub tries: u32,
     /// The pause between attempts. The default is 10 s.
     pub retry_pause: Duration,
-    /// The rules for combining and rate-limiting events of `v1`.
+    /// The rules for combining and rate-limiting events of the API `v1`.
     pub correlator: CorrelatorConfig,
-    /// The rules for updating and ending series of `events.k8s.io`.
+    /// The rules for updating and ending the event series of the API `events.k8s.io`.
     pub series: SeriesConfig,
     /// The metrics provider. `None` disables metrics. The provider is used until the broadcaster and its last recorder are dropped. The
-    /// counts of several broadcasters, and of several sinks of one broadcaster, add up.
+    /// counts of several broadcasters, and of several sinks of one broadcaster, are added up.
     ///
     /// | name | kind | meaning |
     /// |---|---|---|
@@ -63,11 +63,11 @@ impl Default for BroadcasterConfig {
     }
 }
 
-/// Delivers events to sinks, watchers and the log: client-go's `EventBroadcaster`.
+/// Delivers events to sinks, to watchers and to the log, like client-go's `EventBroadcaster`.
 ///
-/// Each sink writes to a server in its own task. Each sink and watcher has a separate queue, so a slow sink or watcher does not delay the
-/// others. Dropping the broadcaster stops all writes immediately, and queued events are lost. [`shutdown`](EventBroadcaster::shutdown)
-/// writes queued events before it stops.
+/// Each sink writes events to a server in a separate task. Each sink and each watcher has a separate queue, so a slow sink or
+/// watcher does not delay the others. Dropping the broadcaster stops all writes immediately, and the events in the queues are lost.
+/// [`shutdown`](EventBroadcaster::shutdown) writes the queued events before it stops the broadcaster.
 ///
 /// # Examples
 ///
@@ -95,7 +95,7 @@ pub struct EventBroadcaster {
     _open: CloseOnDrop,
 }
 
-/// Ends the watchers when the broadcaster is dropped, even if recorders still exist.
+/// A guard that ends the watchers when the broadcaster is dropped, even if recorders still exist.
 #[derive(Debug)]
 struct CloseOnDrop(Arc<Hub>);
 
@@ -106,7 +106,7 @@ impl Drop for CloseOnDrop {
 }
 
 impl EventBroadcaster {
-    /// Creates a broadcaster without sinks and watchers.
+    /// Creates a broadcaster that has no sinks and no watchers yet.
     pub fn new(config: BroadcasterConfig) -> Self {
         let provider = config.metrics.clone().map(|provider| {
             CatchPanic::new(provider, |panic| {
@@ -119,31 +119,33 @@ impl EventBroadcaster {
         Self { hub, config: Box::new(config), stop, sinks, _open }
     }
 
-    /// Adds a sink that writes events of `v1` through `api`. Each sink counts repetitions, combines similar events and
-    /// limits the rate of events independently of other sinks. An event is written to the namespace of its object, so
-    /// `api` must cover the namespaces of all these objects.
+    /// Adds a sink that writes events of the API `v1` with `api`. Each sink counts repetitions, combines similar events
+    /// and limits the rate of events independently of other sinks. An event is written to the namespace of its object,
+    /// so `api` must be able to access the namespaces of all these objects.
     ///
     /// # Panics
     ///
-    /// Panics outside of a tokio runtime.
+    /// Panics if called outside of a tokio runtime.
     pub fn start_recording_to_sink(&self, api: impl ObjectApi<Event>) {
         let sink = self.core_sink(api);
         self.start(|events| sink.run(events));
     }
 
-    /// Adds a sink that writes events of `events.k8s.io/v1` through `api`. Repetitions become a series. The count of a series is written
-    /// with the second event, at the [refresh interval](SeriesConfig::refresh), when it [ends](SeriesConfig::finish), and at shutdown.
+    /// Adds a sink that writes events of the API `events.k8s.io/v1` with `api`. Repetitions become a series. The count of a series is
+    /// written with the second event, at each [refresh interval](SeriesConfig::refresh), when the series [ends](SeriesConfig::finish),
+    /// and at shutdown.
     ///
-    /// The server's response to the first event shows whether the server has this API. If it does not, the sink writes events of `v1`
-    /// through `fallback`, as [`start_recording_to_sink`](Self::start_recording_to_sink) does.
+    /// The server's response to the first event shows whether the server supports this API. If the server does not support this
+    /// API, the sink writes events of the API `v1` with `fallback`, in the same way as
+    /// [`start_recording_to_sink`](Self::start_recording_to_sink).
     ///
-    /// Unlike `v1`, this API requires that the component is a qualified name, such as `example.com/website-controller`. The sink sets a
-    /// missing action to the reason, and a missing host to the name of this machine. It shortens a message to at most 1024 bytes, and a
-    /// reason, action or instance to at most 128 bytes.
+    /// Unlike `v1`, this API requires that the name of the component is qualified, such as `example.com/website-controller`. If an
+    /// event has no action, the sink uses the reason as the action. If it has no host, the sink uses the name of this machine. The sink
+    /// shortens a message to at most 1024 bytes, and a reason, action or instance to at most 128 bytes.
     ///
     /// # Panics
     ///
-    /// Panics outside of a tokio runtime.
+    /// Panics if called outside of a tokio runtime.
     pub fn start_recording_series_to_sink(&self, api: impl ObjectApi<SeriesEvent>, fallback: impl ObjectApi<Event>) {
         let sink = SeriesSink {
             api,
@@ -157,28 +159,30 @@ impl EventBroadcaster {
         self.start(|events| sink.run(events));
     }
 
-    /// Starts to log each recorded event: client-go's `StartStructuredLogging`. The level is INFO, and the fields are `object`,
-    /// `field_path`, `kind`, `api_version`, `type`, `reason`, `action` and `message`.
+    /// Starts logging each recorded event, like client-go's `StartStructuredLogging`. The log level is INFO, and the fields
+    /// are `object`, `field_path`, `kind`, `api_version`, `type`, `reason`, `action` and `message`.
     pub fn start_logging(&self) {
         self.hub.add(Listener::Log);
     }
 
-    /// Returns a watcher. It receives the events that are recorded after this call and for which `filter` returns true. The filter runs in
-    /// the thread that records the event, so it should be fast. If the filter panics, this watcher does not receive the event.
+    /// Returns a watcher. The watcher receives the events that are recorded after this call and for which `filter` returns true. The
+    /// filter is called in the thread that records the event, so it should be fast. If the filter panics for an event, this watcher
+    /// does not receive the event.
     pub fn watch(&self, filter: impl Fn(&Event) -> bool + Send + Sync + 'static) -> EventWatcher {
         let (watch, watcher) = Watch::new(self.config.queue, filter);
         self.hub.add(Listener::Watcher(watch));
         watcher
     }
 
-    /// Returns a recorder for one component of the program.
+    /// Returns a recorder that one component of the program uses.
     pub fn recorder(&self, source: EventSource) -> EventRecorder {
         EventRecorder::new(source, self.hub.clone())
     }
 
-    /// Writes the queued events and the counts of series, and stops. New events are not accepted. The broadcaster makes one more attempt
-    /// for each event. It stops after `timeout`, even if events are still queued. Returns the counts of all events. Events that were not
-    /// written count as failed. Watchers receive their queued events and then end.
+    /// Writes the queued events and the counts of series, and then stops the broadcaster. New events are not accepted. For each queued
+    /// event, the broadcaster makes one more attempt. The broadcaster stops after `timeout`, even if there are still queued events. The
+    /// method returns the counts of all events. Events that were not written are counted as failed. Watchers receive the events in their
+    /// queues, and then end.
     ///
     /// # Cancel safety
     ///

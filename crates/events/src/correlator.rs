@@ -1,4 +1,4 @@
-//! Limits the number of events that are written.
+//! Limits how many events are written.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -12,27 +12,27 @@ use serde_json::{Value, json};
 use crate::lru::Lru;
 use crate::{Event, EventSource, ObjectReference};
 
-/// The prefix of the message of a combined event.
+/// The start of the message of a combined event.
 pub const COMBINED_PREFIX: &str = "(combined from similar events): ";
 
-/// The limits of a [`Correlator`]. The defaults are the same as in client-go.
+/// The limits of a [`Correlator`]. The default values are the same as in client-go.
 #[derive(Clone)]
 pub struct CorrelatorConfig {
-    /// The number of different messages about one subject at which messages begin to be combined. For example, with 10, the tenth message
-    /// and all later messages are combined into one event. The default is 10.
+    /// The number of different messages about the same subject at which the sink begins to combine them. For example, with 10, the tenth
+    /// message and all later messages are combined into one event. The default is 10.
     pub max_similar: usize,
-    /// The maximum time between two messages that are combined. The default is 10 minutes.
+    /// The maximum time between two messages that are combined into one event. The default is 10 minutes.
     pub similar_interval: Duration,
-    /// The burst of the spam filter: the number of events of one flow that may be written without a pause. The default is 25.
+    /// The burst of the spam filter: how many events of one flow may be written without a pause. The default is 25.
     pub spam_burst: u32,
-    /// After the burst, one more event of a flow may be written in each interval of this length. The default is 5 minutes.
+    /// After the burst, the interval in which one more event of the flow may be written. The default is 5 minutes.
     pub spam_refill: Duration,
-    /// The maximum number of remembered flows, and also of remembered groups of similar events and of remembered stored events.
-    /// It is at least 1. The default is 4096.
+    /// The maximum number of flows that are remembered. The same limit applies to the number of groups of similar events
+    /// and to the number of stored events. The maximum is at least 1. The default is 4096.
     pub cache_size: usize,
-    /// Returns the key of an event's flow. The spam filter limits the events of each flow. By default, the key consists
-    /// of the source, the object and the type, so events with different reasons have one limit. If this function
-    /// panics, the event is lost and counts as failed.
+    /// A function that returns the key of the flow that an event belongs to. The spam filter limits the events of each
+    /// flow separately. By default, the key consists of the source, the object and the type, so events with different
+    /// reasons share one limit. If this function panics, the event is lost and is counted as failed.
     pub spam_key: Arc<dyn Fn(&Event) -> String + Send + Sync>,
 }
 
@@ -61,9 +61,11 @@ impl fmt::Debug for CorrelatorConfig {
     }
 }
 
-/// Limits the number of events that are written. It counts repetitions, combines similar events, and limits the rate of events.
+/// Decides which events are written, so that their number stays limited. A [`Correlator`] counts repetitions, combines
+/// similar events, and limits the rate of events.
 ///
-/// Each call takes an event and the current time, and returns the action for the caller. It does no I/O and reads no clock.
+/// Each call takes an event and the current time, and returns the action that the caller must take. The correlator does
+/// no I/O and reads no clock.
 ///
 /// # Examples
 ///
@@ -90,52 +92,52 @@ pub struct Correlator {
     buckets: Lru<String, TokenBucket>,
 }
 
-/// The different messages about one subject.
+/// The different messages about the same subject.
 #[derive(Debug)]
 struct Similar {
     messages: BTreeSet<String>,
     last: Instant,
 }
 
-/// The state of the events with one key.
+/// The state for all events with the same key.
 #[derive(Debug, Default)]
 struct Known {
     count: i32,
     first: Option<Time>,
-    /// The name of the stored event.
+    /// The name under which the event is stored.
     name: String,
     resource_version: String,
 }
 
-/// The action that the caller must take for an event.
+/// The action that a caller must take for an event.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Verdict {
     /// Create it.
     Create(Correlated),
-    /// Patch the stored event with this merge patch. If the stored event no longer exists, create the event.
+    /// Update the stored event with this merge patch. If the stored event no longer exists, create the event again.
     Patch(Correlated, ObjectKey, Value),
-    /// Write nothing, because the flow of the event has reached its limit.
+    /// Do not write the event, because its flow has reached the limit.
     Skip,
 }
 
-/// An event that the caller must store.
+/// An event that the caller must write to the server.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Correlated {
     /// The event.
     pub event: Event,
-    /// Whether the event combines several different messages.
+    /// Whether the event is a combination of several different messages.
     pub is_combined: bool,
     key: String,
 }
 
 impl Correlator {
-    /// Creates a correlator without any state.
+    /// Creates a correlator that has seen no events yet.
     pub fn new(config: CorrelatorConfig) -> Self {
         let size = config.cache_size;
         Self { config, similar: Lru::new(size), counts: Lru::new(size), buckets: Lru::new(size) }
     }
 
-    /// Records an event, and returns the action that the caller must take for it.
+    /// Records an event, and returns the action that the caller must take for the event.
     pub fn correlate(&mut self, event: Event, now: Instant) -> Verdict {
         let CorrelatorConfig { spam_burst, spam_refill, .. } = self.config;
         let spam_key = (self.config.spam_key)(&event);
@@ -169,7 +171,7 @@ impl Correlator {
         }
     }
 
-    /// Records that the server has stored an event. Later repetitions are counted on this event.
+    /// Records that the server has stored an event. Later repetitions are added to the count of this event.
     pub fn stored(&mut self, correlated: &Correlated, stored: &Event) {
         let known = self.counts.entry(correlated.key.clone(), Known::default);
         known.count = known.count.max(stored.count);
@@ -177,7 +179,8 @@ impl Correlator {
         known.resource_version = stored.resource_version().into();
     }
 
-    /// Returns the event and its key for counting. If there are many similar events, returns a combined event and true.
+    /// Returns the event and the key under which it is counted. If there are many similar events, returns a combined
+    /// event and `true`.
     fn combine(&mut self, mut event: Event, now: Instant) -> (Event, String, bool) {
         let similar_key = similar_key(&event);
         let fresh = || Similar { messages: BTreeSet::new(), last: now };
@@ -191,14 +194,14 @@ impl Correlator {
             let key = key(&[&similar_key, &event.involved_object.field_path, &event.message]);
             return (event, key, false);
         }
-        // Keep only as many messages as are needed for combining.
+        // Keep only as many messages as are needed to decide whether to combine.
         similar.messages.pop_first();
         event.message = format!("{COMBINED_PREFIX}{}", event.message);
         (event, similar_key, true)
     }
 }
 
-/// Returns the key of similar events: all fields except the message and the field path of the object.
+/// Returns a key that similar events have in common: all fields except the message and the field path of the object.
 fn similar_key(event: &Event) -> String {
     key(&[
         &source_key(&event.source),
@@ -219,7 +222,7 @@ fn object_key(event: &Event) -> String {
     key(&[kind, namespace, name, uid, api_version])
 }
 
-/// Joins strings with a separator that none of them contains.
+/// Joins strings with a separator that does not occur in any of them.
 fn key(parts: &[&str]) -> String {
     parts.join("\0")
 }

@@ -7,10 +7,11 @@ use crate::metrics::Counters;
 use crate::watcher::{EventWatcher, Watch};
 use crate::{Event, EventRecorder, EventSource};
 
-/// Keeps recorded events for tests: client-go's `FakeRecorder`. It writes nothing and needs no runtime.
+/// Stores recorded events for tests, like client-go's `FakeRecorder`. A `FakeRecorder` writes no events to a server and
+/// needs no runtime.
 ///
-/// The [`Event`]s have the same format as in client-go, so that tests can compare strings. Unlike in client-go, recording never blocks. If
-/// the buffer is full, the event is lost and [counted](Self::dropped).
+/// The [`Event`]s have the same text format as in client-go, so that tests can compare strings. Unlike in client-go, recording an
+/// event never blocks. If the buffer is full, a new event is lost and [counted](Self::dropped).
 ///
 /// # Examples
 ///
@@ -38,7 +39,8 @@ pub struct FakeRecorder {
 }
 
 impl FakeRecorder {
-    /// Creates a fake recorder. It keeps up to `buffer` events until a test takes them. `buffer` is at least 1.
+    /// Creates a fake recorder. The buffer contains up to `buffer` events until a test takes them. If `buffer` is 0,
+    /// it counts as 1.
     pub fn new(buffer: usize) -> Self {
         let (watch, events) = Watch::new(buffer, |_| true);
         let hub = Arc::new(Hub::new(Counters::new(None)));
@@ -46,17 +48,17 @@ impl FakeRecorder {
         Self { hub, events }
     }
 
-    /// Returns a recorder for the code under test.
+    /// Returns a recorder that the code under test can use.
     pub fn recorder(&self) -> EventRecorder {
         EventRecorder::new(EventSource::default(), self.hub.clone())
     }
 
-    /// Returns the events since the last call, in order.
+    /// Returns the events that were recorded since the previous call, in order.
     pub fn take(&mut self) -> Vec<Event> {
         std::iter::from_fn(|| self.events.try_next()).map(Arc::unwrap_or_clone).collect()
     }
 
-    /// Returns the number of events that were lost because the buffer was full.
+    /// Returns how many events were lost because the buffer was full.
     pub fn dropped(&self) -> u64 {
         self.events.dropped()
     }

@@ -1,4 +1,4 @@
-//! Delivers events from recorders to listeners.
+//! Delivers events from recorders to all listeners.
 
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -9,18 +9,18 @@ use crate::metrics::Counters;
 use crate::watcher::Watch;
 use crate::{Event, EventType};
 
-/// Creates a queue with the given capacity, up to the maximum of a tokio channel.
+/// Creates a queue with the given capacity, which is limited to the maximum of a tokio channel.
 pub(crate) fn queue(events: usize) -> (mpsc::Sender<Arc<Event>>, mpsc::Receiver<Arc<Event>>) {
     mpsc::channel(events.clamp(1, Semaphore::MAX_PERMITS))
 }
 
-/// Delivers each event to all listeners without blocking. If the queue of a listener is full, the listener does not
-/// receive the event.
+/// Delivers each event to all listeners without blocking the caller. If the queue of a listener is full, this listener
+/// does not receive the event.
 #[derive(Debug)]
 pub(crate) struct Hub {
     pub(crate) counters: Arc<Counters>,
-    /// The listeners. `None` after the broadcaster is dropped. A change replaces the whole list, so that no listener is
-    /// called under the lock.
+    /// The listeners. `None` after the broadcaster was dropped. Each change replaces the whole list, so that no
+    /// listener is called while the lock is held.
     listeners: RwLock<Option<Arc<[Listener]>>>,
 }
 
@@ -41,7 +41,7 @@ impl Hub {
         self.change(|listeners| listeners.push(listener));
     }
 
-    /// Removes all listeners. Events in their queues are still delivered.
+    /// Removes all listeners. Events in the queues of the listeners are still delivered.
     pub(crate) fn close(&self) {
         // Drop the listeners outside of the lock, because dropping a filter runs user code.
         let listeners = self.listeners.write().unwrap_or_else(PoisonError::into_inner).take();

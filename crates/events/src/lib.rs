@@ -23,15 +23,15 @@
 //!
 //! # Main types
 //!
-//! - An [`EventRecorder`] records events anywhere in a program. It never blocks.
+//! - An [`EventRecorder`] records events in any part of a program. Recording never blocks.
 //! - An [`EventBroadcaster`] delivers the events to sinks, to [`EventWatcher`]s and to the log. Each sink writes to a
-//!   server. The shutdown of a broadcaster returns [`EventCounts`]. [`BroadcasterConfig::metrics`] sets the metrics
+//!   server. Shutting down a broadcaster returns [`EventCounts`]. [`BroadcasterConfig::metrics`] sets the metrics
 //!   provider.
-//! - An [`Event`] is the event of `v1`. An [`ObjectReference`] refers to the object of the event. A [`Correlator`]
-//!   determines, without I/O, whether an event is created, counted as a repetition, combined with similar events, or
-//!   dropped.
-//! - A [`SeriesEvent`] is the event of `events.k8s.io/v1`. Its repetitions form an [`EventSeries`].
-//! - A [`FakeRecorder`] keeps events for tests.
+//! - An [`Event`] is an event of the API `v1`. An [`ObjectReference`] refers to the object that an event is about. A
+//!   [`Correlator`] decides, without I/O, whether an event is created, counted as a repetition, combined with similar
+//!   events, or dropped.
+//! - A [`SeriesEvent`] is an event of the API `events.k8s.io/v1`. Its repetitions form an [`EventSeries`].
+//! - A [`FakeRecorder`] stores events for tests.
 
 mod broadcaster;
 mod correlator;

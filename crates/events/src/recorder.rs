@@ -11,8 +11,8 @@ use crate::{Event, EventSource, EventType, ObjectReference};
 
 /// Records events for one component. Clones are cheap.
 ///
-/// Recording never blocks and never fails. If events are recorded faster than they can be written, the newest events
-/// are dropped and counted. Events are messages for people. Programs must not depend on them.
+/// Recording an event never blocks and never fails. If events are recorded faster than they can be written, the newest
+/// events are dropped and counted. Events are messages for people. Programs must not depend on events.
 ///
 /// # Examples
 ///
@@ -35,7 +35,7 @@ impl EventRecorder {
         Self { source, hub, last_nanos: Arc::default() }
     }
 
-    /// Records an event about an object. `about` is a `&T` of any resource, or an [`ObjectReference`].
+    /// Records an event about an object. `about` is a `&T` for any resource type, or an [`ObjectReference`].
     ///
     /// `reason` is one word in upper camel case, and is the same for all events of one kind. `message` is a sentence
     /// for people.
@@ -55,10 +55,10 @@ impl EventRecorder {
         });
     }
 
-    /// Records an event with more fields: an action, a related object, annotations or labels.
+    /// Records an event that has more fields: an action, a related object, annotations or labels.
     ///
     /// The recorder fills in the source, the time, the namespace and the name if they are missing. A missing type
-    /// becomes `Normal`. The recorder drops events of an unknown type, because servers reject them.
+    /// becomes `Normal`. The recorder drops events with an unknown type, because servers would reject them.
     ///
     /// # Examples
     ///
@@ -106,7 +106,8 @@ impl EventRecorder {
         event
     }
 
-    /// Returns a name for an event: the name of its object and a number. The number is unique for this recorder.
+    /// Returns a name for an event: the name of its object, followed by a number. The number is different for each
+    /// event of this recorder.
     fn name(&self, object: &str, now: Timestamp) -> String {
         const LONGEST: usize = 253;
         let now = i64::try_from(now.as_nanosecond()).unwrap_or(i64::MAX);

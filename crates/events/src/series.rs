@@ -7,17 +7,17 @@ use pintle_meta::MicroTime;
 use crate::lru::Lru;
 use crate::{EventSeries, ObjectReference, SeriesEvent};
 
-/// The limits of the series of `events.k8s.io`. The defaults are the same as in client-go.
+/// The limits for the event series of `events.k8s.io`. The default values are the same as in client-go.
 #[derive(Clone, Debug)]
 pub struct SeriesConfig {
-    /// The time between writes of an ongoing series. Each write updates the count, and prevents the server from
+    /// The time between two writes of a series that continues. Each write updates the count, and keeps the server from
     /// deleting the event. The default is 30 minutes.
     pub refresh: Duration,
-    /// The time after the last repetition at which a series ends. An event without repetitions is forgotten after the
-    /// same time. The default is 6 minutes.
+    /// How long after its last repetition a series ends. An event without repetitions is forgotten after this time. The
+    /// default is 6 minutes.
     pub finish: Duration,
-    /// The maximum number of remembered events, at least 1. The default is 4096. If there are more, the event whose
-    /// last repetition is the oldest is evicted, and its count is written.
+    /// The maximum number of events that are remembered, at least 1. The default is 4096. If there are more events, the
+    /// event whose last repetition is the oldest is evicted, and its count is written.
     pub cache_size: usize,
 }
 
@@ -34,8 +34,8 @@ pub(crate) struct Series {
     entries: Lru<SeriesKey, Entry>,
 }
 
-/// The identity of an event. It consists of all fields except the note, the times, and the object's resourceVersion,
-/// which changes with each update.
+/// The identity of an event. The identity consists of all fields except the note, the times, and the object's
+/// resourceVersion, because the resourceVersion changes with each update.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct SeriesKey {
     texts: [String; 5],
@@ -47,9 +47,10 @@ struct SeriesKey {
 struct Entry {
     event: SeriesEvent,
     observed: Instant,
-    /// The time of the last write to the server. Before the first write, the time at which that write was due.
+    /// The time at which the event was last written to the server. Before the first write, this is the time at which
+    /// that write was due.
     written: Instant,
-    /// Whether there are repetitions that were not written to the server.
+    /// Whether the event has repetitions that were not written to the server yet.
     is_unwritten: bool,
 }
 
@@ -59,12 +60,12 @@ impl Entry {
     }
 }
 
-/// The events that the caller must write after an event was recorded.
+/// The events that the caller must write because an event was recorded.
 #[derive(Debug)]
 pub(crate) struct SeriesUpdate {
-    /// A new event, or the second event of its kind. The second event starts a series.
+    /// A new event, or the first repetition of an event. The second event starts a series.
     pub(crate) write: Option<SeriesEvent>,
-    /// A series that was evicted. It is written one last time.
+    /// A series that was evicted. The evicted series is written one last time.
     pub(crate) evicted: Option<SeriesEvent>,
 }
 
@@ -74,7 +75,7 @@ impl Series {
         Self { config, entries }
     }
 
-    /// Returns the time between checks for [due](Self::due) series.
+    /// Returns how often the caller should check for series that are [due](Self::due).
     pub(crate) fn period(&self) -> Duration {
         self.config.finish.min(self.config.refresh).max(Duration::from_millis(1))
     }
@@ -93,14 +94,14 @@ impl Series {
         SeriesUpdate { write, evicted }
     }
 
-    /// Returns the series that the caller must write now: ongoing series after the refresh interval, and series that
-    /// have ended.
+    /// Returns the series that the caller must write now: series that continue and whose refresh interval has passed,
+    /// and series that have ended.
     pub(crate) fn due(&self, now: Instant) -> Vec<SeriesEvent> {
         let is_old = |entry: &Entry| now.saturating_duration_since(entry.written) >= self.config.refresh;
         self.unwritten_where(|entry| is_old(entry) || entry.is_finished(&self.config, now))
     }
 
-    /// Returns all series with repetitions that were not written to the server.
+    /// Returns all series with repetitions that were not written to the server yet.
     pub(crate) fn unwritten(&self) -> Vec<SeriesEvent> {
         self.unwritten_where(|_| true)
     }
@@ -110,14 +111,14 @@ impl Series {
         unwritten.map(|entry| entry.event.clone()).collect()
     }
 
-    /// Records that the server has stored or rejected a series.
+    /// Records that the server has stored or has rejected a series.
     pub(crate) fn mark_written(&mut self, event: &SeriesEvent, now: Instant) {
         if let Some(entry) = self.entries.find(&key_of(event)) {
             (entry.written, entry.is_unwritten) = (now, false);
         }
     }
 
-    /// Forgets series that have ended. Keeps series with repetitions that were not written to the server.
+    /// Forgets series that have ended. Series with repetitions that were not written to the server are kept.
     pub(crate) fn forget(&mut self, now: Instant) {
         let config = &self.config;
         self.entries.retain(|entry| entry.is_unwritten || !entry.is_finished(config, now));
@@ -125,7 +126,7 @@ impl Series {
 }
 
 impl Entry {
-    /// Counts a repetition. The second event starts a series, and the function returns that event.
+    /// Counts a repetition. The second event of a kind starts a series, and the function returns this event.
     fn repeat(&mut self, happened: Option<MicroTime>, now: Instant) -> Option<SeriesEvent> {
         self.observed = now;
         self.is_unwritten = true;

@@ -1,4 +1,4 @@
-//! Sinks. They write events to a server.
+//! Sinks. The sinks write events to a server.
 
 mod core;
 mod series;
@@ -16,23 +16,24 @@ use tokio_util::sync::CancellationToken;
 pub(crate) use self::core::CoreSink;
 pub(crate) use self::series::SeriesSink;
 
-/// The number of attempts and the pause between them.
+/// The number of attempts, and the pause between two attempts.
 #[derive(Clone, Debug)]
 pub(crate) struct Retry {
     pub(crate) tries: u32,
     pub(crate) pause: Duration,
-    /// The token that is cancelled at shutdown. After that, each event gets one last attempt.
+    /// The token that is cancelled when the broadcaster shuts down. After the shutdown has begun, each event gets one
+    /// last attempt.
     pub(crate) stop: CancellationToken,
 }
 
 impl Retry {
-    /// Waits for the back-off that follows the nth failed attempt. Returns whether to retry.
+    /// Waits for the back-off time after the nth failed attempt. Returns whether to retry.
     pub(crate) async fn wait_before_retry(&self, nth: u32, error: &ApiError) -> bool {
         if nth >= self.tries || self.stop.is_cancelled() {
             return false;
         }
         tracing::debug!(%error, nth, "cannot write an event yet");
-        // The first pause is random, so that all clients of a server that fails do not retry at the same time.
+        // The first pause is random, so that the clients of a server that fails do not all retry at the same time.
         let pause = if nth == 1 { Jitter::new(fastrand::u64(..)).up_to(self.pause) } else { self.pause };
         tokio::select! {
             () = tokio::time::sleep(pause) => {}
@@ -42,7 +43,7 @@ impl Retry {
     }
 }
 
-/// Runs a write through the API, which is user code. If the API panics, it is unknown whether the event was written.
+/// Runs a write with the API. The API is user code. If the API panics, it is unknown whether the event was written.
 async fn isolated<T>(write: impl Future<Output = Result<T, ApiError>>) -> Result<T, ApiError> {
     let mut write = pin!(write);
     poll_fn(|context| {
@@ -52,7 +53,8 @@ async fn isolated<T>(write: impl Future<Output = Result<T, ApiError>>) -> Result
     .await
 }
 
-/// Returns whether a retry can succeed. If the server rejected the event, it would reject the event again.
+/// Returns whether a retry of the write can succeed. If the server has rejected the event, it would also reject a
+/// retry.
 fn is_retryable(error: &ApiError) -> bool {
     !matches!(error.kind, ErrorKind::Status(_) | ErrorKind::InvalidRequest(_))
 }

@@ -9,10 +9,11 @@ use tokio::sync::mpsc;
 
 use crate::{Event, hub};
 
-/// Receives each event when it is recorded, before it is counted or combined. The order is the order of recording. Dropping
-/// the watcher ends the watch.
+/// Receives each event when it is recorded, before the event is counted or combined. Events arrive in the order in which
+/// they are recorded. Dropping the watcher ends its subscription to events.
 ///
-/// If the queue of a watcher is full, new events are dropped and counted. Other watchers still receive them.
+/// If the queue of a watcher is full, new events for this watcher are dropped and counted. Other watchers still receive
+/// them.
 ///
 /// # Examples
 ///
@@ -39,21 +40,21 @@ pub struct EventWatcher {
 }
 
 impl EventWatcher {
-    /// Returns the next event. Returns `None` after the broadcaster is dropped and the queue is empty.
+    /// Returns the next event. Returns `None` after the broadcaster was dropped and the queue is empty.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future loses no event.
+    /// Dropping the future does not lose an event.
     pub async fn next(&mut self) -> Option<Arc<Event>> {
         self.events.recv().await
     }
 
-    /// Returns an event if one is queued.
+    /// Returns the next event if an event is queued.
     pub fn try_next(&mut self) -> Option<Arc<Event>> {
         self.events.try_recv().ok()
     }
 
-    /// Returns the number of events that were dropped because the queue of this watcher was full.
+    /// Returns how many events were dropped because the queue of this watcher was full.
     pub fn dropped(&self) -> u64 {
         self.dropped.load(Ordering::Relaxed)
     }
@@ -74,12 +75,12 @@ impl Watch {
         (Self { queue, filter: Arc::new(filter), dropped: dropped.clone() }, EventWatcher { events, dropped })
     }
 
-    /// Queues the event if it passes the filter. Returns false if the watcher was dropped.
+    /// Queues the event if the filter accepts it. Returns `false` if the watcher was dropped.
     pub(crate) fn offer(&self, event: &Arc<Event>) -> bool {
         if self.is_closed() {
             return false;
         }
-        // The filter is user code. If it panics, the panic must not reach the code that records the event.
+        // The filter is user code. If the filter panics, the panic must not reach the code that records the event.
         let Ok(wanted) = catch_unwind(AssertUnwindSafe(|| (self.filter)(event))) else {
             tracing::error!(reason = event.reason, "the filter of an event watcher panicked");
             self.dropped.fetch_add(1, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! Serde functions for the fields of a kubeconfig.
+//! Functions with which serde decodes and encodes the fields of a kubeconfig.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -18,7 +18,7 @@ use crate::Data;
 const BASE64: GeneralPurpose =
     GeneralPurpose::new(&STANDARD, GeneralPurposeConfig::new().with_decode_allow_trailing_bits(true));
 
-/// Reads a value, or `null` as the empty value. kubectl writes an empty list as `null`, and other programs write any
+/// Reads a value. `null` becomes the empty value. kubectl writes an empty list as `null`, and other programs write any
 /// empty value as `null`.
 pub(crate) fn null_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
@@ -28,13 +28,13 @@ where
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 
-/// Reads a list of strings. Reads a `null` item as an empty string, as kubectl does.
+/// Reads a list of strings. Reads a list whose `null` items become empty strings, as in kubectl.
 pub(crate) fn texts<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
     let texts: Option<Vec<Option<String>>> = Option::deserialize(deserializer)?;
     Ok(texts.unwrap_or_default().into_iter().map(Option::unwrap_or_default).collect())
 }
 
-/// Reads a map of lists of strings. Reads a `null` as an empty list or an empty string, as kubectl does.
+/// Reads a map of lists of strings. A `null` becomes an empty list or an empty string, as in kubectl.
 pub(crate) fn text_lists<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<BTreeMap<String, Vec<String>>, D::Error> {
@@ -108,7 +108,7 @@ named_list!(contexts, "context", crate::Context);
 named_list!(users, "user", crate::AuthInfo);
 named_list!(extensions, "extension", serde_json::Value);
 
-/// A secret string. Error messages do not show it, and its memory is wiped on drop.
+/// A secret string. Error messages do not show the text, and its memory is wiped on drop.
 struct HiddenText(Option<Zeroizing<String>>);
 
 impl<'de> Deserialize<'de> for HiddenText {
@@ -188,7 +188,7 @@ pub(crate) mod secrets {
 impl<'de> Deserialize<'de> for Data {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = HiddenText::deserialize(deserializer)?.0.unwrap_or_default();
-        // Remove line breaks and spaces: long values are often folded over several lines.
+        // Remove line breaks and spaces, because long values are often folded over several lines.
         let text: Zeroizing<Vec<u8>> =
             Zeroizing::new(text.bytes().filter(|byte| !byte.is_ascii_whitespace()).collect());
         BASE64.decode(&*text).map(Self).map_err(|_| D::Error::custom("the value is not base64"))

@@ -1,5 +1,5 @@
-//! Creates changed copies of a configuration: reduced to the current context, with the content of its files, or without
-//! secrets.
+//! Methods that return changed copies of a configuration: reduced to the current context, with the content of its
+//! files, or without secrets.
 
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -18,8 +18,8 @@ impl Kubeconfig {
     ///
     /// # Errors
     ///
-    /// Returns [`Error::NoContext`] if there is no current context, and [`Error::NotFound`] if the current context does
-    /// not exist.
+    /// Returns [`Error::NoContext`] if there is no current context. Returns [`Error::NotFound`] if the current context
+    /// does not exist.
     pub fn minified(&self) -> Result<Self, Error> {
         let name = &self.current_context;
         if name.is_empty() {
@@ -52,9 +52,9 @@ impl Kubeconfig {
         Ok(flat)
     }
 
-    /// Returns a copy of the configuration without secrets, for printing. The copy has no tokens, passwords or keys, no
-    /// arguments and variables of credential plugins, and no user names and passwords in URLs. The values of unknown
-    /// fields and of other programs' data are also removed.
+    /// Returns a copy of the configuration without secrets, for printing. The copy contains no tokens, passwords or
+    /// keys, no arguments and variables of credential plugins, and no user names and passwords in URLs. The values of
+    /// unknown fields and of other programs' data are also removed.
     ///
     /// # Examples
     ///
@@ -100,8 +100,8 @@ impl Kubeconfig {
         shown
     }
 
-    /// Returns a copy of the configuration without secrets and without certificates, as `kubectl config view` prints
-    /// it. See [`redacted`](Self::redacted).
+    /// Returns a copy of the configuration without secrets and certificates, as `kubectl config view` prints it. See
+    /// [`redacted`](Self::redacted).
     pub fn shortened(&self) -> Self {
         let mut short = self.redacted();
         let omit = |data: &mut Option<Data>| {
@@ -136,7 +136,8 @@ fn read(path: &Path) -> io::Result<Data> {
     if size > yaml::MAX_SIZE as u64 {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("it is larger than {} bytes", yaml::MAX_SIZE)));
     }
-    // Reserve the full capacity, because a growing vector would leave copies in memory that are not wiped.
+    // Reserve the full capacity, because a growing vector would leave copies of the secrets in memory that are not
+    // wiped.
     let mut data = Data(Vec::with_capacity(size as usize + 1));
     file.take(yaml::MAX_SIZE as u64).read_to_end(&mut data.0)?;
     Ok(data)

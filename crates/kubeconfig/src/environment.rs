@@ -1,11 +1,12 @@
-//! The environment variables and paths that affect the configuration of a program.
+//! The environment variables and paths from which a program gets its configuration.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-/// The environment variables and paths that determine a program's configuration.
+/// The environment variables and paths from which a program gets its configuration.
 ///
-/// Tests and embedding programs can create it with other values. The default has no variables, and `/` as root.
+/// Tests and embedding programs can create an `Environment` with other values. The default has no variables, and its
+/// root directory is `/`.
 ///
 /// # Examples
 ///
@@ -17,17 +18,17 @@ use std::path::{Path, PathBuf};
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Environment {
-    /// `KUBECONFIG`: a list of files, with the same separator as in `PATH`.
+    /// The value of `KUBECONFIG`: a list of files, separated in the same way as `PATH`.
     pub kubeconfig: Option<OsString>,
     /// The home directory.
     pub home: Option<PathBuf>,
-    /// `KUBERNETES_SERVICE_HOST`. Kubernetes sets it in every container.
+    /// `KUBERNETES_SERVICE_HOST`. Kubernetes sets this variable in every container.
     pub service_host: Option<String>,
-    /// `KUBERNETES_SERVICE_PORT`. Kubernetes sets it in every container.
+    /// `KUBERNETES_SERVICE_PORT`. Kubernetes sets this variable in every container.
     pub service_port: Option<String>,
-    /// `POD_NAMESPACE`: the pod's namespace, if its manifest sets the variable.
+    /// The value of `POD_NAMESPACE`: the pod's namespace, if the pod's manifest sets the variable.
     pub pod_namespace: Option<String>,
-    /// The root directory. The files of a pod's service account have fixed paths in this directory.
+    /// The root directory. The files of a pod's service account have fixed paths below this directory.
     pub root: PathBuf,
 }
 
@@ -58,12 +59,12 @@ impl Environment {
         }
     }
 
-    /// Returns the directory with the service account's token, CA certificate and namespace.
+    /// Returns the directory that contains the service account's token, CA certificate and namespace.
     pub(crate) fn service_account(&self) -> PathBuf {
         self.root.join("var/run/secrets/kubernetes.io/serviceaccount")
     }
 
-    /// Returns the default kubeconfig files in order, without duplicates.
+    /// Returns the default kubeconfig files in the order of precedence, without duplicates.
     pub(crate) fn default_files(&self) -> Vec<PathBuf> {
         match self.kubeconfig.as_ref().filter(|list| !list.is_empty()) {
             Some(list) => {

@@ -7,9 +7,9 @@ use std::path::PathBuf;
 use pintle_meta::ApiError;
 use thiserror::Error as ThisError;
 
-/// An error of loading, using or writing a configuration.
+/// An error that occurs when a configuration is loaded, used or written.
 ///
-/// Each message contains the file and a fix. No message contains a secret.
+/// Each message contains the file and describes how to fix the error. No message contains a secret.
 ///
 /// # Examples
 ///
@@ -26,7 +26,7 @@ use thiserror::Error as ThisError;
 #[derive(Debug, ThisError)]
 #[non_exhaustive]
 pub enum Error {
-    /// There is no context, cluster or user with the requested name.
+    /// The configuration contains no context, cluster or user with the requested name.
     #[error("{kind} {name:?} does not exist; {}", choices(.known))]
     NotFound {
         /// The kind of the missing entry: `context`, `cluster` or `user`.
@@ -42,10 +42,10 @@ pub enum Error {
         paths(.looked_at)
     )]
     Empty {
-        /// The paths at which the program looked for a kubeconfig.
+        /// The paths where the program looked for a kubeconfig.
         looked_at: Vec<PathBuf>,
     },
-    /// The kubeconfig has no current context, and the program requested none.
+    /// The kubeconfig has no current context, and the program did not request another context.
     #[error("no context is chosen: set current-context in the kubeconfig, or choose a context; {}", choices(.known))]
     NoContext {
         /// The existing names.
@@ -54,13 +54,13 @@ pub enum Error {
     /// The configuration is inconsistent or incomplete. The list contains all problems.
     #[error("the kubeconfig is invalid:{}", each(.0))]
     Invalid(Vec<Problem>),
-    /// Several files cannot be used. The list contains an error for each file.
+    /// Several files cannot be used. The list contains one error for each file.
     #[error("{} files cannot be used:{}", .0.len(), each(.0))]
     Many(Vec<Error>),
     /// The program does not run in a pod.
     #[error("this is not a pod: {variable} is not set")]
     NotInCluster {
-        /// The environment variable that is not set. Kubernetes sets it in every container.
+        /// The environment variable that is not set. Kubernetes sets this variable in every container.
         variable: &'static str,
     },
     /// A file cannot be read.
@@ -85,7 +85,7 @@ pub enum Error {
         /// The reason.
         message: String,
     },
-    /// Another program is writing the file.
+    /// Another program is currently writing the file.
     #[error(
         "{lock} exists: another program is writing the kubeconfig; if no program is writing, remove the lock file",
         lock = lock.display()
@@ -105,7 +105,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Returns whether the error means that there is no configuration. A broken configuration is another error.
+    /// Returns whether the error means that no configuration exists. A broken configuration does not count as missing.
     pub fn is_empty(&self) -> bool {
         matches!(self, Self::Empty { .. })
     }
@@ -131,13 +131,13 @@ impl From<Error> for ApiError {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Problem {
-    /// The file, if it is known.
+    /// The file that contains the problem, if it is known.
     pub file: Option<PathBuf>,
-    /// The line in the file. The first line is 1. For a missing field, the number is the line of the parent.
+    /// The line in the file. The first line is 1. If a field is missing, the number is the line of the parent.
     pub line: Option<usize>,
-    /// The invalid field, such as `clusters["eu-1"].server`.
+    /// The path of the invalid field, such as `clusters["eu-1"].server`.
     pub field: String,
-    /// A description of the problem and of its fix.
+    /// A description of the problem and how to fix it.
     pub message: String,
 }
 

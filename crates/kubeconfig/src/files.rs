@@ -8,7 +8,7 @@ use zeroize::Zeroizing;
 
 use crate::{Environment, Error, Kubeconfig, relative, yaml};
 
-/// The files of one configuration, in order of precedence.
+/// The files of one configuration, in the order of precedence.
 ///
 /// # Examples
 ///
@@ -34,37 +34,38 @@ use crate::{Environment, Error, Kubeconfig, relative, yaml};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Files {
     paths: Vec<PathBuf>,
-    /// Whether the caller named the file. A named file must exist.
+    /// Whether the caller named the file explicitly. A named file must exist.
     explicit: bool,
 }
 
 impl Files {
-    /// Returns the list with only this file. The file must exist.
+    /// Returns a list that contains only this file. The file must exist.
     pub fn explicit(path: impl Into<PathBuf>) -> Self {
         Self { paths: vec![path.into()], explicit: true }
     }
 
-    /// Returns the files of `KUBECONFIG`, or `.kube/config` in the home directory. Files that do not exist are skipped.
+    /// Returns the files in the variable `KUBECONFIG`, or `.kube/config` in the home directory. Files that do not exist
+    /// are skipped.
     pub fn new(env: &Environment) -> Self {
         Self { paths: env.default_files(), explicit: false }
     }
 
-    /// Returns the paths of the files in order, without duplicates.
+    /// Returns the paths of the files in the order of precedence, without duplicates.
     pub fn paths(&self) -> &[PathBuf] {
         &self.paths
     }
 
     /// Reads and merges the files.
     ///
-    /// - If several files have an entry of the same name, the entry of the first file is used as a whole. The first
+    /// - If several files have an entry with the same name, only the entry of the first file is used. The first
     ///   `current-context` that is not empty is used.
     /// - Relative paths in a file are relative to the directory of that file.
     /// - If no file exists, the configuration is empty.
     ///
     /// # Errors
     ///
-    /// Returns [`Error::Read`] or [`Error::Parse`] if one file cannot be used, and [`Error::Many`] with all errors if
-    /// several files cannot be used.
+    /// Returns [`Error::Read`] or [`Error::Parse`] if one file cannot be used. If several files cannot be used, returns
+    /// [`Error::Many`] with all errors.
     pub fn load(&self) -> Result<Kubeconfig, Error> {
         let (config, mut errors) = self.load_partial();
         match errors.len() {
@@ -103,13 +104,13 @@ impl Files {
     }
 }
 
-/// Reads a file as text. Stops one byte after [`yaml::MAX_SIZE`], so that an endless file is rejected for its size. The
-/// text can contain keys, so its memory is wiped on drop.
+/// Reads a file as text. The function stops one byte after [`yaml::MAX_SIZE`], so that an endless file is rejected
+/// because of its size. The text can contain keys, so its memory is wiped on drop.
 pub(crate) fn read_bounded(path: &Path) -> io::Result<Zeroizing<String>> {
     let file = File::open(path)?;
     let most = yaml::MAX_SIZE as u64 + 1;
     let size = file.metadata().map_or(0, |file| file.len()).min(most);
-    // Reserve the full capacity. A growing vector would leave copies in memory that are not wiped.
+    // Reserve the full capacity. A growing vector would leave copies of the text in memory that are not wiped.
     let mut bytes = Zeroizing::new(Vec::with_capacity(size as usize + 1));
     file.take(most).read_to_end(&mut bytes)?;
     yaml::decode(bytes)
@@ -124,7 +125,7 @@ pub(crate) fn open_regular(path: &Path) -> io::Result<File> {
     }
 }
 
-/// Returns the directory of a file. The relative paths in the file are relative to this directory.
+/// Returns the directory that contains a file. The relative paths in a kubeconfig are relative to its directory.
 pub(crate) fn directory(file: &Path) -> PathBuf {
     let directory = file.parent().unwrap_or(Path::new(""));
     // Make the path absolute, so that a later change of the working directory has no effect.
@@ -141,16 +142,16 @@ impl Kubeconfig {
         yaml::parse(text, Path::new("the text"))
     }
 
-    /// Formats the configuration as YAML, **including secrets**. See [`redacted`](Self::redacted).
+    /// Formats the configuration as YAML, **including all secrets**. See [`redacted`](Self::redacted).
     ///
     /// # Errors
     ///
-    /// Returns [`Error::Print`] if the configuration contains a path that is not UTF-8.
+    /// Returns [`Error::Print`] if the configuration contains a path that is not valid UTF-8.
     pub fn to_yaml(&self) -> Result<String, Error> {
         yaml::print(self).map(|text| text.to_string())
     }
 
-    /// Adds the entries and settings of `other` that do not exist in `self`.
+    /// Adds the entries and settings of `other` that `self` does not have.
     pub fn merge(&mut self, other: Self) {
         fn fill<K: Ord, V>(into: &mut std::collections::BTreeMap<K, V>, from: std::collections::BTreeMap<K, V>) {
             for (name, value) in from {

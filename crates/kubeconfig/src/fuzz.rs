@@ -1,5 +1,5 @@
-//! Entry points for fuzzing. The fuzz targets in `crates/fuzz/` and the test below call them. Each function panics if its
-//! input violates a property of the code.
+//! Entry points for fuzzing. Functions that the fuzz targets in `fuzz/` and the test below call. Each function panics
+//! if the code violates a property for its input.
 
 #![allow(clippy::unwrap_used, reason = "failed checks panic")]
 
@@ -8,8 +8,8 @@ use zeroize::Zeroizing;
 use crate::yaml::{self, Lines};
 use crate::{Kubeconfig, Overrides};
 
-/// Parses a file. If this succeeds, checks that the configuration can be written and read again, with and without its
-/// secrets. Also checks that the line numbers of problems are lines of the file.
+/// Parses a file. If parsing succeeds, checks that the configuration can be written and read again, with and without
+/// its secrets. The function also checks that the line numbers of problems are lines of the file.
 pub fn kubeconfig(bytes: &[u8]) {
     let Ok(text) = yaml::decode(Zeroizing::new(bytes.to_vec())) else { return };
     let Ok(config) = Kubeconfig::parse(&text) else { return };
@@ -18,7 +18,7 @@ pub fn kubeconfig(bytes: &[u8]) {
     let redacted = config.redacted();
     assert_eq!(Kubeconfig::parse(&redacted.to_yaml().unwrap()).unwrap(), redacted);
     let lines = Lines::of(&text);
-    // YAML also ends a line at a carriage return without a line feed.
+    // In YAML, a carriage return without a line feed also ends a line.
     let last = 1 + text.bytes().filter(|byte| matches!(byte, b'\n' | b'\r')).count();
     if let Err(crate::Error::Invalid(problems)) = config.validate() {
         for problem in problems {

@@ -1,4 +1,4 @@
-//! The configuration of a pod. [`infer`] uses it if there are no kubeconfig files.
+//! The configuration of a pod. [`infer`] uses this configuration if there are no kubeconfig files.
 
 use std::io;
 use std::path::PathBuf;
@@ -8,22 +8,25 @@ use pintle_meta::ClientConfig;
 use crate::files::{open_regular, read_bounded};
 use crate::{AuthInfo, ClusterInfo, Context, Environment, Error, Files, Kubeconfig, Overrides};
 
-/// The name of a pod's cluster, user and context. Error messages show it.
+/// The name that a pod's cluster, user and context have in the configuration. Error messages show it.
 const NAME: &str = "in-cluster";
 
-/// Returns the client configuration of a program. The function uses the first of these sources that exists:
+/// Returns the client configuration for a program, from the first source that exists. The function uses the first of
+/// these sources that exists:
 ///
 /// 1. The kubeconfig at `path`, if `path` is not `None`. The file must exist.
 /// 2. The files of `KUBECONFIG`, or `.kube/config` in the home directory.
-/// 3. In a pod, its service account. Overrides apply to the account in the same way as to a kubeconfig. Each override
-///    changes only one setting. For example, if the server is overridden, the account's token is still used.
+/// 3. In a pod, its service account. Overrides apply to the service account in the same way as to a kubeconfig. Each
+///    override replaces only one setting. For example, if only the server is overridden, the service account's token is
+///    still used.
 ///
-/// A broken kubeconfig is an error. A context, cluster or user that does not exist is also an error. In both cases, the
-/// function does not try the next source.
+/// A kubeconfig that cannot be used is an error. The choice of a context, cluster or user that does not exist is also
+/// an error. In both cases, the function returns the error and does not try the next source.
 ///
 /// # Errors
 ///
-/// Returns [`Error::Empty`] if no source exists. Otherwise returns the errors of the source.
+/// Returns [`Error::Empty`] if no source exists. If a source exists but cannot be used, returns the errors of that
+/// source.
 ///
 /// # Examples
 ///
@@ -42,7 +45,7 @@ pub fn infer(path: Option<PathBuf>, overrides: &Overrides, env: &Environment) ->
     let named = path.is_some();
     let files = path.map_or_else(|| Files::new(env), Files::explicit);
     let kubeconfig = files.load()?;
-    // Remove these overrides, because a service account has only one context, cluster and user.
+    // Remove these overrides, because a service account has only one context, one cluster and one user.
     let overrides = &overrides.without_empty();
     let chosen = [&overrides.context, &overrides.cluster, &overrides.user].into_iter().any(Option::is_some);
     if named || chosen || !kubeconfig.is_empty() {
@@ -50,7 +53,7 @@ pub fn infer(path: Option<PathBuf>, overrides: &Overrides, env: &Environment) ->
     }
     match service_account(env) {
         Ok(pod) => pod.client_config(overrides),
-        // If a server is overridden, it can be used without an account.
+        // If the server is overridden, it can be used without a service account.
         Err(error) if overrides.server.is_some() && is_absent(&error) => kubeconfig.client_config(overrides),
         Err(Error::NotInCluster { .. }) => Err(Error::Empty { looked_at: files.paths().to_vec() }),
         Err(error) => Err(error),
@@ -59,12 +62,12 @@ pub fn infer(path: Option<PathBuf>, overrides: &Overrides, env: &Environment) ->
 
 /// Returns the client configuration of a pod, from its service account and its environment variables.
 ///
-/// The client configuration contains the paths of the token and of the CA certificate, so the client reads the files
-/// again after they are rotated. If the CA file is missing, the system's CA certificates are used.
+/// The client configuration contains the paths of the token and of the CA certificate. Therefore, the client can read
+/// the files again after they are rotated. If the CA file is missing, the system's CA certificates are used.
 ///
 /// # Errors
 ///
-/// - [`Error::NotInCluster`] if the environment contains no API server.
+/// - [`Error::NotInCluster`] if the environment variables do not name an API server.
 /// - [`Error::Read`] if the token cannot be read.
 /// - [`Error::Invalid`] if the CA file cannot be read or the namespace is invalid.
 ///
@@ -81,7 +84,7 @@ pub fn in_cluster(env: &Environment) -> Result<ClientConfig, Error> {
     service_account(env)?.client_config(&Overrides::default())
 }
 
-/// Returns the service account of the pod as a kubeconfig, so that overrides work in the same way.
+/// Returns the pod's service account as a kubeconfig, so that overrides apply to it in the same way.
 fn service_account(env: &Environment) -> Result<Kubeconfig, Error> {
     let set = |value: &Option<String>, variable| match value.as_deref() {
         None | Some("") => Err(Error::NotInCluster { variable }),
@@ -91,7 +94,7 @@ fn service_account(env: &Environment) -> Result<Kubeconfig, Error> {
     let port = set(&env.service_port, "KUBERNETES_SERVICE_PORT")?;
     let account = env.service_account();
     let token = account.join("token");
-    // Only check that the file exists. The client reads the token later.
+    // Only check that the token file exists. The client reads the token itself later.
     open_regular(&token).map_err(|cause| Error::Read { path: token.clone(), cause })?;
     let host = if host.contains(':') { format!("[{host}]") } else { host };
     let cluster = ClusterInfo {
@@ -119,8 +122,8 @@ fn namespace(env: &Environment) -> String {
     text.trim().to_owned()
 }
 
-/// Returns whether the error means that the program has no service account. An account that cannot be read is another
-/// error. A pod can run without an account.
+/// Returns whether the error means that the pod has no service account. A service account that cannot be read is a
+/// different error. A pod can run without a service account.
 fn is_absent(error: &Error) -> bool {
     match error {
         Error::NotInCluster { .. } => true,

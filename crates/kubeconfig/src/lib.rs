@@ -26,12 +26,13 @@
 //!
 //! - [`Kubeconfig`] is the content of one file, or of several merged files: [`ClusterInfo`]s, [`AuthInfo`]s and
 //!   [`Context`]s by name.
-//! - [`Files`] are the files of a configuration. A `Files` loads the configuration, and writes each change to the file
-//!   of the changed entry.
-//! - [`Overrides`] are values that override the files. A program sets them from its flags. [`Environment`] has the
-//!   environment variables and paths.
+//! - [`Files`] is the list of the files of a configuration. A `Files` loads the configuration, and writes each change
+//!   to the file that contains the changed entry.
+//! - [`Overrides`] are values that replace values from the files. A program usually sets the overrides from its
+//!   command-line flags. An [`Environment`] contains the environment variables and paths.
 //! - [`infer`] and [`in_cluster`] return a [`ClientConfig`](pintle_meta::ClientConfig) for a client.
-//! - An [`Error`] contains the file, the field and a fix. A [`Problem`] is one result of a validation.
+//! - An [`Error`] contains the file, the field and a description of the fix. A [`Problem`] is one finding of a
+//!   validation.
 //!
 //! `Debug` and error messages never show secrets. This crate reads files only when a function is called, and caches
 //! nothing.

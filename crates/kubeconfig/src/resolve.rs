@@ -12,17 +12,18 @@ use pintle_meta::{
 use crate::validate::Report;
 use crate::{AuthInfo, ClusterInfo, Context, Data, Error, Exec, Kubeconfig, oidc};
 
-/// Values that override the values of the kubeconfig files. They correspond to flags of kubectl.
+/// Values that override the values of the kubeconfig files. The overrides correspond to flags of kubectl.
 ///
-/// If a field is `None` or empty, the value of the files or of the pod's service account is used. Some fields replace
-/// more than one value:
+/// If a field is `None` or empty, the value from the files or from the pod's service account is used. Some overrides
+/// replace more than one value:
 ///
-/// - A certificate authority, or `insecure_skip_tls_verify: Some(true)`, replaces all settings for verifying the
-///   server.
+/// - A certificate authority, or `insecure_skip_tls_verify: Some(true)`, replaces all settings that affect the
+///   verification of the server.
 /// - A certificate or key replaces both the file and the data of the certificate or key.
-/// - A server replaces the `tls-server-name` of the files too, even if `tls_server_name` is `None`.
+/// - A server also replaces the `tls-server-name` from the files, even if `tls_server_name` is `None`.
 ///
-/// `insecure_skip_tls_verify: Some(false)` verifies the server, with the CA in the files if they contain one.
+/// `insecure_skip_tls_verify: Some(false)` enables the verification of the server, with the CA from the files if they
+/// contain one.
 ///
 /// # Examples
 ///
@@ -40,54 +41,54 @@ use crate::{AuthInfo, ClusterInfo, Context, Data, Error, Exec, Kubeconfig, oidc}
 /// ```
 #[derive(Clone, Default, PartialEq)]
 pub struct Overrides {
-    /// The context. It replaces `current-context`.
+    /// The context. The context in this field replaces `current-context`.
     pub context: Option<String>,
-    /// The cluster. It replaces the cluster of the context, and must exist.
+    /// The cluster. The cluster in this field replaces the cluster of the context, and must exist.
     pub cluster: Option<String>,
-    /// The user. It replaces the user of the context, and must exist.
+    /// The user. The user in this field replaces the user of the context, and must exist.
     pub user: Option<String>,
     /// The namespace.
     pub namespace: Option<String>,
     /// The server's URL.
     pub server: Option<String>,
-    /// The expected name in the server's certificate. `None` means the host of the URL.
+    /// The expected name in the server's certificate. `None` means the host name in the URL.
     pub tls_server_name: Option<String>,
-    /// Whether to accept every certificate of the server.
+    /// Whether to accept any server certificate without verification.
     pub insecure_skip_tls_verify: Option<bool>,
-    /// The path of the CA certificates for the server.
+    /// The path of a file with CA certificates that verify the server.
     pub certificate_authority: Option<PathBuf>,
     /// The proxy's URL.
     pub proxy_url: Option<String>,
     /// Whether to disable the compression of responses.
     pub disable_compression: Option<bool>,
-    /// The path of the client's certificate chain.
+    /// The path of the file with the client's certificate chain.
     pub client_certificate: Option<PathBuf>,
-    /// The path of the private key for the client's certificate.
+    /// The path of the file with the private key of the client's certificate.
     pub client_key: Option<PathBuf>,
-    /// The bearer token. It replaces the token and the token file of the user.
+    /// The bearer token. A token in this field replaces the token and the token file of the user.
     pub token: Option<Secret>,
-    /// The path of the bearer token. It replaces the token and the token file of the user. If `token` is also set, the
-    /// client uses `token` first and reads later tokens from the file.
+    /// The path of a file that contains the bearer token. A file in this field replaces the token and the token file of
+    /// the user. If `token` is also set, the client uses `token` first and reads later tokens from the file.
     pub token_file: Option<PathBuf>,
     /// The user name for basic authentication.
     pub username: Option<String>,
     /// The password for basic authentication.
     pub password: Option<Secret>,
-    /// The name of the user to impersonate.
+    /// The name of the user that the client impersonates.
     pub impersonate: Option<String>,
-    /// The UID to impersonate. It requires a user name to impersonate.
+    /// The UID to impersonate. This field requires a user name to impersonate.
     pub impersonate_uid: Option<String>,
-    /// The groups to impersonate. They require a user name to impersonate.
+    /// The groups to impersonate. Groups require a user name to impersonate.
     pub impersonate_groups: Vec<String>,
-    /// The extra attributes to impersonate. Each attribute replaces the attribute of the same name in the files. They
-    /// require a user name to impersonate.
+    /// The extra attributes to impersonate. Each attribute replaces the attribute with the same name in the files.
+    /// Attributes require a user name to impersonate.
     pub impersonate_extra: BTreeMap<String, Vec<String>>,
-    /// The maximum duration of a whole request. Zero means no maximum.
+    /// The time limit for a whole request. Zero means no maximum.
     pub timeout: Option<Duration>,
 }
 
 impl fmt::Debug for Overrides {
-    /// Hides the passwords in all fields that can contain a password.
+    /// `Debug` hides the passwords in all fields that can contain a password.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { context, cluster, user, namespace, server, tls_server_name, insecure_skip_tls_verify, .. } = self;
         let Self { certificate_authority, proxy_url, client_certificate, client_key, token, username, .. } = self;
@@ -120,17 +121,17 @@ impl fmt::Debug for Overrides {
 }
 
 impl Kubeconfig {
-    /// Returns the client configuration for a context: the cluster of the context, and the credentials of its user.
+    /// Returns the client configuration for a context, with the cluster and the user's credentials of that context.
     ///
-    /// As in client-go, credentials and CA certificates are used only with `https`. The client configuration for an
-    /// `http` server, such as `kubectl proxy`, does not contain them. This function opens the certificate and CA files
-    /// to check that they can be read, but does not keep their content.
+    /// As in client-go, credentials and CA certificates are used only with `https`. Therefore, the client configuration
+    /// for an `http` server, such as `kubectl proxy`, does not contain them. This function opens the certificate and CA
+    /// files to check that they can be read, but does not keep their content.
     ///
     /// # Errors
     ///
-    /// - [`Error::NoContext`] if there is no current context and no override chooses one.
-    /// - [`Error::NotFound`] if a chosen name does not exist.
-    /// - [`Error::Invalid`] with all problems of the context, its cluster and its user. Problems of other entries are
+    /// - [`Error::NoContext`] if there is no current context and no override chooses a context.
+    /// - [`Error::NotFound`] if a chosen context, cluster or user does not exist.
+    /// - [`Error::Invalid`] with all problems of the context, its cluster and its user. Problems in other entries are
     ///   ignored.
     pub fn client_config(&self, overrides: &Overrides) -> Result<ClientConfig, Error> {
         let overrides = &overrides.without_empty();
@@ -144,7 +145,7 @@ impl Kubeconfig {
             self.users.get(name).ok_or_else(|| self.not_found("user", name))?;
         }
         if !context_name.is_empty() && overrides.cluster.is_none() && overrides.user.is_none() {
-            // Reports a cluster or user that does not exist. The report contains the file of the context.
+            // Reports a cluster or a user that does not exist. The report names the file that contains the context.
             self.references(context_name)?;
         }
         let cluster = overrides.on_cluster(self.clusters.get(cluster_name).cloned().unwrap_or_default());
@@ -188,8 +189,8 @@ impl Kubeconfig {
     ///
     /// # Errors
     ///
-    /// Returns [`Error::NoContext`] if there is no current context and no override chooses one, and [`Error::NotFound`]
-    /// if the chosen context does not exist.
+    /// Returns [`Error::NoContext`] if there is no current context and no override chooses a context, and
+    /// [`Error::NotFound`] if the chosen context does not exist.
     pub fn namespace(&self, overrides: &Overrides) -> Result<(String, bool), Error> {
         let overrides = &overrides.without_empty();
         if let Some(namespace) = &overrides.namespace {
@@ -205,7 +206,7 @@ impl Kubeconfig {
         match self.contexts.get_key_value(name) {
             Some((name, context)) => Ok((name, context.clone())),
             None if !name.is_empty() => Err(self.not_found("context", name)),
-            // Without a context, overrides can still choose a cluster or a server.
+            // If no context is chosen, overrides can still choose a cluster or a server.
             None if overrides.cluster.is_some() || overrides.server.is_some() => Ok(("", Context::default())),
             None => Err(Error::NoContext { known: self.contexts.keys().cloned().collect() }),
         }
@@ -224,7 +225,7 @@ impl Kubeconfig {
 }
 
 impl Overrides {
-    /// Returns the overrides without empty strings. A flag that the user did not set can leave an empty string.
+    /// Returns the overrides without empty strings. A flag that the user did not set can appear as an empty string.
     pub(crate) fn without_empty(&self) -> Self {
         let mut set = self.clone();
         let texts = [&mut set.context, &mut set.cluster, &mut set.user, &mut set.namespace, &mut set.server];
@@ -261,7 +262,7 @@ impl Overrides {
         if let Some(proxy) = &self.proxy_url {
             cluster.proxy_url.clone_from(proxy);
         }
-        // Remove leading spaces. Otherwise the URL would not start with `https`, and the client would not send the
+        // Remove leading spaces. Otherwise, the URL would not start with `https`, and the client would not send the
         // credentials.
         cluster.server = cluster.server.trim().to_owned();
         cluster.disable_compression = self.disable_compression.unwrap_or(cluster.disable_compression);
@@ -287,7 +288,7 @@ impl Overrides {
         if let Some(password) = &self.password {
             user.password = Some(password.clone());
         }
-        // An overriding credential replaces the other credentials of the files.
+        // A credential in the overrides replaces the other credentials in the files.
         if has_token {
             (user.username, user.password) = (String::new(), None);
         } else if self.username.is_some() || self.password.is_some() {
@@ -307,7 +308,7 @@ impl Overrides {
     }
 }
 
-/// Adds the credentials of a user. Returns whether the user has credentials.
+/// Adds the credentials of a user to the client configuration. Returns whether the user has any credentials.
 fn credentials(config: &mut ClientConfig, cluster: &ClusterInfo, user: AuthInfo) -> bool {
     config.tls = TlsClientConfig {
         ca: pem(cluster.certificate_authority.clone(), cluster.certificate_authority_data.clone()),
@@ -325,7 +326,7 @@ fn credentials(config: &mut ClientConfig, cluster: &ClusterInfo, user: AuthInfo)
     if !user.username.is_empty() || user.password.is_some() {
         config.basic = Some(BasicAuth { username: user.username, password: user.password.unwrap_or_default() });
     }
-    // The credential plugin is not used if there are other credentials.
+    // The credential plugin is not used if the user has other credentials.
     let has_token = config.token.is_some() || config.token_file.is_some();
     let has_other = has_token || config.basic.is_some() || config.tls.certificate.is_some();
     if !has_other {
@@ -356,7 +357,7 @@ fn exec_config(exec: Exec, cluster: &ClusterInfo) -> ExecConfig {
     }
 }
 
-/// The data is used if both the file and the data are set.
+/// If both the file and the data are set, the data is used.
 fn pem(file: Option<PathBuf>, data: Option<Data>) -> Option<PemSource> {
     match data {
         Some(mut data) => Some(PemSource::Inline(std::mem::take(&mut data.0))),

@@ -16,7 +16,7 @@ use crate::de::{self, null_default, optional_data, optional_path, text_lists, te
 /// A kubeconfig: clusters, users, and the contexts that combine them.
 ///
 /// The lists in the file are represented as maps, with the names as keys. Unknown fields are kept. If a file is read and written again,
-/// only comments and the order of fields are lost. `Debug` shows no secrets. To print a configuration as YAML without secrets, use
+/// only comments and the order of the fields are lost. `Debug` shows no secrets. To print a configuration as YAML without secrets, use
 /// [`redacted`](Self::redacted).
 ///
 /// # Examples
@@ -57,7 +57,7 @@ pub struct Kubeconfig {
     /// The users.
     #[serde(default, with = "de::users")]
     pub users: BTreeMap<String, AuthInfo>,
-    /// Data that other programs store in the kubeconfig.
+    /// Data that other programs have stored in the kubeconfig.
     #[serde(default, with = "de::extensions", skip_serializing_if = "BTreeMap::is_empty")]
     pub extensions: BTreeMap<String, Value>,
     /// Unknown fields, such as `preferences`.
@@ -68,23 +68,24 @@ pub struct Kubeconfig {
     pub origin: Option<PathBuf>,
 }
 
-/// A server, and how to connect to it. `Debug` shows its URLs without user name and password.
+/// A cluster: the address of a server, and how to connect to it. `Debug` shows the URLs of a cluster without user names
+/// and passwords.
 #[derive(Clone, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct ClusterInfo {
     /// The URL of the API server.
     #[serde(default, deserialize_with = "null_default")]
     pub server: String,
-    /// The expected name in the server's certificate. An empty string means the host of the URL.
+    /// The expected name in the server's certificate. An empty string means the host name in the URL.
     #[serde(default, skip_serializing_if = "String::is_empty", deserialize_with = "null_default")]
     pub tls_server_name: String,
-    /// Whether to accept every certificate of the server.
+    /// Whether to accept any server certificate without verification.
     #[serde(default, skip_serializing_if = "is_false", deserialize_with = "null_default")]
     pub insecure_skip_tls_verify: bool,
-    /// The path of the CA certificates for the server.
+    /// The path of a file with CA certificates that verify the server.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "optional_path")]
     pub certificate_authority: Option<PathBuf>,
-    /// The CA certificates for the server as PEM text. Only one of the file and the data can be set.
+    /// The CA certificates that verify the server, as PEM text. Only one of the file and the data may be set.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "optional_data")]
     pub certificate_authority_data: Option<Data>,
     /// The proxy's URL.
@@ -104,26 +105,26 @@ pub struct ClusterInfo {
     pub origin: Option<PathBuf>,
 }
 
-/// Credentials, and the user to impersonate.
+/// The credentials of a user, and the user to impersonate.
 #[derive(Clone, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct AuthInfo {
-    /// The path of the client's certificate chain.
+    /// The path of the file with the client's certificate chain.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "optional_path")]
     pub client_certificate: Option<PathBuf>,
-    /// The client's certificate chain as PEM text. Only one of the file and the data can be set.
+    /// The client's certificate chain as PEM text. Only one of the file and the data may be set.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "optional_data")]
     pub client_certificate_data: Option<Data>,
-    /// The path of the private key for the client's certificate.
+    /// The path of the file with the private key of the client's certificate.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "optional_path")]
     pub client_key: Option<PathBuf>,
-    /// The private key as PEM text. Only one of the file and the data can be set.
+    /// The private key as PEM text. Only one of the file and the data may be set.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "optional_data")]
     pub client_key_data: Option<Data>,
     /// A bearer token.
     #[serde(default, with = "de::secret", skip_serializing_if = "Option::is_none")]
     pub token: Option<Secret>,
-    /// The path of the bearer token. The client reads the file again when it changes.
+    /// The path of a file that contains the bearer token. If the file changes, the client reads it again.
     #[serde(
         default,
         rename = "tokenFile",
@@ -131,7 +132,7 @@ pub struct AuthInfo {
         deserialize_with = "optional_path"
     )]
     pub token_file: Option<PathBuf>,
-    /// The name of the user to impersonate. An empty string means no impersonation.
+    /// The name of the user that the client impersonates. An empty string disables impersonation.
     #[serde(default, rename = "as", skip_serializing_if = "String::is_empty", deserialize_with = "null_default")]
     pub impersonate: String,
     /// The UID to impersonate.
@@ -154,8 +155,8 @@ pub struct AuthInfo {
     /// The password for basic authentication.
     #[serde(default, with = "de::secret", skip_serializing_if = "Option::is_none")]
     pub password: Option<Secret>,
-    /// A built-in login method. Only `oidc` is supported. Other methods are kept but not used, because [`exec`](Self::exec) has
-    /// replaced them.
+    /// A built-in login method. Only `oidc` is supported. Other methods are kept but never used, because [`exec`](Self::exec)
+    /// has replaced them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub auth_provider: Option<AuthProvider>,
     /// A credential plugin.
@@ -179,7 +180,7 @@ pub struct Context {
     /// The name of the cluster.
     #[serde(default, deserialize_with = "null_default")]
     pub cluster: String,
-    /// The name of the user. If it is empty, the client sends no credentials.
+    /// The name of the user. If the name is empty, the client sends no credentials.
     #[serde(default, deserialize_with = "null_default")]
     pub user: String,
     /// The default namespace. An empty string means `default`.
@@ -203,22 +204,22 @@ pub struct Exec {
     /// `client.authentication.k8s.io/v1` or `/v1beta1`.
     #[serde(default, deserialize_with = "null_default")]
     pub api_version: String,
-    /// The program: a path, or a name to look up on PATH.
+    /// The program to run: a path, or a name that is looked up on `PATH`.
     #[serde(default, deserialize_with = "null_default")]
     pub command: String,
     /// The arguments.
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "null_default")]
     pub args: Vec<String>,
-    /// The environment variables that the program gets in addition to the variables of this process.
+    /// The environment variables to set for the program in addition to the variables of this process.
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "null_default")]
     pub env: Vec<ExecEnv>,
-    /// A message for the user if the program is not installed.
+    /// A message that is shown to the user if the program is not installed.
     #[serde(default, skip_serializing_if = "String::is_empty", deserialize_with = "null_default")]
     pub install_hint: String,
-    /// Whether to give the program a description of the cluster.
+    /// Whether to pass a description of the cluster to the program.
     #[serde(default, skip_serializing_if = "is_false", deserialize_with = "null_default")]
     pub provide_cluster_info: bool,
-    /// Whether the program may use standard input: `Always`, `IfAvailable` or `Never`.
+    /// Whether the program may read from standard input: `Always`, `IfAvailable` or `Never`.
     #[serde(default, skip_serializing_if = "String::is_empty", deserialize_with = "null_default")]
     pub interactive_mode: String,
     /// Unknown fields.
@@ -226,7 +227,7 @@ pub struct Exec {
     pub other: Map<String, Value>,
 }
 
-/// An environment variable of a credential plugin.
+/// An environment variable for a credential plugin.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 pub struct ExecEnv {
     /// The name.
@@ -240,7 +241,7 @@ pub struct ExecEnv {
 /// A built-in login method.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 pub struct AuthProvider {
-    /// The name of the method, such as `oidc`.
+    /// The name of the authentication method, such as `oidc`.
     #[serde(default, deserialize_with = "null_default")]
     pub name: String,
     /// The settings.
@@ -248,8 +249,8 @@ pub struct AuthProvider {
     pub config: BTreeMap<String, Secret>,
 }
 
-/// Bytes that a kubeconfig stores as base64: a certificate or a key. `Debug` shows only the number of bytes. The memory
-/// is wiped on drop.
+/// The bytes of a certificate or a key that a kubeconfig stores as base64. `Debug` shows only the number of bytes. The
+/// memory of the bytes is wiped on drop.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Data(pub Vec<u8>);
 
@@ -268,7 +269,7 @@ impl fmt::Debug for Data {
 }
 
 impl Kubeconfig {
-    /// Returns whether there is no cluster, user, context, current context or extension.
+    /// Returns whether the kubeconfig has no cluster, user, context, current context or extension.
     pub fn is_empty(&self) -> bool {
         self.clusters.is_empty()
             && self.contexts.is_empty()

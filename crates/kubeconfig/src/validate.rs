@@ -10,8 +10,8 @@ use crate::yaml::Lines;
 use crate::{AuthInfo, ClusterInfo, Context, Data, Error, Exec, Kubeconfig, Problem};
 
 impl Kubeconfig {
-    /// Validates all clusters, users and contexts, and the names in contexts. Opens the certificate files to check that
-    /// they can be read.
+    /// Validates all clusters, users and contexts, and the references in contexts. Opens the certificate files to check
+    /// that they can be read.
     ///
     /// # Errors
     ///
@@ -55,11 +55,12 @@ impl Kubeconfig {
         report.finish()
     }
 
-    /// Validates one context, its cluster and its user.
+    /// Validates one context together with its cluster and its user.
     ///
     /// # Errors
     ///
-    /// Returns [`Error::NotFound`] if the context does not exist, and [`Error::Invalid`] with all problems.
+    /// Returns [`Error::NotFound`] if the context does not exist. Returns [`Error::Invalid`] with all problems that
+    /// were found.
     pub fn validate_context(&self, name: &str) -> Result<(), Error> {
         let context = self.contexts.get(name).ok_or_else(|| self.not_found("context", name))?;
         let mut report = Report::default();
@@ -87,7 +88,7 @@ impl Kubeconfig {
 #[derive(Default)]
 pub(crate) struct Report {
     problems: Vec<Problem>,
-    /// The file of the entry that is currently checked.
+    /// The file of the entry that is being checked.
     file: Option<PathBuf>,
 }
 
@@ -96,11 +97,12 @@ impl Report {
         if self.problems.is_empty() {
             return Ok(());
         }
-        // Read the files again to find the line numbers. Without problems, no line numbers are needed.
+        // Read the files again to find the line numbers of the problems. If there are no problems, the line numbers are
+        // not needed.
         let mut files: BTreeMap<PathBuf, Option<Lines>> = BTreeMap::new();
         for problem in &mut self.problems {
             let Some(file) = &problem.file else { continue };
-            // Only read regular files. The content of a pipe was consumed by the first read.
+            // Only read regular files. A pipe cannot be read again, because the first read has consumed its content.
             let lines = || open_regular(file).and_then(|_| read_bounded(file)).ok().and_then(|text| Lines::of(&text));
             let lines = files.entry(file.clone()).or_insert_with(lines);
             problem.line = lines.as_ref().and_then(|lines| lines.find(&problem.field));
@@ -113,7 +115,7 @@ impl Report {
         self.problems.push(Problem { file: self.file.clone(), line: None, field, message });
     }
 
-    /// Adds a problem of an auth provider.
+    /// Adds a problem with an auth provider.
     pub(crate) fn provider(&mut self, name: &str, origin: Option<PathBuf>, message: String) {
         self.file = origin;
         self.add(format!("users[{name:?}].auth-provider"), message);
@@ -129,7 +131,7 @@ impl Report {
             }
             _ => {}
         }
-        // A context without a user is valid: the client sends no credentials.
+        // A context without a user is valid, and the client then sends no credentials.
         let user = &context.user;
         if !user.is_empty() && !config.users.contains_key(user) {
             self.add(at("user"), format!("user {user:?} does not exist; add it or choose another one"));
@@ -145,7 +147,7 @@ impl Report {
         self.file.clone_from(&cluster.origin);
         let at = |member: &str| format!("clusters[{name:?}].{member}");
         if cluster.server.is_empty() {
-            // Report only this problem for an empty entry.
+            // If an entry is empty, report only this problem.
             return self.add(at("server"), "it is empty; set it to the URL of the API server");
         }
         let has_ca = cluster.certificate_authority.is_some() || cluster.certificate_authority_data.is_some();
@@ -222,7 +224,7 @@ impl Report {
         }
         match exec.interactive_mode.as_str() {
             "Always" | "IfAvailable" | "Never" => {}
-            // Only the older version has a default mode.
+            // Only the older API version has a default interactive mode.
             "" if exec.api_version == VERSIONS[1] => {}
             mode => {
                 let message = format!("{mode:?} is not a mode; set Never, IfAvailable or Always");

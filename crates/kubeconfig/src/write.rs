@@ -1,4 +1,4 @@
-//! Writes changes to the files. Writes only changed entries, each to the file from which it was read.
+//! Writes changes to the files. Writes only the changed entries, each to the file from which it was read.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fs::{self, File, OpenOptions};
@@ -14,32 +14,33 @@ impl Files {
     /// Changes the configuration. Reads and merges the files, calls `change`, and writes each changed entry to the file
     /// from which it was read.
     ///
-    /// - New entries and the current context go to the first file that exists, or to the first file if none exists.
-    ///   Changes of extensions and of unknown fields also go to that file, because the file they were read from is not
-    ///   known.
-    /// - Unchanged entries are kept. If a file is written, its comments, anchors and repeated keys are lost, and its
+    /// - New entries and the current context are written to the first file that exists, or to the first file if none
+    ///   exists. Changes of extensions and of unknown fields are also written to that file, because the file from which
+    ///   they were read is not known.
+    /// - Unchanged entries are kept. When a file is written, its comments, anchors and repeated keys are lost, and its
     ///   encoding becomes UTF-8.
-    /// - A file is written in place, as kubectl does. Its owner, mode, inode and links stay the same. A new file has
-    ///   the mode 0600. Missing directories are created.
-    /// - The file is not truncated before the write. After a crash, the file contains the old or the new content. There
-    ///   is one exception: after a crash during the single write, the file can contain a mixture of both. A reader
-    ///   without the lock can also see this mixture for a short time. kubectl truncates the file first, so after a
-    ///   crash of kubectl the file can be empty or incomplete.
-    /// - If the list contains several names of one file, such as links or relative paths, the file is written only
-    ///   once, under its first name.
-    /// - Each file is locked by a file `FILE.lock` next to it. Other programs that use this lock, such as kubectl,
-    ///   cannot write the file at the same time. If `change` panics, the locks are removed, and no file is written.
+    /// - A file is written in place, as kubectl does. The owner, mode, inode and links of the file stay the same. A new
+    ///   file is created with the mode 0600. Missing directories are created.
+    /// - The file is not truncated before new content is written. After a crash, the file contains either the old or
+    ///   the new content. There is one exception: after a crash during the single write, the file can contain a mixture
+    ///   of old and new content. A process that reads the file without the lock can also see such a mixture for a short
+    ///   time. kubectl truncates the file first, so after a crash of kubectl the file can be empty or incomplete.
+    /// - The list may contain several names for the same file, such as links or relative paths. Such a file is written
+    ///   only once, under the first name.
+    /// - Each file is locked with a lock file `FILE.lock` in the same directory. Other programs that use such lock
+    ///   files, such as kubectl, cannot write the file at the same time. If `change` panics, the lock files are
+    ///   removed, and no file is written.
     ///
     /// # Errors
     ///
-    /// In these cases, no file is changed:
+    /// If one of these errors is returned, no file was changed:
     ///
     /// - [`Error::Read`] or [`Error::Parse`] if a file cannot be used.
     /// - [`Error::Locked`] if another program is writing a file.
     /// - [`Error::Empty`] if there is no path to write to.
     ///
-    /// Returns [`Error::Write`] or [`Error::Print`] if a file cannot be opened for writing or its disk is full. In
-    /// these cases, that file is unchanged, but other files may have been changed.
+    /// Returns [`Error::Write`] or [`Error::Print`] if a file cannot be opened for writing or the disk is full. After
+    /// one of these two errors, that file is unchanged, but other files may have been changed.
     pub fn modify(&self, change: impl FnOnce(&mut Kubeconfig)) -> Result<(), Error> {
         let paths = distinct(self.paths());
         let mut sorted = paths.clone();
@@ -49,7 +50,7 @@ impl Files {
         for path in &paths {
             // The file need not exist, even if the caller named it.
             let content = match path.exists() {
-                // Reject pipes: a pipe has no content to change, and opening it blocks.
+                // Reject named pipes: a pipe has no content to change, and opening it blocks.
                 true => open_regular(path)
                     .map_err(|cause| Error::Read { path: path.clone(), cause })
                     .and_then(|_| self.read(path))?,
@@ -67,7 +68,7 @@ impl Files {
         for (path, content) in &contents {
             let mut fresh = content.clone().unwrap_or_default();
             apply(&mut fresh, &before, &after, path, &main);
-            // Do not create an empty file. An existing file may become empty.
+            // Do not create a file that would be empty. An existing file may become empty.
             if fresh != content.clone().unwrap_or_default() {
                 if fresh.kind.is_empty() {
                     (fresh.api_version, fresh.kind) = ("v1".into(), "Config".into());
@@ -80,13 +81,13 @@ impl Files {
 }
 
 impl Kubeconfig {
-    /// Writes the whole configuration to one file. Like [`Files::modify`], writes the file in place. A new file has the
-    /// mode 0600.
+    /// Writes the whole configuration to one file. Like [`Files::modify`], this method writes the file in place. A new
+    /// file is created with the mode 0600.
     ///
     /// # Errors
     ///
     /// - [`Error::Locked`] if another program is writing the file.
-    /// - [`Error::Print`] if the configuration contains a path that is not UTF-8.
+    /// - [`Error::Print`] if the configuration contains a path that is not valid UTF-8.
     /// - [`Error::Write`] if the file cannot be written. If the file cannot be opened or the disk is full, the file is
     ///   unchanged.
     pub fn write_to(&self, path: impl AsRef<Path>) -> Result<(), Error> {
@@ -96,8 +97,8 @@ impl Kubeconfig {
     }
 }
 
-/// Returns the first name of each file. If two names of one file were returned, the file would be locked twice, and the
-/// second write would overwrite the first.
+/// Returns each file once, under the first of its names. With two names for one file, the file would be locked twice,
+/// and the second write would overwrite the first.
 fn distinct(paths: &[PathBuf]) -> Vec<PathBuf> {
     let mut files = HashSet::new();
     // If the file does not exist yet, canonicalize its directory.
@@ -121,7 +122,8 @@ fn merged(contents: &[(PathBuf, Option<Kubeconfig>)]) -> Kubeconfig {
     whole
 }
 
-/// Applies the differences between `before` and `after` to one file. Skips differences that belong to other files.
+/// Applies those differences between `before` and `after` that belong to one file. Differences that belong to other
+/// files are skipped.
 fn apply(file: &mut Kubeconfig, before: &Kubeconfig, after: &Kubeconfig, path: &Path, main: &Path) {
     let is_main = path == main;
     let home = directory(path);
@@ -165,7 +167,7 @@ fn apply(file: &mut Kubeconfig, before: &Kubeconfig, after: &Kubeconfig, path: &
             file.current_context.clone_from(&after.current_context);
         }
     } else if after.current_context.is_empty() && !before.current_context.is_empty() {
-        // Clear the current context in every file. Otherwise the value of a later file would take effect.
+        // Clear the current context in all files. Otherwise, the current context of a later file would take effect.
         file.current_context.clear();
     }
 }
@@ -177,11 +179,12 @@ fn changes<V: Clone + PartialEq>(
     of_file: impl Fn(&V) -> bool,
     prepare: impl Fn(&mut V),
 ) {
-    // Remove deleted entries from every file. Otherwise an entry of the same name in a later file would take effect.
+    // Remove the deleted entries from all files. Otherwise, an entry with the same name in a later file would take
+    // effect.
     file.retain(|name, _| after.contains_key(name) || !before.contains_key(name));
     for (name, value) in after {
         let old = before.get(name);
-        // A replaced entry stays in the file of the old entry. The origin of the new value is ignored.
+        // An entry that is replaced stays in the file of the old entry. The origin of the new entry is ignored.
         if old != Some(value) && of_file(old.unwrap_or(value)) {
             let mut value = value.clone();
             prepare(&mut value);
@@ -196,7 +199,7 @@ fn write(path: &Path, config: &Kubeconfig) -> Result<(), Error> {
 }
 
 /// Replaces the content of a file in place, as kubectl does. The owner, mode, links and inode of the file stay the
-/// same. A new file gets the mode 0600.
+/// same. A new file is created with the mode 0600.
 ///
 /// kubectl truncates the file first. This function does not. It works in three steps:
 ///
@@ -204,8 +207,9 @@ fn write(path: &Path, config: &Kubeconfig) -> Result<(), Error> {
 /// 2. Overwrite the whole file in a single write, with the new content and line breaks after it.
 /// 3. Remove these line breaks.
 ///
-/// Before and after each step, the file contains the whole old or new configuration. Therefore, only a crash during the
-/// single write can damage the file. If the disk is full, the first step fails, and the function undoes it.
+/// Before and after each of these steps, the file contains the whole old or the whole new configuration. Therefore, the
+/// file can be damaged only by a crash during the single write. If the disk is full, the first step fails, and the
+/// function reverts it.
 fn overwrite(path: &Path, text: &[u8]) -> io::Result<()> {
     if path.metadata().is_ok_and(|found| !found.is_file()) {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
@@ -222,7 +226,7 @@ fn overwrite(path: &Path, text: &[u8]) -> io::Result<()> {
         file.sync_data()
     };
     if let Err(cause) = grow(&mut file) {
-        // Return the error of the write, and ignore an error of the cleanup.
+        // Return the error of the write, and ignore an error while the appended line breaks are removed.
         let _ = file.set_len(old);
         return Err(cause);
     }
@@ -235,7 +239,7 @@ fn overwrite(path: &Path, text: &[u8]) -> io::Result<()> {
     file.sync_all()
 }
 
-/// A lock file. It is removed on drop.
+/// A lock file that is removed on drop.
 struct Lock(PathBuf);
 
 impl Lock {
@@ -255,7 +259,7 @@ impl Lock {
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // Ignore errors. If the lock file remains, the error of the next writer contains its path.
+        // Ignore errors. If the lock file remains, the error that the next writer gets contains its path.
         let _ = fs::remove_file(&self.0);
     }
 }

@@ -1,4 +1,5 @@
-//! The only module that uses YAML. It reads files as kubectl does, and writes YAML that kubectl reads.
+//! Reads and writes YAML. No other module uses YAML. Files are read in the same way as kubectl does, and kubectl can
+//! read the YAML that this module writes.
 
 mod de;
 mod emit;
@@ -17,8 +18,8 @@ use self::node::Document;
 pub(crate) use self::node::MAX_SIZE;
 use crate::{Error, Kubeconfig};
 
-/// Parses the first document of a text as a kubeconfig. An empty document is an empty configuration. `path` is shown in
-/// errors and warnings.
+/// Parses the first document of a text as a kubeconfig. An empty document results in an empty configuration. `path` is
+/// the path of the file for errors and warnings.
 pub(crate) fn parse(text: &str, path: &Path) -> Result<Kubeconfig, Error> {
     let fault = |message| Error::Parse { path: path.into(), message };
     let document = Document::read(text).map_err(fault)?;
@@ -42,7 +43,7 @@ pub(crate) fn print(config: &Kubeconfig) -> Result<Zeroizing<String>, Error> {
     Ok(emit::document(value))
 }
 
-/// Decodes the bytes of a file. They can be UTF-8, or UTF-16 with a byte order mark.
+/// Decodes the bytes of a file as text. The bytes can be UTF-8, or UTF-16 with a byte order mark.
 pub(crate) fn decode(bytes: Zeroizing<Vec<u8>>) -> io::Result<Zeroizing<String>> {
     let fault = |why| io::Error::new(io::ErrorKind::InvalidData, why);
     let unit: fn([u8; 2]) -> u16 = match bytes.as_slice() {
@@ -54,8 +55,8 @@ pub(crate) fn decode(bytes: Zeroizing<Vec<u8>>) -> io::Result<Zeroizing<String>>
         }
     };
     let (units, rest) = bytes.as_chunks::<2>();
-    // UTF-8 needs at most three bytes for two bytes of UTF-16. A growing string would leave copies in memory that are
-    // not wiped.
+    // Two bytes of UTF-16 become at most three bytes of UTF-8. A growing string would leave copies of secrets in memory
+    // that are not wiped.
     let mut text = Zeroizing::new(String::with_capacity(bytes.len() / 2 * 3));
     for character in char::decode_utf16(units.iter().map(|pair| unit(*pair))) {
         text.push(character.map_err(|_| fault("it begins with a UTF-16 byte order mark, but is not UTF-16"))?);

@@ -1,11 +1,13 @@
-//! Simulates electors in adverse conditions, one simulated cluster ("world") for each seed. The conditions are partitions, suspended
-//! machines, paused or killed processes, and lost, slow or repeated requests. Counts how often the work of two leaders overlaps.
+//! Simulates electors in adverse conditions. Each seed determines one simulated cluster, called a world. The conditions are
+//! partitions, suspended machines, paused or killed processes, and lost, slow or repeated requests. The program counts how often the
+//! work of two leaders overlaps.
 //!
 //! ```text
 //! cargo run --release --example worlds -- --worlds 10000
 //! ```
 //!
-//! It runs the real elector, or a model of client-go's elector with `--client-go`. The last line is the result in JSON.
+//! The program runs the real elector, or a model of client-go's elector with `--client-go`. The last line of the output
+//! is the result as JSON.
 #![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a command-line program")]
 
 use std::panic::{catch_unwind, resume_unwind, set_hook, take_hook};
@@ -15,7 +17,7 @@ use it::world::weather::{NIGHT, many, survive};
 use it::world::{Chaos, Share, Tally};
 use serde_json::json;
 
-/// The simulated clusters of the tests.
+/// The simulated clusters that the tests also use.
 #[allow(dead_code, reason = "only the tests use all of it")]
 #[path = "../tests/it"]
 mod it {
@@ -51,16 +53,16 @@ impl Args {
     }
 }
 
-/// The counts over several simulated clusters.
+/// The total counts over several simulated clusters.
 #[derive(Default)]
 struct Seen {
-    /// The number of worlds in which the permitted work of two leaders overlapped.
+    /// The number of worlds in which two leaders were permitted to work at the same time.
     overlaps: usize,
-    /// The number of partitions and suspends in the worlds without an overlap.
+    /// The number of partitions and suspends in the worlds without overlapping leaders.
     cuts: usize,
     terms: usize,
-    /// The number of requests of a leader that were in progress at a suspend, and that continued afterwards while another contender
-    /// led.
+    /// The number of requests that a leader had in progress when its machine was suspended, and that continued afterwards while
+    /// another contender led.
     outlived: usize,
 }
 
@@ -68,9 +70,10 @@ fn main() -> Result<(), String> {
     let args = Args::read()?;
     let (client_go, subject) =
         if args.client_go { (Share::All, "a model of client-go's elector") } else { (Share::None, "pintle") };
-    // Each world runs for two minutes with faults, which include partitions and suspends, and for one minute without faults.
+    // Each world runs for two minutes with faults, including partitions and suspends, and then for one minute without
+    // faults.
     let night = |seed: u64| Chaos { watches: seed.is_multiple_of(2), client_go, ..NIGHT };
-    // The program only counts overlapping leaders. If any other rule is broken, it ends.
+    // Overlapping leaders are only counted. If any other rule is broken, the program stops with an error.
     let usual = take_hook();
     set_hook(Box::new(move |panic| {
         if !panic.payload().downcast_ref::<String>().is_some_and(|message| is_overlap(message)) {
@@ -85,7 +88,7 @@ fn main() -> Result<(), String> {
     println!("the permitted work of two leaders overlapped in {overlaps}");
     let mut figures =
         json!({"overlaps of permitted work": overlaps, "partitions and suspends": cuts, "worlds": args.worlds});
-    // The model of client-go's elector sends no requests during its work.
+    // The model of client-go's elector sends no requests while it works.
     if !args.client_go {
         println!("{outlived} effects slept during a suspend and resumed while another contender led");
         figures["effects that slept and met another leader"] = outlived.into();
@@ -115,7 +118,7 @@ fn one(chaos: Chaos, seed: u64) -> Seen {
     }
 }
 
-/// Returns whether the broken rule is "at most one contender leads".
+/// Returns whether the broken rule is the rule "at most one contender leads".
 fn is_overlap(message: &str) -> bool {
     message.starts_with("S1:")
 }

@@ -1,4 +1,4 @@
-//! The lock in an annotation of a ConfigMap or Endpoints.
+//! The lock that stores its record in an annotation of a ConfigMap or Endpoints.
 
 use pintle_meta::{
     ApiError, ApiResource, DynamicObject, ListWatch, Object, ObjectApi, ObjectKey, ObjectMeta, Scope, Time, TypeMeta,
@@ -10,14 +10,15 @@ use crate::lock::{comparable, stored};
 use crate::watching::{lock_event, watch_one};
 use crate::{LeaderElectionRecord, Lock, LockEvents, LockSnapshot, LockState, Observers, TimePrecision, Version};
 
-/// The annotation that contains the record.
+/// The annotation that contains the election record.
 pub const LEADER_ANNOTATION: &str = "control-plane.alpha.kubernetes.io/leader";
 
-/// A [`Lock`] in an annotation of a ConfigMap or Endpoints, as programs used before Leases existed.
+/// A [`Lock`] that stores its record in an annotation of a ConfigMap or Endpoints, as programs did before Leases
+/// existed.
 ///
-/// The lock stores times in whole seconds. A write keeps all other data of the object. If the record is unreadable,
-/// every `get` fails, and no contender leads until the record is repaired by hand. The error contains the object and
-/// the annotation.
+/// The lock stores times in whole seconds. A write of the record keeps all other data of the object. If the record is
+/// unreadable, every `get` fails, and no contender leads until the record is repaired manually. The error message
+/// contains the object and the annotation.
 ///
 /// # Examples
 ///
@@ -31,10 +32,10 @@ pub const LEADER_ANNOTATION: &str = "control-plane.alpha.kubernetes.io/leader";
 /// ```
 #[derive(Debug)]
 pub struct AnnotationLock<A> {
-    /// Whether to watch the object, so that a release is detected immediately. Default: `true`. The elector polls while
-    /// the watch is forbidden, fails or is silent.
+    /// Whether to watch the object, so that the release of the lock is detected immediately. Default: `true`. If the
+    /// watch is forbidden, fails or reports no events, the elector polls the object instead.
     pub watch: bool,
-    /// The default observers for electors of this lock. Default: none.
+    /// The default observers of electors that use this lock. Default: none.
     pub observers: Observers,
     api: A,
     resource: ApiResource,
@@ -42,13 +43,13 @@ pub struct AnnotationLock<A> {
 }
 
 impl<A: ObjectApi<DynamicObject> + ListWatch<Object = DynamicObject>> AnnotationLock<A> {
-    /// Creates a lock in the ConfigMap `name` in `namespace`. `api` must be the API of ConfigMaps.
+    /// Creates a lock in the ConfigMap `name` in `namespace`. `api` must be the `Api` of ConfigMaps.
     pub fn config_map(api: A, namespace: &str, name: &str) -> Self {
         let resource = ApiResource::new("v1", "ConfigMap", "configmaps", Scope::Namespaced);
         Self { watch: true, observers: Observers::default(), api, resource, key: ObjectKey::new(namespace, name) }
     }
 
-    /// Creates a lock in the Endpoints `name` in `namespace`. `api` must be the API of Endpoints.
+    /// Creates a lock in the Endpoints `name` in `namespace`. `api` must be the `Api` of Endpoints.
     pub fn endpoints(api: A, namespace: &str, name: &str) -> Self {
         let resource = ApiResource::new("v1", "Endpoints", "endpoints", Scope::Namespaced);
         Self { watch: true, observers: Observers::default(), api, resource, key: ObjectKey::new(namespace, name) }
@@ -140,8 +141,8 @@ fn annotated(mut object: DynamicObject, record: &LeaderElectionRecord) -> Result
     Ok(object)
 }
 
-/// The record as JSON, with its fields in client-go's order. Missing fields get their default values, and unknown
-/// fields are ignored.
+/// The record as JSON. The fields are in the same order as in client-go. When the record is read, missing fields get
+/// their default values, and unknown fields are ignored.
 #[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Annotation {
@@ -164,7 +165,7 @@ impl From<Annotation> for LeaderElectionRecord {
             acquire_time: time(annotation.acquire_time),
             renew_time: time(annotation.renew_time),
             leader_transitions: annotation.leader_transitions,
-            // An annotation has no fields for coordinated elections.
+            // The record in an annotation has no fields for coordinated elections.
             ..Self::default()
         }
     }
@@ -182,7 +183,7 @@ impl From<&LeaderElectionRecord> for Annotation {
     }
 }
 
-/// Some programs release a lock by writing `null`.
+/// Some programs release a lock by writing the record `null`.
 fn null_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(deserializer: D) -> Result<T, D::Error> {
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }

@@ -1,4 +1,4 @@
-//! An auditor that reads and watches a lock.
+//! The auditor: reads and watches a lock, and reports what happens to it.
 
 use std::fmt;
 use std::future::pending;
@@ -15,7 +15,7 @@ use crate::watching::{WatchMessage, follow};
 use crate::{Audit, AuditSummary, Clocks, Deadline, Finding, Lock, LockEvent, LockSnapshot, SystemClocks};
 
 /// Observes a lock of any kind and reports leaders, gaps without a leader, and unsafe events. See [`Finding`]. The
-/// auditor needs only the rights to read and watch, and does not affect the contenders.
+/// auditor only needs permission to read and watch the lock, and does not affect the contenders.
 ///
 /// # Examples
 ///
@@ -32,9 +32,9 @@ use crate::{Audit, AuditSummary, Clocks, Deadline, Finding, Lock, LockEvent, Loc
 pub struct LockAuditor<L> {
     /// The lock to observe.
     pub lock: L,
-    /// The interval between reads. Default: one second. With a shorter interval, the bounds for the time of a write are
-    /// closer. Half of the renewal interval is short enough for most findings. If the interval is zero, there is no
-    /// pause between reads.
+    /// The interval between reads. Default: one second. If the interval is shorter, the time of each write is known
+    /// more precisely. Half of the renewal interval is short enough for most kinds of findings. If the interval is
+    /// zero, the auditor does not pause between reads.
     pub period: Duration,
     /// The clocks.
     pub clocks: Arc<dyn Clocks>,
@@ -44,17 +44,18 @@ pub struct LockAuditor<L> {
 const PATIENCE: Duration = Duration::from_secs(5);
 
 impl<L: Lock> LockAuditor<L> {
-    /// Creates an auditor for `lock`. It does nothing until [`run`](Self::run) is called.
+    /// Creates an auditor for `lock`. The auditor does nothing until [`run`](Self::run) is called.
     pub fn new(lock: L) -> Self {
         Self { lock, period: Duration::from_secs(1), clocks: Arc::new(SystemClocks::new()) }
     }
 
-    /// Observes the lock until `stop` is cancelled, and reports each finding immediately. Failed reads and watches are
-    /// logged and retried. Changes between a failure and the next success are not detected.
+    /// Observes the lock until `stop` is cancelled, and reports each finding immediately after its detection. Failed reads
+    /// and watches are logged and retried. A change that happens between a failure and the next successful read or
+    /// watch is not detected.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future ends the audit without a summary.
+    /// Dropping the future ends the audit without reporting a summary.
     pub async fn run(&self, stop: &CancellationToken, mut report: impl FnMut(&Finding)) -> AuditSummary {
         let mut audit = Audit::new();
         tokio::select! {

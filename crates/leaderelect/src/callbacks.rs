@@ -1,4 +1,4 @@
-//! Callbacks and events of an elector.
+//! The callbacks and the events of an elector.
 
 use std::fmt;
 use std::future::Future;
@@ -7,11 +7,12 @@ use pintle_meta::{ApiResource, ObjectKey};
 
 use crate::{Leadership, TermEnd, Version};
 
-/// The callbacks of an elector: client-go's `LeaderCallbacks`.
+/// The callbacks that an elector calls. The callbacks correspond to client-go's `LeaderCallbacks`.
 ///
-/// For each term, the elector calls `on_started_leading` once, unless the term is over before the elector is polled. It
-/// calls `on_stopped_leading` once after the work has ended for any reason. An elector that never led does not call
-/// these two callbacks. `on_new_leader` is called in order for each change of the observed holder.
+/// For each leadership term, the elector calls `on_started_leading` once, unless the term is already over when the
+/// elector is polled. The elector calls `on_stopped_leading` once after the work of the term has ended for any reason.
+/// An elector that never led calls neither of these two callbacks. The elector calls `on_new_leader` for each change of
+/// the observed holder, in order.
 ///
 /// # Examples
 ///
@@ -26,22 +27,23 @@ use crate::{Leadership, TermEnd, Version};
 /// # drop(callbacks);
 /// ```
 pub struct LeaderCallbacks<W, T> {
-    /// The leader's work. It starts with each term and is dropped when the term is over.
+    /// The leader's work. The work starts with each leadership term and is dropped when the term is over.
     ///
-    /// The work should end when [`Leadership::cancelled`] returns. A stopped elector renews the term until the work has
-    /// ended. If the work ends without a request to end, the election ends. If the work returns because its term is
-    /// over, the election continues.
+    /// The work should end when [`Leadership::cancelled`] returns. If the elector was asked to stop, it renews the term
+    /// until the work has ended. If the work ends without a request to end, the whole election ends. If the work
+    /// returns because its term is over, the election continues with another term.
     pub on_started_leading: W,
-    /// Called at the end of a term, even if its work panicked. Before the call, the elector waits until the work has
-    /// ended. It also waits for all concurrent work that [runs](Leadership::run) under the term. If the elector is
-    /// dropped or another callback panics, this callback is called as soon as the work is dropped.
+    /// Called at the end of a leadership term, even if the work of the term panicked. Before the call, the elector
+    /// waits until the work has ended. The elector also waits for all concurrent work that [runs](Leadership::run)
+    /// under the term. If the elector is dropped or another callback panics, this callback is called as soon as the
+    /// work is dropped.
     pub on_stopped_leading: StoppedHook<T>,
-    /// Called when a new holder is observed. The holder may be this elector. An empty holder means that the lock is
-    /// free.
+    /// Called when the elector observes a new holder of the lock. The new holder may be this elector. An empty holder
+    /// means that the lock is free.
     pub on_new_leader: Box<dyn FnMut(&str) + Send>,
 }
 
-/// A callback that receives the end of a term.
+/// A callback that is called with the end of a leadership term.
 pub type StoppedHook<T> = Box<dyn FnMut(&TermEnd<T>) + Send>;
 
 impl<W, Fut> LeaderCallbacks<W, Fut::Output>
@@ -61,19 +63,19 @@ impl<W, T> fmt::Debug for LeaderCallbacks<W, T> {
     }
 }
 
-/// The content of an Event about a lock. The Event should have the type `Normal`, the reason `LeaderElection`, and the
-/// `Display` output of this value as its message.
+/// The content of a Kubernetes Event about a lock. Give the Event the type `Normal`, the reason `LeaderElection`, and
+/// the `Display` output of this value as its message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeaderEvent {
     /// What happened.
     pub kind: LeaderEventKind,
     /// The identity of the contender.
     pub identity: String,
-    /// The resource type of the lock.
+    /// The resource type of the object that stores the lock.
     pub resource: ApiResource,
     /// The key of the lock.
     pub key: ObjectKey,
-    /// The version of the lock in which the term began.
+    /// The version of the object when the leadership term began.
     pub version: Version,
 }
 

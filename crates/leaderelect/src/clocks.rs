@@ -1,4 +1,4 @@
-//! The clocks of an elector, and deadlines on several clocks.
+//! The clocks of an elector, and deadlines that use several of these clocks.
 
 use std::fmt;
 use std::pin::Pin;
@@ -7,24 +7,25 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use tokio::time::Instant;
 
-/// The values of all clocks of a process at one moment.
+/// The values of all clocks of a process, read at the same moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Now {
-    /// The time since a fixed moment, on a clock that cannot be set. This clock runs during a suspend.
+    /// The time since a fixed moment, on a clock that cannot be set. The clock continues to run while the machine is
+    /// suspended.
     pub boot: Duration,
-    /// The time since a fixed moment, on a clock that cannot be set. This clock stops during a suspend.
+    /// The time since a fixed moment, on a clock that cannot be set. The clock stops while the machine is suspended.
     pub monotonic: Duration,
-    /// The time of day, which can jump forward or back.
+    /// The time of day. The time of day can jump forward or back.
     pub wall: Timestamp,
 }
 
-/// The moment at which a term ends.
+/// The moment at which a leadership term ends.
 ///
-/// A deadline passes as soon as one of the clocks reaches it, because an early end of a term is safe. During a suspend,
-/// the monotonic clock stops and the other two clocks run. While a virtual machine is paused, all clocks may stop, and
-/// only the time of day is corrected afterwards. Therefore, after a suspend or a pause, a leader detects that its
-/// deadline has passed before it acts. If the time of day is set forward, a term can end early. If it is set back, no
-/// term becomes longer.
+/// A deadline passes as soon as any of the clocks reaches it, because it is safe to end a leadership term early. While
+/// the machine is suspended, the monotonic clock stops and the other two clocks run. While a virtual machine is paused,
+/// all clocks may stop. Afterwards, only the time of day is corrected. Therefore, after a suspend or a pause, a leader
+/// detects that its deadline has passed before it acts again. If the time of day is set forward, a leadership term can
+/// end before its full duration. If the time of day is set back, no leadership term becomes longer.
 ///
 /// # Examples
 ///
@@ -44,7 +45,7 @@ pub struct Now {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Deadline {
-    /// The deadline on the clock that runs during a suspend.
+    /// The deadline on the clock that runs while the machine is suspended.
     pub boot: Duration,
     /// The deadline on the monotonic clock.
     pub monotonic: Duration,
@@ -55,7 +56,7 @@ pub struct Deadline {
 impl Deadline {
     const NEVER: Self = Self { boot: Duration::MAX, monotonic: Duration::MAX, wall: Timestamp::MAX };
 
-    /// Returns the deadline `span` after `start`, on each clock.
+    /// Returns the deadline that is `span` after `start` on each of the clocks.
     pub fn after(start: Now, span: Duration) -> Self {
         let wall = SignedDuration::try_from(span).ok().and_then(|span| start.wall.checked_add(span).ok());
         Self {
@@ -65,28 +66,30 @@ impl Deadline {
         }
     }
 
-    /// Returns a deadline on the monotonic clock only. Use it for waits that a suspend may extend.
+    /// Returns a deadline that applies only to the monotonic clock. Use such a deadline for waits that may become
+    /// longer by the duration of a suspend.
     pub fn monotonic(at: Duration) -> Self {
         Self { monotonic: at, ..Self::NEVER }
     }
 
-    /// Returns whether any clock has reached the deadline.
+    /// Returns whether any of the clocks has reached the deadline.
     pub fn has_passed(&self, now: Now) -> bool {
         self.remaining(now).is_zero()
     }
 
-    /// Returns the time left. It is the minimum over all clocks. It is zero if any clock has reached the deadline.
+    /// Returns the time left. The result is the minimum over all clocks. The result is zero if any of the clocks has
+    /// reached the deadline.
     pub fn remaining(&self, now: Now) -> Duration {
         let wall = Duration::try_from(self.wall.duration_since(now.wall)).unwrap_or_default();
         self.boot.saturating_sub(now.boot).min(self.monotonic.saturating_sub(now.monotonic)).min(wall)
     }
 
-    /// Returns whether the deadline is on the monotonic clock only.
+    /// Returns whether the deadline applies only to the monotonic clock.
     fn is_monotonic(&self) -> bool {
         Self { monotonic: Duration::MAX, ..*self } == Self::NEVER
     }
 
-    /// Returns the earlier of two deadlines. On each clock, it is the minimum of both.
+    /// Returns the earlier of two deadlines. For each clock, the result is the earlier of the two values.
     pub(crate) fn or(self, other: Self) -> Self {
         Self {
             boot: self.boot.min(other.boot),
@@ -96,26 +99,28 @@ impl Deadline {
     }
 }
 
-/// The longest sleep between two reads of the clocks. Timers do not react to a suspend or a change of the time of day.
+/// The longest time for which the elector sleeps before it reads the clocks again. Timers do not react to a suspend or
+/// to a change of the time of day.
 const LONGEST_NAP: Duration = Duration::from_secs(1);
 
-/// The longest sleep between two reads of the clocks, for deadlines on the monotonic clock only. Timers follow this
-/// clock.
+/// The longest time between two reads of the clocks for deadlines that apply only to the monotonic clock. Timers follow
+/// this clock.
 const LONGEST_MONOTONIC_NAP: Duration = Duration::from_secs(10);
 
 /// The clocks of an elector.
 pub trait Clocks: fmt::Debug + Send + Sync + 'static {
-    /// Reads the clocks. `boot` and `monotonic` must never decrease. Electors call this method often. Some calls come
-    /// from tasks that several electors share, so it must not block.
+    /// Reads the clocks. The values of `boot` and `monotonic` must never decrease. Electors call this method often.
+    /// Some calls come from tasks that several electors share, so this method must not block.
     fn now(&self) -> Now;
 
-    /// Waits until `deadline` has passed on any clock. Returns immediately if it has already passed. The method may
-    /// return late, but must never return early. An elector reads the clocks again before it acts.
+    /// Waits until `deadline` has passed on any of the clocks. If the deadline has already passed, the method returns
+    /// immediately. The method may return late, but must never return early. After the wait, an elector reads the
+    /// clocks again before it acts.
     ///
-    /// The default implementation sleeps on tokio's clock and reads the clocks once a second. Therefore, it returns
-    /// within a second after a suspend or a change of the time of day if the deadline has passed. For a
-    /// [monotonic](Deadline::monotonic) deadline, it reads the clocks every ten seconds. Override this method if
-    /// `monotonic` is not tokio's clock.
+    /// The default implementation sleeps on tokio's clock and reads the clocks once a second. Therefore, if the
+    /// deadline has passed after a suspend or a change of the time of day, the method returns within a second. For a
+    /// [monotonic](Deadline::monotonic) deadline, the default implementation reads the clocks every ten seconds.
+    /// Override this method if `monotonic` is a clock other than tokio's.
     ///
     /// # Cancel safety
     ///
@@ -133,17 +138,17 @@ pub trait Clocks: fmt::Debug + Send + Sync + 'static {
     }
 }
 
-/// The clocks of this machine. The monotonic clock is tokio's, and pauses when tokio's clock is paused.
+/// The clocks of this machine. The monotonic clock is tokio's clock, so it pauses when tokio's clock is paused.
 ///
-/// On Linux and Android, `boot` is `CLOCK_BOOTTIME`. On other systems, `boot` is the monotonic clock, so only the time
-/// of day reveals a suspend.
+/// On Linux and Android, `boot` is `CLOCK_BOOTTIME`. On other systems, `boot` equals the monotonic clock, so a suspend
+/// can be detected only by the time of day.
 #[derive(Debug)]
 pub struct SystemClocks {
     start: Instant,
 }
 
 impl SystemClocks {
-    /// Creates clocks whose monotonic clock starts at zero now.
+    /// Creates clocks whose monotonic clock is zero at this moment.
     pub fn new() -> Self {
         Self { start: Instant::now() }
     }
@@ -188,10 +193,10 @@ mod tests {
             (at(501, 101, 1_001), 9),
             (at(509, 109, 1_009), 1),
             (at(501, 110, 1_001), 0),
-            // A suspend of eight seconds, during which the time of day was set back.
+            // The machine was suspended for eight seconds, and its time of day was set back during that time.
             (at(509, 101, 5), 1),
             (at(510, 101, 5), 0),
-            // A pause of a virtual machine.
+            // A virtual machine was paused.
             (at(501, 101, 1_008), 2),
             (at(501, 101, 1_010), 0),
             (at(509, 109, 5), 1),

@@ -1,4 +1,4 @@
-//! Leadership: the right to act as the leader, and how it ends.
+//! Leadership: the right to act as the leader, and the ways in which it ends.
 
 use std::fmt;
 use std::future::{Future, poll_fn};
@@ -16,13 +16,13 @@ use crate::{Clocks, Deadline, EndReason, Term, Token};
 
 /// The right to act as the leader until a deadline. Clones share the same right.
 ///
-/// Work runs *inside* it: [`Leadership::run`] drops the work at the deadline, or as soon as the term ends early. Work
-/// in other threads or programs needs a [`Permit`] for each effect. While a permit is held, the lock is not released to
-/// another contender before the deadline.
+/// Work runs *inside* a leadership: [`Leadership::run`] drops the work at the deadline, or as soon as the term ends
+/// early. Work in other threads or programs needs a [`Permit`] for each action. While a permit exists, the lock is not
+/// released to another contender before the permit's deadline.
 ///
-/// A request cannot be recalled after it was sent. If a process is frozen between the check and the send, it sends the
-/// request even if the term has ended. Only a resource that compares [fencing tokens](Leadership::token) rejects such
-/// requests.
+/// A request cannot be recalled after it has been sent. If a process is frozen between checking its leadership and
+/// sending a request, it sends the request even if the term has ended. Only a resource that compares [fencing
+/// tokens](Leadership::token) can reject such requests.
 ///
 /// # Examples
 ///
@@ -54,28 +54,28 @@ struct Shared {
     token: Option<Token>,
     clocks: Arc<dyn Clocks>,
     permits: TaskTracker,
-    /// Whether a check has already failed because the deadline has passed. If so, the term counts as expired, even if a
-    /// clock is set back.
+    /// Whether a check has already failed because the deadline of the leadership term has passed. After such a failure,
+    /// the leadership term counts as expired, even if a clock is set back.
     expired: AtomicBool,
-    /// Whether to release the lock after the work has ended, regardless of the reason.
+    /// Whether to release the lock after the work has ended, regardless of why it ended.
     gives_up: AtomicBool,
 }
 
-/// The state of a term, as the elector publishes it.
+/// The state of a leadership term, as the elector publishes it.
 #[derive(Clone, Debug)]
 struct TermState {
     deadline: Deadline,
-    /// The reason why the work was asked to end. `None` if it was not asked.
+    /// The reason why the work was asked to end. `None` if the work was not asked to end.
     draining: Option<EndReason>,
-    /// The reason why the term ended. `None` while the work runs. After the end of the term, no permit is issued or
-    /// extended.
+    /// The reason why the leadership term ended. `None` while the work runs. After the leadership term has ended, no
+    /// permit is issued or extended.
     closed: Option<EndReason>,
     lost: Option<EndReason>,
 }
 
 impl Leadership {
-    /// Returns the remaining time of the term. The result does not guarantee that the lock stays held during that time.
-    /// A [permit](Leadership::permit) guarantees that.
+    /// Returns the remaining time of the leadership term. The result does not guarantee that the elector keeps the lock
+    /// during that time. A [permit](Leadership::permit) guarantees that.
     ///
     /// # Errors
     ///
@@ -84,14 +84,15 @@ impl Leadership {
         self.left(&self.state())
     }
 
-    /// Issues the right to perform one action. No other contender leads before the permit is dropped or has expired.
+    /// Issues a permit: the right to perform one action. No other contender can lead before the permit is dropped or
+    /// has expired.
     ///
     /// # Errors
     ///
-    /// The same errors as [`Leadership::check`]. It also fails after the work of the term has ended.
+    /// Returns the same errors as [`Leadership::check`]. The method also fails after the work of the leadership term has ended.
     pub fn permit(&self) -> Result<Permit, LeadershipLost> {
-        // Count the permit before the check. Therefore, an elector that closes the term waits for every permit that was
-        // issued.
+        // Count the permit before checking the leadership. Therefore, an elector that closes the term waits for every
+        // permit that it has issued.
         let count = self.shared.permits.token();
         let state = self.state();
         self.left(&state)?;
@@ -101,8 +102,8 @@ impl Leadership {
         }
     }
 
-    /// Runs `work` under a [permit](Leadership::permit) while the term lasts. The term is checked before each poll, so
-    /// the work does not continue if a timer fires late or the machine was suspended.
+    /// Runs `work` under a [permit](Leadership::permit) while the term lasts. The leadership is checked before each
+    /// poll, so the work does not continue if a timer fires late or the machine was suspended.
     ///
     /// # Errors
     ///
@@ -113,7 +114,7 @@ impl Leadership {
     /// Dropping the future drops the work.
     pub async fn run<F: Future>(&self, work: F) -> Result<F::Output, LeadershipLost> {
         let _permit = self.permit()?;
-        // Declared after the permit, so the work is dropped before the permit.
+        // The pinned work is declared after the permit, so it is dropped before the permit.
         let mut work = pin!(work);
         let guarded = poll_fn(|context| match self.check() {
             Ok(_) => work.as_mut().poll(context).map(Ok),
@@ -126,10 +127,10 @@ impl Leadership {
         }
     }
 
-    /// Waits until the work should end. The work should end when the elector is asked to stop, and when the term is
-    /// over. Concurrent work should also end when the work of the callback has ended.
+    /// Waits until the work should end. The work is asked to end when the elector is asked to stop, and when the term
+    /// is over. Concurrent work is also asked to end when the work of the callback has ended.
     ///
-    /// After a request to stop, the elector keeps renewing the term until the work has ended.
+    /// After a request to stop, the elector continues to renew the term until the work has ended.
     ///
     /// # Cancel safety
     ///
@@ -139,12 +140,12 @@ impl Leadership {
         tokio::select! {
             biased;
             _ = self.lost() => {}
-            // An error means that the elector was dropped, which also ends the term.
+            // An error means that the elector was dropped, and this also ends the term.
             _ = state.wait_for(|state| state.draining.is_some()) => {}
         }
     }
 
-    /// Makes the elector release the lock after the work has ended.
+    /// Requests that the elector releases the lock after the work has ended.
     pub(crate) fn give_up(&self) {
         self.shared.gives_up.store(true, Ordering::Release);
     }
@@ -155,7 +156,7 @@ impl Leadership {
         state.draining.is_some() || self.left(&state).is_err()
     }
 
-    /// Waits until the term is over, and returns the reason.
+    /// Waits until the leadership term is over, and returns the reason.
     ///
     /// # Cancel safety
     ///
@@ -185,13 +186,14 @@ impl Leadership {
         self.shared.token.as_ref()
     }
 
-    /// Returns the deadline of the term. A renewal extends it. The term can also end before its deadline.
+    /// Returns the deadline of the leadership term. A renewal extends it. The leadership term can also end before its
+    /// deadline.
     pub fn deadline(&self) -> Deadline {
         self.state.borrow().deadline
     }
 
-    /// Returns a copy of the state. Callers then read the clocks, which are user code and must not run under the lock
-    /// of the channel.
+    /// Returns a copy of the leadership term's state. After copying the state, callers read the clocks. The clocks are
+    /// user code, so they must not run under the lock of the channel.
     fn state(&self) -> TermState {
         self.state.borrow().clone()
     }
@@ -225,12 +227,12 @@ impl fmt::Debug for Leadership {
     }
 }
 
-/// The right to perform one action as the leader. See [`Leadership::permit`].
+/// A permit: the right to perform one action as the leader. See [`Leadership::permit`].
 ///
 /// While a permit exists, the elector does not release the lock and does not begin another term. After the permit's
 /// [deadline](Permit::deadline) on the monotonic clock, the permit has no effect. Therefore, a timeout from
-/// [`Permit::remaining`] stays valid, even if the time of day is set forward and ends the term early. After the work of
-/// the term has ended, its permits are no longer extended.
+/// [`Permit::remaining`] stays valid, even if the time of day is set forward and ends the leadership term early. After
+/// the work of the leadership term has ended, its permits are no longer extended.
 ///
 /// # Examples
 ///
@@ -251,17 +253,18 @@ pub struct Permit {
 }
 
 impl Permit {
-    /// Returns the time left for the action. The time is zero if the permit has expired.
+    /// Returns the time that is left for the action. The result is zero if the permit has expired.
     pub fn remaining(&self) -> Duration {
         self.leadership.check().unwrap_or_default()
     }
 
-    /// Returns the moment at which the permit expires. A renewal extends it while the work of the term runs.
+    /// Returns the moment at which the permit expires. While the work of the term runs, each renewal extends this
+    /// deadline.
     pub fn deadline(&self) -> Deadline {
         self.leadership.deadline()
     }
 
-    /// Returns the leadership that issued the permit.
+    /// Returns the leadership that has issued the permit.
     pub fn leadership(&self) -> &Leadership {
         &self.leadership
     }
@@ -273,7 +276,7 @@ impl fmt::Debug for Permit {
     }
 }
 
-/// The elector's side of a [`Leadership`]. Dropping it ends the term.
+/// The handle with which the elector controls a [`Leadership`]. Dropping it ends the term.
 #[derive(Clone)]
 pub(crate) struct TermHandle {
     shared: Arc<Shared>,
@@ -289,7 +292,7 @@ impl TermHandle {
         deadline: Deadline,
     ) -> Self {
         let permits = TaskTracker::new();
-        // Close the tracker now, because a wait for an empty tracker only ends if the tracker is closed.
+        // Close the tracker now, because waiting for an empty tracker only ends if the tracker is closed.
         permits.close();
         let shared = Shared {
             lock,
@@ -308,7 +311,7 @@ impl TermHandle {
         Leadership { shared: self.shared.clone(), state: self.state.subscribe() }
     }
 
-    /// Extends the deadline, unless a caller may have seen the term expire.
+    /// Extends the deadline, unless a caller may already have seen that the leadership term has expired.
     pub(crate) fn extend(&self, deadline: Deadline) {
         let now = self.shared.clocks.now();
         self.state.send_modify(|state| {
@@ -329,7 +332,7 @@ impl TermHandle {
         self.shared.gives_up.load(Ordering::Acquire)
     }
 
-    /// Returns the reason why the work was asked to end, if it was.
+    /// Returns the reason why the work was asked to end, or `None` if it was not asked to.
     pub(crate) fn drains_for(&self) -> Option<EndReason> {
         self.state.borrow().draining.clone()
     }
@@ -340,12 +343,12 @@ impl TermHandle {
         });
     }
 
-    /// Ends the term after its work has ended. From then on, no permits are issued. Waits until all permits are
-    /// returned or have expired.
+    /// Ends the leadership term after its work has ended. After this call, no permits are issued. The method waits
+    /// until all permits are returned or have expired.
     ///
-    /// Permits expire by the monotonic clock, because timeouts use it. The term may have ended earlier by another
-    /// clock, for example because the time of day was set forward. In that case, new permits are refused, but existing
-    /// permits keep their deadline.
+    /// Permits expire by the monotonic clock, because timeouts use this clock. By another clock, the leadership term
+    /// may have ended earlier, for example because the time of day was set forward. After such an early end, no new
+    /// permits are issued, but existing permits keep their deadline.
     pub(crate) async fn close(&self, reason: EndReason) {
         self.state.send_modify(|state| {
             state.draining.get_or_insert_with(|| reason.clone());
@@ -360,7 +363,7 @@ impl TermHandle {
     }
 }
 
-/// The error of operations that need a term, after the term is over.
+/// The error of operations that need a leadership term when the term is over.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("no longer the leader by {lock}: {reason}")]
 pub struct LeadershipLost {

@@ -17,7 +17,7 @@ pub struct Lease {
     /// The metadata.
     #[serde(default)]
     pub metadata: ObjectMeta,
-    /// The holder and the lease duration.
+    /// The spec of a Lease: the holder and the lease duration.
     #[serde(default, deserialize_with = "null_default")]
     pub spec: LeaseSpec,
 }
@@ -25,7 +25,7 @@ pub struct Lease {
 pintle_meta::resource!(Lease, "coordination.k8s.io/v1", "Lease", "leases", Namespaced);
 
 impl Lease {
-    /// Creates a lease that stores `record`.
+    /// Creates a lease that contains `record`.
     pub fn new(metadata: ObjectMeta, record: &LeaderElectionRecord) -> Self {
         let mut lease = Self {
             types: TypeMeta { api_version: "coordination.k8s.io/v1".into(), kind: "Lease".into() },
@@ -37,32 +37,32 @@ impl Lease {
     }
 }
 
-/// The holder of a [`Lease`] and its duration.
+/// The spec of a [`Lease`]: its holder, and how long the lease is valid.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", from = "Wire")]
 pub struct LeaseSpec {
     /// The holder.
     pub holder_identity: Option<String>,
-    /// The number of seconds for which the lease is valid after a renewal. Servers accept 1 or more.
+    /// The number of seconds for which the lease stays valid after a renewal. Servers accept 1 or more.
     pub lease_duration_seconds: Option<i32>,
-    /// The time at which the term began. An unreadable time counts as absent, so that a wrong time from another program
-    /// does not make the whole lease unreadable.
+    /// The time at which the current holder's term began. A time that cannot be parsed counts as absent, so that a
+    /// wrong time from another program does not make the whole lease unreadable.
     pub acquire_time: Option<MicroTime>,
-    /// The time at which the holder last renewed the lease. An unreadable time counts as absent.
+    /// The time at which the holder last renewed the lease. A time that cannot be parsed counts as absent.
     pub renew_time: Option<MicroTime>,
-    /// The number of changes of the holder.
+    /// How often the holder has changed.
     pub lease_transitions: Option<i32>,
-    /// The strategy of a coordinated election.
+    /// The strategy of the coordinated election that uses this lease.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub strategy: Option<String>,
-    /// The contender that should hold the lease in a coordinated election.
+    /// The contender that should become the holder in a coordinated election.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub preferred_holder: Option<String>,
-    /// Fields of the spec that this type does not model. Writes keep them.
+    /// Fields of the spec that this type does not have. Writes keep them.
     #[serde(flatten)]
     pub other: BTreeMap<String, Value>,
-    /// The unreadable times as text, or an empty string. Electors compare this text, so that they detect the renewals
-    /// of a holder that writes unreadable times. The text is never written.
+    /// The text of the times that cannot be parsed, or an empty string. Electors compare this text to detect the
+    /// renewals of a holder that writes times in an invalid format. The text is never written.
     #[serde(skip)]
     pub unreadable_times: String,
 }
@@ -117,7 +117,7 @@ impl From<Wire> for LeaseSpec {
 }
 
 impl LeaseSpec {
-    /// Returns the record in the lease. Absent fields become an empty string, 0 or `None`.
+    /// Returns the election record that the lease contains. Absent fields become an empty string, 0 or `None`.
     pub fn record(&self) -> LeaderElectionRecord {
         LeaderElectionRecord {
             holder_identity: self.holder_identity.clone().unwrap_or_default(),
@@ -130,7 +130,7 @@ impl LeaseSpec {
         }
     }
 
-    /// Stores `record` and keeps all fields that are not part of a record.
+    /// Stores `record` in the lease, and keeps all fields that are not part of a record.
     pub fn put(&mut self, record: &LeaderElectionRecord) {
         self.holder_identity = Some(record.holder_identity.clone());
         self.lease_duration_seconds = Some(record.lease_duration_seconds);

@@ -31,36 +31,39 @@
 //!
 //! - A [`LeaderElector`] contends for a [`Lock`], which stores a [`LeaderElectionRecord`]. A [`LeaseGroup`] contends
 //!   for many leases with one task, one watch and one client. [`Shards`] divide the work among replicas.
-//! - The usual lock is a [`LeaseLock`]. An [`AnnotationLock`] is for clusters and programs that predate Leases. A
-//!   [`MultiLock`] migrates from an annotation to a Lease. A [`ResourceLock`] selects one of these locks by the name of
-//!   its [kind](LockKind).
+//! - The usual lock is a [`LeaseLock`]. An [`AnnotationLock`] is for clusters and programs from before Leases existed.
+//!   A [`MultiLock`] migrates from an annotation to a Lease. A [`ResourceLock`] selects one of these locks by the name
+//!   of its [kind](LockKind).
 //! - A [`Candidate`] takes part in a coordinated election, in which the control plane chooses the leader.
 //! - [`Leadership`] is the right to act until a [`Deadline`], and a [`Permit`] is the right to perform one action. A
 //!   [`Term`] is one period of leadership, and a [`TermEnd`] describes its end. A fencing [`Token`] orders terms.
-//! - The elector calls the [`LeaderCallbacks`] and reports [`LeaderEvent`]s. An [`ElectionStatus`] answers health
-//!   checks and other readers. Metrics are reported to [`LeaderElectionConfig::metrics`].
+//! - The elector calls the [`LeaderCallbacks`] and reports [`LeaderEvent`]s. An [`ElectionStatus`] shows the state of
+//!   an election to health checks and other readers. Metrics are reported to [`LeaderElectionConfig::metrics`].
 //! - [`machine::Machine`] makes all decisions and performs no I/O.
 //! - A [`LockAuditor`] observes a lock and reports unsafe events.
 //!
 //! # What is guaranteed, and what is not
 //!
-//! The work of two electors with different identities does not overlap if the rates of their clocks differ by less than
-//! `lease_duration / renew_deadline` (1.5 by default). Clock offsets do not matter. The deadline counts from the moment
-//! at which the last stored renewal was *sent*. A pending request does not delay the deadline. Work means code that
-//! runs [inside](Leadership::run) a leadership or holds a [permit](Leadership::permit), in any task or thread. The
-//! deadline passes as soon as one of the three [clocks](Now) reaches it. Therefore, the term is over when a machine
-//! wakes from a suspend. It is also over when a paused virtual machine resumes and its time of day is corrected.
+//! The work of two electors with different identities does not overlap if their clocks run at similar rates: the rates
+//! must differ by a factor of less than `lease_duration / renew_deadline` (1.5 by default). Clock offsets do not
+//! matter. The deadline is computed from the time at which the last stored renewal was *sent*. A renewal whose response
+//! is pending does not extend the deadline. In this guarantee, work means code that runs [inside](Leadership::run) a
+//! leadership or holds a [permit](Leadership::permit), in any task or thread. The deadline has passed as soon as one of
+//! the three [clocks](Now) reaches it. Therefore, the leadership term is already over when a machine wakes from a
+//! suspend. The leadership term is also over when a paused virtual machine resumes and its time of day is corrected.
 //!
-//! In a [coordinated](LeaderElectionConfig::coordinated) election, the control plane decides by the time of day whether
-//! a lease has expired. Therefore, clock offsets also matter in a coordinated election.
+//! In a [coordinated](LeaderElectionConfig::coordinated) election, the control plane decides whether a lease has
+//! expired, based on the time of day. Therefore, in a coordinated election, differences between the clocks also matter.
 //!
-//! After a held lock is deleted, its holder works for less than another `renew_deadline`. A candidate that has seen the
-//! lock waits for a lease duration after it learns of the deletion. A new candidate that finds no lock does not wait.
+//! If a held lock is deleted, its holder works for less than another `renew_deadline`. A candidate that has seen the
+//! lock waits for a lease duration after it has observed the deletion. A new candidate that finds no lock does not
+//! wait.
 //!
-//! A lock does not reject late requests. The server may still execute a request that was sent before the term ended. It
-//! may also execute a request of a process that was frozen between its check and its send. To reject such requests, the
-//! resource must compare [tokens](Leadership::token). Deleting the lock, writing it by hand, or giving two processes
-//! one identity breaks the exclusion.
+//! A lock cannot reject requests that arrive after the end of the leadership term. The server may still execute a
+//! request that was sent before the leadership term ended. The server may also execute a request of a process that was
+//! frozen between its check and its send. To reject such requests, the resource must compare fencing
+//! [tokens](Leadership::token). If the lock is deleted or written manually, or if two processes have the same identity,
+//! two leaders can work at the same time.
 
 mod annotation;
 mod audit;
@@ -107,7 +110,7 @@ pub use status::{ElectionStatus, RenewalOverdue};
 pub use term::{EndReason, Term, TermEnd};
 pub use token::{InvalidToken, StaleToken, TOKEN_ANNOTATION, Token};
 
-// The README examples run as tests.
+// The examples of the README run as tests.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

@@ -1,4 +1,4 @@
-//! The trait of locks, and the lock that stores its record in a Lease.
+//! The trait for locks, and a lock that stores its record in a Lease.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -10,9 +10,9 @@ use pintle_meta::{ApiError, ApiResource, ListWatch, Object, ObjectApi, ObjectKey
 use crate::watching::{lock_event, watch_one};
 use crate::{LeaderElectionRecord, Lease, LockState, Observers, TimePrecision, Token, Version};
 
-/// The storage of an election record: client-go's `resourcelock.Interface`.
+/// The storage of an election record, like client-go's `resourcelock.Interface`.
 ///
-/// A lock only reads and writes. It makes no decisions and keeps no state.
+/// A lock only reads and writes the record. A lock makes no decisions and keeps no state.
 ///
 /// # Cancel safety
 ///
@@ -20,7 +20,7 @@ use crate::{LeaderElectionRecord, Lease, LockState, Observers, TimePrecision, To
 ///
 /// # Examples
 ///
-/// An in-memory lock, and an election with it:
+/// The example shows an in-memory lock and an election that uses it:
 ///
 /// ```
 /// use pintle_leaderelect::{
@@ -89,21 +89,21 @@ use crate::{LeaderElectionRecord, Lease, LockState, Observers, TimePrecision, To
 /// # }
 /// ```
 pub trait Lock: Send + Sync + 'static {
-    /// The stored object. A write changes only the record in this object.
+    /// The stored object. A write of the lock changes only the record in this object.
     type Object: Send + Sync + 'static;
 
-    /// Returns the resource type of the object.
+    /// Returns the resource type of the object that stores the record.
     fn resource(&self) -> ApiResource;
 
-    /// Returns the key of the object.
+    /// Returns the key of the object that stores the record.
     fn key(&self) -> &ObjectKey;
 
-    /// Returns the precision of stored times.
+    /// Returns the precision with which the lock stores times.
     fn time_precision(&self) -> TimePrecision {
         TimePrecision::Micros
     }
 
-    /// Returns the fencing token of a term that began with the state `began`. The method must not block.
+    /// Returns the fencing token of a leadership term that began with the state `began`. The method must not block.
     fn token(&self, began: &LockState) -> Option<Token> {
         Token::of(&began.version)
     }
@@ -114,30 +114,31 @@ pub trait Lock: Send + Sync + 'static {
         true
     }
 
-    /// Returns the default observers for electors of this lock. Default: none.
+    /// Returns the default observers of electors that use this lock. Default: none.
     fn observers(&self) -> Observers {
         Observers::default()
     }
 
-    /// Watches the object, starting with its current state. When the stream ends, the elector opens another watch, with
-    /// growing pauses after failures. The default implementation returns `None`, which means that there is no watch.
-    /// The elector then polls.
+    /// Watches the object that stores the record, starting with its current state. When the stream ends, the elector
+    /// opens another watch. After failures, the pauses before it grow. The default implementation returns `None`, which
+    /// means that there is no watch. The elector then polls.
     ///
-    /// Events may be stale. They only make an elector act sooner. No decision depends only on events.
+    /// Events may be stale. Events only make an elector act sooner. No decision is based only on events.
     fn watch(&self) -> impl Future<Output = Result<Option<LockEvents<Self::Object>>, ApiError>> + Send {
         async { Ok(None) }
     }
 
-    /// Reads the newest state of the object. Returns `None` if the object does not exist.
+    /// Reads the current state of the object. Returns `None` if the object does not exist.
     fn get(&self) -> impl Future<Output = Result<Option<LockSnapshot<Self::Object>>, ApiError>> + Send;
 
-    /// Creates the object with the record. Fails if the object exists.
+    /// Creates the object that stores the record. Fails if the object exists.
     fn create(
         &self,
         record: &LeaderElectionRecord,
     ) -> impl Future<Output = Result<LockSnapshot<Self::Object>, ApiError>> + Send;
 
-    /// Replaces the record in the object `base`. Fails if the stored object has changed since `base` was read.
+    /// Replaces the election record in the object `base`. Returns an error if the stored object has changed since
+    /// `base` was read.
     fn update(
         &self,
         base: &Self::Object,
@@ -145,13 +146,13 @@ pub trait Lock: Send + Sync + 'static {
     ) -> impl Future<Output = Result<LockSnapshot<Self::Object>, ApiError>> + Send;
 }
 
-/// The events of a watch on a lock.
+/// A stream of the events of a watch on a lock.
 pub type LockEvents<O> = Pin<Box<dyn Stream<Item = LockEvent<O>> + Send>>;
 
 /// An event of a watch on a lock.
 #[derive(Clone, Debug)]
 pub enum LockEvent<O> {
-    /// The object had this state when the event was sent.
+    /// The object had this state when the server sent the event.
     Changed(LockSnapshot<O>),
     /// The object with this uid was deleted.
     Deleted {
@@ -162,7 +163,7 @@ pub enum LockEvent<O> {
     MaybeChanged,
 }
 
-/// A stored object and its record.
+/// The stored object and the record that it contains.
 #[derive(Clone, Debug)]
 pub struct LockSnapshot<O> {
     /// The record and its version.
@@ -173,8 +174,8 @@ pub struct LockSnapshot<O> {
 
 /// A [`Lock`] in a [`Lease`].
 ///
-/// Use a separate client for the lock. If the work uses the same client, a renewal may wait in the client's rate limiter behind requests of
-/// the work. The term may end during this wait.
+/// Use a separate client for the requests of the lock. If the work uses the same client, a renewal may have to wait in the client's
+/// rate limiter behind requests of the work. The leadership term may end during this wait.
 ///
 /// # Examples
 ///
@@ -189,16 +190,16 @@ pub struct LockSnapshot<O> {
 /// ```
 #[derive(Debug)]
 pub struct LeaseLock<A> {
-    /// The API to read, write and watch the lease.
+    /// The `Api` to read, write and watch the lease.
     pub api: A,
     /// The key of the lease. The elector creates the lease if it does not exist.
     pub key: ObjectKey,
-    /// The labels that each write puts on the lease. Other labels are kept.
+    /// The labels that each write sets on the lease. Other labels are kept.
     pub labels: BTreeMap<String, String>,
-    /// Whether to watch the lease, so that a release is detected immediately. Default: `true`. The elector polls while the
-    /// watch is forbidden, fails or is silent.
+    /// Whether to watch the lease, so that the release of the lock is detected immediately. Default: `true`. If the watch
+    /// is forbidden, fails or reports no events, the elector polls the lease instead.
     pub watch: bool,
-    /// The default observers for electors of this lock. Default: none.
+    /// The default observers of electors that use this lock. Default: none.
     pub observers: Observers,
 }
 
@@ -256,7 +257,7 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease>> Lock for LeaseLock<A> {
     }
 }
 
-/// Returns the record of a lease and the version of the lease.
+/// Returns the record that a lease contains, and the version of the lease.
 pub(crate) fn state_of(lease: &Lease) -> LockState {
     let version = Version { uid: lease.uid().into(), resource_version: lease.resource_version().into() };
     LockState { version, record: lease.spec.record(), raw: Some(lease.spec.unreadable_times.clone().into()) }
@@ -267,8 +268,8 @@ pub(crate) fn locked(lease: Lease) -> Result<LockSnapshot<Lease>, ApiError> {
     Ok(LockSnapshot { state: state_of(&lease), object: lease })
 }
 
-/// Rejects a base without uid or resourceVersion. Without them, the server would not detect a conflict. The write could
-/// then overwrite the record of the next leader, or recreate a deleted object.
+/// Rejects an object without uid or resourceVersion as the base of a write. Without these two fields, the server would
+/// not detect a conflict. The write could then overwrite the record of the next leader, or recreate a deleted object.
 pub(crate) fn comparable(base: &impl Object, kind: &str) -> Result<(), ApiError> {
     if base.uid().is_empty() || base.resource_version().is_empty() {
         let message = format!("{kind} {} cannot be updated without uid and resourceVersion", base.key());
@@ -277,7 +278,7 @@ pub(crate) fn comparable(base: &impl Object, kind: &str) -> Result<(), ApiError>
     Ok(())
 }
 
-/// Checks that the server's response has a uid and a resourceVersion, so that it can be the base of a write.
+/// Checks that the server's response has a uid and a resourceVersion. Only then can it be the base of a write.
 pub(crate) fn stored(object: &impl Object, kind: &str) -> Result<(), ApiError> {
     if object.uid().is_empty() || object.resource_version().is_empty() {
         let message = format!("{kind} {} was returned without uid or resourceVersion", object.key());

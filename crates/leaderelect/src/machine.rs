@@ -1,15 +1,15 @@
-//! The elector as a state machine, without I/O, clocks or tasks.
+//! The logic of an elector as a state machine, without I/O, clocks or tasks.
 //!
-//! Its owner passes signals and the time to the machine, and executes the returned instructions. The machine makes all
-//! decisions on which safety depends, so a test can drive a whole fleet from one seed.
+//! The owner of the machine passes signals and the time to the machine, and executes the returned instructions. The
+//! machine makes all decisions that affect safety, so a test can simulate many electors from one seed.
 //!
 //! Invariants:
 //!
-//! - A term's deadline is `renew_deadline` after a stored write was *sent*.
-//! - If the machine observes another record, a deletion or another uid, it ends the term before any other action. The term never resumes.
-//!   The next term begins after the work of this term has ended.
-//! - Each write contains the version that was read. The lock is released only after the work has ended, and only if the last read
-//!   returned a record of this term.
+//! - The deadline of a leadership term is `renew_deadline` after a stored write was *sent*.
+//! - If the machine observes another record, a deletion or another uid, it ends the leadership term before any other action. The term
+//!   never resumes. The next leadership term begins only after the work of this term has ended.
+//! - Each write request contains the version that was read last. The lock is released only after the work has ended, and only if
+//!   the last read returned a record of this leadership term.
 
 mod departing;
 mod following;
@@ -61,44 +61,44 @@ use crate::term::{EndReason, Term};
 pub struct Machine {
     config: LeaderElectionConfig,
     precision: TimePrecision,
-    /// The pauses between a candidate's attempts.
+    /// The pauses between the attempts of a candidate.
     retries: Backoff,
     jitter: Jitter,
-    /// The delay of the first renewal of a term.
+    /// The time between the beginning of a term and its first renewal.
     first_renewal: Duration,
-    /// Renewals happen at whole multiples of this duration on the monotonic clock. Zero allows any time.
+    /// Renewals are sent at whole multiples of this duration on the monotonic clock. Zero allows any time.
     grain: Duration,
     phase: Phase,
     stopping: bool,
     /// Whether the watch is open.
     watch_is_up: bool,
-    /// Whether the watch is reliable: it is open, and no read has returned a change that the watch did not report.
+    /// Whether the watch can be relied on: it is open, and no read has returned a change that the watch did not report.
     watching: bool,
-    /// The newest state that the watch reported while this elector held the lock.
+    /// The newest state that the watch reported while this elector was the holder.
     last_hint: Option<LockState>,
-    /// A free lock that the watch reported. The next write at `next_try` replaces this version.
+    /// The version of a free lock that the watch reported. The next write at `next_try` replaces this version.
     vacancy: Option<LockState>,
     /// The request in flight.
     sent: Option<Sent>,
-    /// The time of the next tick, unless a signal arrives earlier.
+    /// The time of the next tick, unless a signal arrives before it.
     next_try: Duration,
     observed: Option<Observation>,
-    /// The time until which a deleted lock counts as held.
+    /// The time until which a deleted lock is treated as held.
     held_until: Duration,
     /// The time since which the lock is known not to exist.
     absent_since: Option<Duration>,
     preference: Preference,
     reported: Option<String>,
-    /// Failed writes of the current contest or term that may have been stored. A client may have sent a write twice, and the first
-    /// attempt may have caused the conflict of the second. A version can be replaced only once. Therefore, as soon as one write is
-    /// known to be stored, no other write in this list can be stored.
+    /// Failed writes of the current contest or leadership term that the server may have stored. If a client sent a write twice,
+    /// the first attempt may have been stored and have caused the conflict of the second attempt. Each version can be replaced
+    /// only once. Therefore, as soon as one of these writes is known to be stored, no other write in this list can be stored.
     in_doubt: Vec<Doubt>,
-    /// The uid of the lock and the record of the last term, which is over. If the lock still contains this record, no
-    /// contender leads.
+    /// The uid of the lock and the record of the last leadership term, if that term is over. If the lock still contains
+    /// that record, no contender leads.
     last_term: Option<(String, LeaderElectionRecord)>,
-    /// The time in the last record sent.
+    /// The time in the record that was sent last.
     last_written: Option<Stamp>,
-    /// The machine writes nothing before this time, so that the times in records are not ahead of the clock.
+    /// The machine writes no record before this time, so that the times in records are not ahead of the clock.
     write_not_before: Duration,
     slow_paths: u64,
 }
@@ -107,7 +107,7 @@ pub struct Machine {
 enum Phase {
     Following,
     Leading(Leading),
-    /// The term is lost, but its work has not ended yet.
+    /// The leadership term is lost, but its work has not ended yet.
     Lost,
     Releasing(Releasing),
     Finished,
@@ -116,27 +116,29 @@ enum Phase {
 #[derive(Clone, Debug)]
 struct Leading {
     term: Term,
-    /// The state that the next renewal replaces.
+    /// The state of the lock that the next renewal replaces.
     base: LockState,
-    /// The values of the clocks when the last stored write was sent. The deadline counts from these values.
+    /// The values of the clocks when the last stored write was sent. The deadline of the leadership term is computed
+    /// from these clock values.
     counted: Now,
     deadline: Deadline,
     last_sent: Duration,
     conflicts: u32,
-    /// Whether to read the lock before the next write.
+    /// Whether to read the lock before the next write request.
     read_back: bool,
-    /// Whether the control plane prefers another holder, so that the term is not renewed. The term lasts until its
-    /// deadline, or until the work has ended.
+    /// Whether the control plane prefers another holder, so that the term must not be renewed. The leadership term then
+    /// lasts until its deadline, or until the work has ended.
     yielding: bool,
-    /// Whether the work ends in favor of another contender, so that the lock must be released.
+    /// Whether the work was asked to end in favor of another contender, so that the lock must be released.
     gives_up: bool,
-    /// Another contender's lock that the watch reported, until a read shows the current state.
+    /// A lock of another contender that the watch reported. The machine keeps this lock until a read shows the current
+    /// state.
     foreign: Option<Box<Observation>>,
 }
 
 #[derive(Clone, Debug)]
 struct Releasing {
-    /// The term to release. `None` if it is unknown whether a write has begun a term.
+    /// The term to release. `None` if it is unknown whether a write has begun a leadership term.
     term: Option<Term>,
     until: Duration,
     conflicts: u32,
@@ -149,7 +151,7 @@ struct Sent {
     request: LockRequest,
     purpose: Purpose,
     at: Now,
-    /// Whether the request creates the lock, and another contender's lock was seen since it was sent.
+    /// Whether the request creates the lock, and a lock of another contender was observed after it was sent.
     overtaken: bool,
 }
 
@@ -162,34 +164,35 @@ enum Purpose {
 
 #[derive(Clone, Debug)]
 struct Doubt {
-    /// The version that the write replaces. `None` if the write creates the lock.
+    /// The version of the lock that the write replaces. `None` if the write creates the lock.
     base: Option<Version>,
     record: LeaderElectionRecord,
     sent: Now,
 }
 
-/// The maximum number of remembered writes with an unknown result. The oldest writes are forgotten first. If a forgotten write was stored
-/// after all, the machine treats its record as another contender's. This is safe, but delays the next term.
+/// The maximum number of remembered writes whose result is unknown. When there are more, the oldest writes are forgotten. If a
+/// forgotten write was stored after all, the machine treats its record as the record of another contender. Forgetting a write is safe,
+/// but can delay the next leadership term.
 const MAX_DOUBTS: usize = 8;
 
-/// The maximum random wait of a candidate after a record has expired. With a hundred candidates, most of them observe the next
-/// leader before they read the lock.
+/// The maximum random delay of a candidate after a record has expired. In a group of a hundred candidates, most of them
+/// observe the next leader before they try to take the lock.
 const EXPIRY_JITTER: Duration = Duration::from_millis(120);
 
-/// The maximum random wait of a candidate after the watch has reported a free lock. Most of the slower candidates then
-/// see the next leader first.
+/// The maximum random delay of a candidate after the watch has reported a free lock. Most of the candidates with a
+/// longer delay then observe the next leader first.
 const HINT_JITTER: Duration = Duration::from_millis(40);
 
 impl Machine {
-    /// Creates a contender whose first attempt is due immediately.
+    /// Creates a contender whose first attempt should be made immediately.
     ///
-    /// The configuration must be [valid](LeaderElectionConfig::validate). `precision` is the precision of the times
-    /// that the lock stores.
+    /// The configuration must be [valid](LeaderElectionConfig::validate). `precision` is the precision with which the
+    /// lock stores times.
     pub fn new(config: LeaderElectionConfig, precision: TimePrecision, now: Now) -> Self {
         let seed = config.seed();
         Self {
             retries: Backoff::new(config.retries(), seed),
-            // Use a different seed, so that the two random sequences differ.
+            // Use a different seed here, so that the two random sequences differ.
             jitter: Jitter::new(!seed),
             first_renewal: config.retry_period,
             grain: Duration::ZERO,
@@ -216,41 +219,41 @@ impl Machine {
         }
     }
 
-    /// Sets the delay of a term's first renewal, as a fraction of the retry period. With different delays, terms that
-    /// begin at the same time are not renewed at the same time. Default: 1.
+    /// Sets the time between the beginning of a term and its first renewal, as a fraction of the retry period. If
+    /// machines have different values, terms that begin at the same time are renewed at different times. Default: 1.
     pub fn begin_renewals_at(&mut self, share: f64) {
         self.first_renewal = self.config.retry_period.mul_f64(share.clamp(0.0, 1.0));
     }
 
     /// Rounds the time of each renewal down to a whole sixteenth of the retry period. Therefore, the terms of many machines are
-    /// renewed in batches, and one wake-up serves several renewals. Does nothing if two renewals could then be less than a second
-    /// apart.
+    /// renewed in batches, and one timer wake-up serves several renewals. The method has no effect if two renewals could then
+    /// be less than a second apart.
     pub fn gather_renewals(&mut self) {
         let grain = self.config.retry_period / 16;
-        // A renewal does not extend the term if it happens less than a second after the previous renewal.
+        // A renewal does not extend the term if it is sent less than a second after the previous renewal.
         if self.config.retry_period - grain > Duration::from_secs(1) {
             self.grain = grain;
         }
     }
 
-    /// Returns the time at which to send a renewal that is due at this time.
+    /// Returns the time at which to send a renewal that is due at `due`.
     fn renewal_at(&self, due: Duration) -> Duration {
         let early = due.as_nanos().checked_rem(self.grain.as_nanos()).unwrap_or_default();
         due.saturating_sub(Duration::from_nanos_u128(early))
     }
 
-    /// Makes the machine release the lock after the work, even without `release_on_cancel`. Must be called before the
-    /// work has ended.
+    /// Makes the machine release the lock after the work has ended, even without `release_on_cancel`. Call this method
+    /// before the work has ended.
     pub(crate) fn give_up(&mut self) {
         if let Phase::Leading(leading) = &mut self.phase {
             leading.gives_up = true;
         }
     }
 
-    /// Processes one signal and returns the instructions to execute, in order.
+    /// Processes one signal, and returns the instructions that the owner must execute in order.
     pub fn step(&mut self, signal: Signal, now: Now) -> Vec<Instruction> {
         let mut instructions = Vec::new();
-        // Check the deadline first, so that no signal is processed in an expired term.
+        // Check the deadline first, so that no signal is processed in a leadership term that has expired.
         if let Phase::Leading(leading) = &self.phase
             && leading.deadline.has_passed(now)
         {
@@ -277,8 +280,8 @@ impl Machine {
         instructions
     }
 
-    /// Returns the time at which to call [`Machine::step`] with a tick, unless a signal arrives earlier. `None` if no tick is
-    /// needed.
+    /// Returns the time at which to call [`Machine::step`] with a tick, unless a signal arrives before it. `None` if no tick
+    /// is needed.
     pub fn wake_at(&self) -> Option<Deadline> {
         let next_try = self.sent.is_none().then_some(self.next_try);
         match &self.phase {
@@ -292,17 +295,17 @@ impl Machine {
         }
     }
 
-    /// Returns whether a term is in progress.
+    /// Returns whether a leadership term is in progress.
     pub fn leads(&self) -> bool {
         matches!(self.phase, Phase::Leading(_))
     }
 
-    /// Returns the last observed holder. It is empty if the lock is free, and `None` before the first read.
+    /// Returns the last observed holder. The holder is empty if the lock is free, and `None` before the first read.
     pub fn leader(&self) -> Option<&str> {
         self.reported.as_deref()
     }
 
-    /// Returns how many renewals had to read the lock first: client-go's `leader_election_slowpath_total`.
+    /// Returns the number of renewals that had to read the lock first: client-go's `leader_election_slowpath_total`.
     pub fn slow_paths(&self) -> u64 {
         self.slow_paths
     }
@@ -324,7 +327,7 @@ impl Machine {
             let unreported =
                 |seen: &Observation| found.as_ref().is_none_or(|found| found.version != seen.state.version);
             if self.observed.as_ref().is_some_and(unreported) {
-                // The read shows a change that the watch did not report, so the watch is unreliable.
+                // The read shows a change that the watch did not report, so do not rely on the watch.
                 self.watching = false;
             }
             self.vacancy = None;
@@ -342,7 +345,7 @@ impl Machine {
         let (base, record) = match sent.request {
             LockRequest::Create(record) => (None, record),
             LockRequest::Update { base, record } => (Some(base), record),
-            // Ignore a result that does not match the request.
+            // Ignore a result that does not belong to the request in flight.
             LockRequest::Read => return,
         };
         if let Ok(version) = &answer {
@@ -359,13 +362,14 @@ impl Machine {
                 self.renewed(doubt, answer, now, instructions);
             }
             (Phase::Releasing(_), Purpose::Release) => self.released(answer, now),
-            // The request belongs to a term that is over, so use its result only to learn the state of the lock.
+            // The request belongs to a leadership term that is over, so use its result only to learn the state of the
+            // lock.
             (Phase::Following, _) if self.stopping => self.release_rest(now),
             _ => self.next_try = self.next_try.min(now.monotonic + self.config.retry_period),
         }
     }
 
-    /// Sends the next request if it is due.
+    /// Sends the next request if it is time for it.
     fn act(&mut self, now: Now, instructions: &mut Vec<Instruction>) {
         if self.sent.is_some() || now.monotonic < self.next_try {
             return self.finish_if_late(now, instructions);
@@ -394,14 +398,16 @@ impl Machine {
 
     fn send(&mut self, request: LockRequest, purpose: Purpose, now: Now, instructions: &mut Vec<Instruction>) {
         if purpose == Purpose::Contend {
-            // A signal during the request can set an earlier time. The result of the request must not overwrite that time.
+            // A signal that arrives during the request can set an earlier time. The result of the request must then not
+            // overwrite that earlier time.
             self.next_try = Duration::MAX;
         }
         self.sent = Some(Sent { request: request.clone(), purpose, at: now, overtaken: false });
         instructions.push(Instruction::Send { request, timeout: self.timeout(now) });
     }
 
-    /// Ends the release phase when its time is over. Finishes the machine if it is stopping and nothing is pending.
+    /// Ends the release phase when its time limit has passed. If the machine is stopping and no request or work is
+    /// pending, finishes the machine.
     fn finish_if_late(&mut self, now: Now, instructions: &mut Vec<Instruction>) {
         if let Phase::Releasing(releasing) = &self.phase
             && self.sent.is_none()
@@ -411,7 +417,8 @@ impl Machine {
             self.phase = Phase::Following;
             self.next_try = now.monotonic + self.retries.next(None);
         }
-        // Do not finish if a release is pending. It starts after the answer to the request in flight.
+        // Do not finish while a release is still pending. The release starts after the response to the request in
+        // flight.
         let nothing_left = self.left_over().is_none();
         let quiet = self.sent.as_ref().is_none_or(|sent| sent.request == LockRequest::Read && nothing_left);
         if self.stopping && quiet && self.in_doubt.is_empty() && matches!(self.phase, Phase::Following) {
@@ -444,7 +451,7 @@ impl Machine {
         self.yield_if_asked(instructions);
     }
 
-    /// Asks the work to end, if another contender is preferred.
+    /// Asks the work to end if another contender is the preferred holder.
     fn yield_if_asked(&mut self, instructions: &mut Vec<Instruction>) {
         if let Phase::Leading(leading) = &mut self.phase
             && let Some(other) = self.preference.yield_to.take()
@@ -479,20 +486,20 @@ impl Machine {
         }
         self.in_doubt.clear();
         self.next_try = now.monotonic;
-        // If the deadline has not passed, no other contender can have led in the meantime. In that case, an earlier wait for a
-        // deleted lock is no longer needed.
+        // If the deadline has not passed, no other contender can have led since the last renewal. An earlier wait for a
+        // deleted lock is then no longer needed.
         if reason != EndReason::Deadline {
             self.held_until = Duration::ZERO;
         }
         if reason == EndReason::Deleted {
-            // Another contender may have held the lock after the deletion. If it did, this contender must wait.
+            // Another contender may have held the lock after the deletion. If so, this contender must wait.
             self.observed = foreign.map(|foreign| *foreign);
         }
         instructions.push(Instruction::StopLeading(reason));
     }
 
-    /// Records the observed state of the lock. The expiry of the record starts again only if the record or the uid has
-    /// changed. Returns whether one of them has changed.
+    /// Records a state of the lock that was observed. The time until the record expires starts again only if the record
+    /// or the uid has changed. Returns whether the record or the uid has changed.
     fn observe(&mut self, found: Option<&LockState>, now: Now, instructions: &mut Vec<Instruction>) -> bool {
         let Some(found) = found else {
             if let Some(gone) = self.observed.take() {
@@ -518,8 +525,9 @@ impl Machine {
         changed
     }
 
-    /// Makes this contender wait, because the observed lock was deleted. Its last holder may have acquired or renewed it right
-    /// before the deletion, and may work for almost a lease duration after the deletion.
+    /// Makes this contender wait, because the lock that it had observed was deleted. The last holder of that lock may have
+    /// acquired or renewed it right before the deletion. That holder may work for almost a lease duration after the
+    /// deletion.
     fn wait_out(&mut self, gone: &LockState, now: Now) {
         let own = self.config.lease_duration;
         if self.config.wait_after_deletion {
@@ -536,8 +544,8 @@ impl Machine {
         instructions.push(Instruction::NewLeader(holder.into()));
     }
 
-    /// Returns the state with the newest known version. The watch may have reported that another program wrote the
-    /// object after the read.
+    /// Returns the state of the lock with the newest known version. The watch may have reported that another program
+    /// wrote the object after the read was served.
     fn newest(&self, mut found: LockState) -> LockState {
         let seen = self.observed.as_ref().map(|observed| &observed.state);
         for known in seen.into_iter().chain(&self.last_hint) {
@@ -555,13 +563,13 @@ impl Machine {
         self.in_doubt.push(doubt);
     }
 
-    /// If `found` is the state after a write with an unknown result, returns when that write was sent.
+    /// If `found` is the state that a write with an unknown result has stored, returns when that write was sent.
     fn settle(&self, found: &LeaderElectionRecord) -> Option<Now> {
         self.in_doubt.iter().find(|doubt| doubt.record == *found).map(|doubt| doubt.sent)
     }
 
-    /// Returns the pause after a conflict with a program that repeatedly writes the same object. Without the jitter, attempts and
-    /// the writes of that program could always happen at the same times.
+    /// Returns the pause after a conflict with a program that repeatedly writes the same object. Without jitter, the attempts
+    /// could always happen at the same times as the writes of that program.
     fn conflict_pause(&mut self) -> Duration {
         self.config.retry_period / 4 + self.jitter.up_to(self.config.retry_period / 8)
     }

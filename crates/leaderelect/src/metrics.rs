@@ -1,4 +1,4 @@
-//! The metrics of an elector. They have client-go's names where client-go has them.
+//! The metrics of an elector. If client-go has the same metric, the metric has the same name as in client-go.
 
 use std::any::Any;
 
@@ -61,9 +61,10 @@ pub(crate) struct Instruments {
     pub(crate) renewals: Box<dyn Counter>,
     pub(crate) renewal_duration: Box<dyn Histogram>,
     pub(crate) malformed: Box<dyn Counter>,
-    /// The counters of ended terms, one for each reason.
+    /// The counters of leadership terms that have ended, one for each reason.
     term_ends: [(&'static str, Box<dyn Counter>); EndReason::NAMES.len()],
-    /// The gauges for leadership and remaining time. Dropping them unregisters the gauges.
+    /// The gauges that show whether the elector leads, and the remaining time of the term. Dropping them unregisters
+    /// the gauges.
     _pulled: [Box<dyn Any + Send + Sync>; 2],
 }
 
@@ -92,7 +93,7 @@ impl Instruments {
         }
     }
 
-    /// Counts the end of a term.
+    /// Counts the end of a leadership term.
     pub(crate) fn term_ended(&self, reason: &EndReason) {
         let of_reason = self.term_ends.iter().filter(|(name, _)| *name == reason.name());
         of_reason.for_each(|(_, counter)| counter.add(1));

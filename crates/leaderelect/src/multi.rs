@@ -1,4 +1,4 @@
-//! A lock with two halves, for the migration from an annotation to a Lease.
+//! A lock that consists of two locks, for the migration from an annotation to a Lease.
 
 use pintle_meta::{ApiError, ApiResource, MicroTime, ObjectKey};
 
@@ -8,32 +8,35 @@ use crate::{
     Version,
 };
 
-/// The holder of a [`MultiLock`] whose halves name different holders: client-go's `UnknownLeader`. A contender must not
-/// use it as its identity.
+/// The holder that a [`MultiLock`] reports if its halves name different holders: client-go's `UnknownLeader`. A
+/// contender must not use this value as its identity.
 pub const UNKNOWN_LEADER: &str = "leaderelection.k8s.io/unknown";
 
-/// Two locks that are held together: client-go's `MultiLock`, for `configmapsleases` and `endpointsleases`.
+/// A pair of locks that are always held together: client-go's `MultiLock`, for `configmapsleases` and
+/// `endpointsleases`.
 ///
-/// It migrates a fleet from an [`AnnotationLock`](crate::AnnotationLock) to a [`LeaseLock`](crate::LeaseLock) in two rollouts. The
-/// annotation is the primary half, and the Lease is the secondary half. The first rollout changes from the annotation to both halves. The
-/// second rollout changes from both halves to the Lease. Programs that use only the annotation do not detect programs that use only the
-/// Lease. Therefore, they must not run at the same time. The primary object must exist while any program uses both halves.
+/// A `MultiLock` migrates a fleet of replicas from an [`AnnotationLock`](crate::AnnotationLock) to a [`LeaseLock`](crate::LeaseLock) in
+/// two rollouts. The annotation is the primary half, and the Lease is the secondary half. The first rollout switches from the annotation
+/// to both halves. The second rollout switches from both halves to the Lease. Programs that use only the annotation do not detect
+/// programs that use only the Lease. Therefore, these two kinds of programs must not run at the same time. The primary object must exist
+/// as long as any program uses both halves.
 ///
 /// # What is guaranteed
 ///
-/// - One half is not enough to lead. A term begins and is renewed only by a write that both halves accepted, each in
-///   the version that was read. If a half has changed in the meantime, the write is rejected. Unlike client-go, the
-///   lock never takes over the changed half.
-/// - If the halves name different holders, [`UNKNOWN_LEADER`] holds the lock. All contenders then wait until both halves have been
-///   unchanged for a whole duration. This happens after a write that changed only one half because of a crash or a rejection. The error of
-///   such a write has [`earlier_may_have_acted`](ApiError::earlier_may_have_acted) set, and no contender leads for one lease duration.
-/// - If both halves contain the same holder and one half lacks the last renewal, the merged record has no `renew_time`.
-///   Therefore, it is never confused with a record that both halves accepted.
-/// - The [token](Lock::token) of a term is the token of the secondary half. Therefore, tokens continue to increase after
-///   the fleet has moved to the Lease.
+/// - Holding only one half is not enough to lead. A term begins or is renewed only by a write that both halves
+///   accepted, each based on the version that was read. If a half has changed since the read, the write is rejected.
+///   Unlike client-go, the lock never takes over a half that another contender has changed.
+/// - If the halves name different holders, the reported holder is [`UNKNOWN_LEADER`]. All contenders then wait until both halves have
+///   been unchanged for a whole lease duration. The halves name different holders after a write that changed only one half because of
+///   a crash or a rejection. The error of such a write has [`earlier_may_have_acted`](ApiError::earlier_may_have_acted) set, and no
+///   contender leads for one lease duration.
+/// - If both halves have the same holder but one half lacks the last renewal, the merged record has no `renew_time`.
+///   Therefore, the merged record is never confused with a record that both halves accepted.
+/// - The fencing [token](Lock::token) of a leadership term is the token of the secondary half. Therefore, tokens
+///   continue to increase after all replicas have moved to the Lease.
 ///
-/// Without the primary object, the lock does not exist, even if the Lease exists. Once the primary object is created,
-/// the two halves name different holders.
+/// If the primary object does not exist, the lock does not exist, even if the Lease exists. After the primary object is
+/// created, the two halves name different holders.
 ///
 /// # Examples
 ///
@@ -57,12 +60,12 @@ pub struct MultiLock<P, S> {
 }
 
 impl<P: Lock, S: Lock> MultiLock<P, S> {
-    /// Combines two locks. The result has the resource and the key of the primary lock.
+    /// Combines two locks. The combined lock has the resource and the key of the primary lock.
     pub fn new(primary: P, secondary: S) -> Self {
         Self { primary, secondary }
     }
 
-    /// Merges the states of the two halves.
+    /// Merges the states of the two halves into one state.
     fn both(
         &self,
         primary: LockSnapshot<P::Object>,
@@ -72,7 +75,7 @@ impl<P: Lock, S: Lock> MultiLock<P, S> {
         let raw = Some(both_raw(&primary.state, secondary.as_ref().map(|half| &half.state)));
         let first = self.cut(primary.state.record);
         let Some(secondary) = secondary else {
-            // Leave out the renew time, so that the record is not confused with one that both halves accepted.
+            // Leave out the renew time, so that this record is not confused with a record that both halves accepted.
             let record = LeaderElectionRecord { renew_time: None, ..first };
             return LockSnapshot { state: LockState { version, record, raw }, object: (primary.object, None) };
         };
@@ -82,8 +85,8 @@ impl<P: Lock, S: Lock> MultiLock<P, S> {
         let same_time = first.renew_time == second.renew_time;
         let record = match first.holder_identity == second.holder_identity {
             true if same_time => first,
-            // The halves differ, so a write has changed only one of them. Their times do not show which half is newer,
-            // because a clock may have been set back.
+            // The halves differ, so a write has changed only one of the two. The times in the halves do not show which
+            // half is newer, because a clock may have been set back.
             true if second.renew_time < first.renew_time => LeaderElectionRecord { renew_time: None, ..second },
             true => LeaderElectionRecord { renew_time: None, ..first },
             false => LeaderElectionRecord { holder_identity: UNKNOWN_LEADER.into(), ..first },
@@ -92,7 +95,7 @@ impl<P: Lock, S: Lock> MultiLock<P, S> {
         LockSnapshot { state: LockState { version, record, raw }, object: (primary.object, Some(secondary.object)) }
     }
 
-    /// Truncates the times to a precision that both halves store.
+    /// Truncates the times of a record to a precision that both halves store.
     fn cut(&self, record: LeaderElectionRecord) -> LeaderElectionRecord {
         let precision = self.time_precision();
         let cut = |time: Option<MicroTime>| time.map(|time| precision.cut(time.0));
@@ -133,8 +136,8 @@ impl<P: Lock, S: Lock> Lock for MultiLock<P, S> {
         self.secondary.token(&LockState::new(version, began.record.clone()))
     }
 
-    /// Watches the secondary half. A release writes this half last. The elector still polls, because the watch reports
-    /// only releases and deletions.
+    /// Watches the secondary half. When the lock is released, the secondary half is written last. The elector still
+    /// polls the lock, because this watch reports only releases and deletions.
     async fn watch(&self) -> Result<Option<LockEvents<Self::Object>>, ApiError> {
         let events = self.secondary.watch().await?;
         Ok(events.map(vacancies))
@@ -166,7 +169,8 @@ impl<P: Lock, S: Lock> Lock for MultiLock<P, S> {
     }
 }
 
-/// Joins the versions of both halves with a plus sign. A uid or a resourceVersion never contains a plus sign.
+/// Joins the versions of the two halves with a plus sign. The result is unambiguous, because a uid or a resourceVersion
+/// never contains a plus sign.
 fn join(primary: &Version, secondary: Option<&Version>) -> Version {
     let (uid, resource_version) =
         secondary.map_or(("", ""), |version| (version.uid.as_str(), version.resource_version.as_str()));
@@ -176,18 +180,19 @@ fn join(primary: &Version, secondary: Option<&Version>) -> Version {
     }
 }
 
-/// Returns the complete content of both halves. The merged record does not change if only one half is renewed.
+/// Returns the complete stored content of both halves. The complete content is needed because the merged record does
+/// not change if only one half is renewed.
 fn both_raw(primary: &LockState, secondary: Option<&LockState>) -> Box<str> {
     let half = |state: &LockState| format!("{:?} {:?}", state.record, state.raw);
     format!("{} {:?}", half(primary), secondary.map(half)).into()
 }
 
-/// Marks an error of the second half, because the first half has already accepted the write.
+/// Marks an error of the second half, because the first half has already accepted its write.
 fn half_way(error: ApiError) -> ApiError {
     ApiError { earlier_may_have_acted: true, ..error }
 }
 
-/// Converts events that show a release or a deletion of the secondary half. Drops all other events.
+/// Forwards the events that show a release or a deletion of the secondary half. Drops all other events.
 fn vacancies<O: 'static, B: 'static>(secondary: LockEvents<O>) -> LockEvents<B> {
     map(secondary, |event| match event {
         LockEvent::Changed(half) if !half.state.record.is_vacant() => None,

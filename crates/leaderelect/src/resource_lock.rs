@@ -1,4 +1,4 @@
-//! Locks of the kinds for which client-go has names, such as `leases`.
+//! The kinds of locks for which client-go has names, such as `leases`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -12,7 +12,7 @@ use crate::{
     MultiLock, Observers, TimePrecision, Token,
 };
 
-/// The kind of a lock. It parses client-go's names, as used in the `resourceLock` setting and flag.
+/// The kind of a lock. A `LockKind` can be parsed from client-go's names, as in the `resourceLock` setting and flag.
 ///
 /// # Examples
 ///
@@ -28,13 +28,13 @@ pub enum LockKind {
     /// `leases`, the recommended kind.
     #[default]
     Leases,
-    /// `configmaps`, supported by client-go until 1.23.
+    /// `configmaps`. client-go supported this kind until 1.23.
     ConfigMaps,
-    /// `endpoints`, supported by client-go until 1.23.
+    /// `endpoints`. client-go supported this kind until 1.23.
     Endpoints,
-    /// `configmapsleases`, for the migration to Leases. Supported by client-go until 1.27.
+    /// `configmapsleases`. This kind is for the migration from ConfigMaps to Leases. Supported by client-go until 1.27.
     ConfigMapsLeases,
-    /// `endpointsleases`, for the migration to Leases. Supported by client-go until 1.27.
+    /// `endpointsleases`. This kind is for the migration from Endpoints to Leases. Supported by client-go until 1.27.
     EndpointsLeases,
 }
 
@@ -52,7 +52,7 @@ impl LockKind {
         }
     }
 
-    /// Returns the resource that stores the annotation. `None` if the kind uses no annotation.
+    /// Returns the resource whose annotation stores the record. `None` if a lock of this kind uses no annotation.
     pub fn annotated(self) -> Option<ApiResource> {
         let resource = |kind, plural| Some(ApiResource::new("v1", kind, plural, Scope::Namespaced));
         match self {
@@ -88,7 +88,7 @@ pub struct UnknownLockKind {
     pub name: String,
 }
 
-/// A lock whose kind is chosen at run time: client-go's `resourcelock.New`.
+/// A lock whose kind is chosen at run time, like client-go's `resourcelock.New`.
 ///
 /// # Examples
 ///
@@ -120,8 +120,8 @@ where
     M: ObjectApi<DynamicObject> + ListWatch<Object = DynamicObject>,
     L: ObjectApi<Lease> + ListWatch<Object = Lease>,
 {
-    /// Creates the lock `name` in `namespace`. `annotated` returns the API of the resource that stores the annotation. It is called only if
-    /// the kind uses an annotation.
+    /// Creates the lock `name` in `namespace`. `annotated` returns the `Api` of the resource whose annotation stores the record.
+    /// `annotated` is called only if the kind uses an annotation.
     pub fn new(
         kind: LockKind,
         namespace: &str,
@@ -143,7 +143,7 @@ where
         }
     }
 
-    /// Sets the observers for electors of this lock: client-go's `EventRecorder` of a `ResourceLockConfig`.
+    /// Sets the observers of electors that use this lock: client-go's `EventRecorder` of a `ResourceLockConfig`.
     pub fn observed_by(mut self, observers: Observers) -> Self {
         match &mut self {
             Self::Lease(lock) => lock.observers = observers,
@@ -154,7 +154,7 @@ where
     }
 }
 
-/// The stored object of a [`ResourceLock`].
+/// The object in which a [`ResourceLock`] stores its record.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum LockObject {
@@ -162,7 +162,7 @@ pub enum LockObject {
     Lease(Lease),
     /// The annotated object.
     Annotated(DynamicObject),
-    /// The annotated object, and the Lease if it exists.
+    /// The object with the annotation, and the Lease if it exists.
     Both(Box<(DynamicObject, Option<Lease>)>),
 }
 

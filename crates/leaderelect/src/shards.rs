@@ -1,4 +1,4 @@
-//! Shards. Replicas divide the work, and each shard has one leader.
+//! Shards. Divides work among replicas, so that each shard of the work has one leader.
 
 mod fleet;
 mod members;
@@ -33,19 +33,19 @@ use shard::fnv1a;
 pub use sharded::{OfShard, Sharded};
 pub use status::ShardsStatus;
 
-/// The label of all leases of [`Shards`]. Its value is the name of the shards.
+/// The label that all leases of [`Shards`] have. The value of the label is the name of the shards.
 pub const SHARDS_LABEL: &str = "pintle-shards";
 
 /// Configuration of [`Shards`].
 #[derive(Clone, Debug)]
 pub struct ShardsConfig {
-    /// The number of shards. Default: 16. With several shards for each replica, the distribution is more even. If a
-    /// rollout changes the number, replicas with different numbers never work at the same time. New replicas wait until
-    /// no replica with another number leads a shard.
+    /// The number of shards. Default: 16. With several shards per replica, the work is distributed more evenly. If a
+    /// rollout changes the number of shards, replicas with different numbers never work at the same time. The new
+    /// replicas wait until no replica with another number leads a shard.
     pub shards: u32,
-    /// The configuration of the electors. All leases also get the [label](SHARDS_LABEL), and only this label selects
-    /// them. The values of other labels may differ between replicas. In this case, a lease has the values of its last
-    /// writer.
+    /// The configuration of the electors. All leases also have the [label](SHARDS_LABEL) of the shards, and only this
+    /// label is used to select them. The values of the other labels may differ between replicas. If they differ, a
+    /// lease has the values of the replica that wrote it last.
     pub electors: LeaseGroupConfig,
 }
 
@@ -55,40 +55,43 @@ impl Default for ShardsConfig {
     }
 }
 
-/// Divides all objects into [shards](Shard), and the shards among several replicas. One replica leads each shard. A
-/// value of this type represents one replica.
+/// Divides all objects into [shards](Shard), and divides the shards among several replicas. One replica leads each
+/// shard. A value of this type represents one replica.
 ///
-/// Each replica has a membership lease and contends for all shards. Rendezvous hashing over the members assigns each
-/// shard to a preferred replica. If a replica joins or leaves, only its own share moves. If the leader of a shard is
-/// not the preferred replica, the leader ends its work and gives the shard up. The preferred replica then takes the
-/// shard immediately.
+/// Each replica has a membership lease and contends for all shards. Rendezvous hashing assigns each shard to one of the
+/// members, the preferred replica of the shard. If a replica joins or leaves, only the shards of this replica move. If
+/// the leader of a shard is not the preferred replica, the leader ends its work and gives up the shard. The preferred
+/// replica then takes the shard immediately.
 ///
 /// # What is guaranteed
 ///
-/// - No two replicas work on a shard at the same time, as for any [`Leadership`]. Only the holder of the shard's lease
-///   works on the shard. The assignment only determines which replica tries first.
-/// - No two replicas work on an object at the same time, even if they use different [numbers of
-///   shards](ShardsConfig::shards). The number is part of the lease names. A replica that has taken a shard lists all
-///   leases before it begins to work.
-/// - After a replica dies, another replica works on its shards when their leases have expired. The delay after the last
-///   renewal is at most a `lease_duration` plus 120 ms plus the time of three requests. A GET and a PUT take the lease,
-///   and a LIST checks for replicas with another number of shards.
-/// - After a replica gives up a shard, no replica works on the shard for up to 40 ms plus the time of four requests. A
-///   GET and a PUT release the lease, and then the next leader sends a PUT and a LIST.
-/// - If the preferred replica does not take a free shard, the second replica in the order takes it after twice the
-///   `retry_period`. The third replica would take it after four times the `retry_period`, and so on. That replica keeps
-///   the shard until replicas join or leave.
+/// - No two replicas work on a shard at the same time. This is the guarantee of any [`Leadership`]. Only the holder of
+///   the shard's lease works on the shard. The assignment of shards only determines which replica tries to take a shard
+///   first.
+/// - No two replicas work on the same object at the same time, even if they use different [numbers of
+///   shards](ShardsConfig::shards). The number of shards is part of the lease names. A replica that has taken a shard
+///   lists all leases before it begins to work on the shard.
+/// - After a replica dies, other replicas work on its shards as soon as the leases of these shards have expired. The
+///   delay after the last renewal is at most a `lease_duration`, plus 120 ms, plus the time of three requests. The
+///   three requests are a GET and a PUT that take the lease, and a LIST. The LIST looks for replicas with another
+///   number of shards.
+/// - After a replica gives up a shard, no replica works on the shard for up to 40 ms, plus the time of four requests.
+///   The four requests are a GET and a PUT that release the lease, and a PUT and a LIST of the next leader.
+/// - If the preferred replica does not take a free shard, the second replica in the order takes the shard after twice
+///   the `retry_period`. The third replica would take the shard after four times the `retry_period`, and so on. The
+///   replica that takes the shard keeps it until replicas join or leave.
 ///
 /// In two cases, the time without work on a shard has no upper bound:
 ///
 /// - Lists fail.
-/// - Two replicas with different numbers of shards take leases at the same time. Both may then give up their leases.
-///   They try again after a random pause, or, if watches are forbidden, after up to a `lease_duration`.
+/// - Two replicas with different numbers of shards take leases at the same time. Both replicas may then give up their
+///   leases. Both replicas try again after a random pause, or, if watches are forbidden, after up to a
+///   `lease_duration`.
 ///
 /// A replica needs the verbs get, list, watch, create, update and delete on leases. Without the verb watch, a replica
 /// cannot find the other replicas. The guarantees still apply, but the first replica takes all shards, and the other
-/// replicas find the shards of a dead replica by polling. Without the verb list, a replica leads no shard. If it loses
-/// the verb list after it has taken a shard, it gives the shard up after a `lease_duration` without work.
+/// replicas detect the shards of a dead replica by polling. Without the verb list, a replica never leads a shard. If a
+/// replica loses the verb list after it has taken a shard, it gives up the shard after a `lease_duration` without work.
 ///
 /// # Examples
 ///
@@ -115,24 +118,25 @@ impl Default for ShardsConfig {
 /// ```
 pub struct Shards<A: ObjectApi<Lease> + ListWatch<Object = Lease>> {
     fleet: Fleet<A>,
-    /// The elector of this replica's membership lease.
+    /// The elector that holds this replica's membership lease.
     member: LeaderElector<LeaseLock<A>>,
-    /// One elector for each shard. They are kept after a run is dropped, so that the next run waits for the permits of
-    /// the dropped run.
+    /// One elector for each shard. The electors are kept after a run is dropped, so that the next run waits for the
+    /// permits of the dropped run.
     electors: Vec<LeaderElector<LeaseLock<A>>>,
 }
 
 impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> Shards<A> {
-    /// Joins the shards `name`. Their leases are in `namespace`. Each shard has a lease such as `{name}-0-of-16`, and
-    /// each replica has a lease `{name}-member-…-of-16`.
+    /// Joins the shards `name`. Their leases are in `namespace`. Each shard has a lease with a name such as
+    /// `{name}-0-of-16`, and each replica has a lease `{name}-member-…-of-16`.
     ///
     /// # Errors
     ///
-    /// Returns the first rule that `config` breaks, or an error if `name` is not a valid label value.
+    /// Returns the first rule in [`InvalidConfig`] that `config` breaks, or an error if `name` is not a valid label
+    /// value.
     ///
     /// # Panics
     ///
-    /// Panics outside of a tokio runtime.
+    /// Panics if called outside of a tokio runtime.
     pub fn start(api: A, namespace: &str, name: &str, config: ShardsConfig) -> Result<Self, InvalidConfig> {
         if config.electors.election.coordinated {
             return Err(InvalidConfig::CoordinatedShards);
@@ -167,7 +171,7 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> Shards<A> {
         Ok(Self { fleet, member, electors: of_shards })
     }
 
-    /// Returns a handle to read the state of all elections, for example for a status page.
+    /// Returns a handle for reading the state of all elections, for example for a status page.
     pub fn status(&self) -> ShardsStatus {
         let shards = Shard::all(self.fleet.config.shards).zip(&self.electors);
         ShardsStatus {
@@ -177,20 +181,21 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> Shards<A> {
         }
     }
 
-    /// Works on each shard while this replica leads it. Returns after `stop` is cancelled, or after the work on one
-    /// shard ends without a request to end. In the second case, returns that shard and how its term ended. In both
-    /// cases, the work on all shards is first asked to end, and then the shards are given up.
+    /// Works on each shard while this replica leads it. The method returns after `stop` is cancelled, or after the work
+    /// on one shard ends although it was not asked to end. In the second case, the method returns that shard and the
+    /// end of its leadership term. In both cases, the work on all shards is asked to end, and then the shards are given
+    /// up.
     ///
-    /// All work runs in the task that polls this future. To use several threads, spawn tasks, and
-    /// [run](Leadership::run) the work inside its leadership.
+    /// All work runs in the task that polls the returned future. To use several threads, spawn tasks, and
+    /// [run](Leadership::run) the work inside the leadership of the shard.
     ///
     /// # Panics
     ///
-    /// The same as [`LeaderElector::run`](crate::LeaderElector::run).
+    /// Panics in the same cases as [`LeaderElector::run`](crate::LeaderElector::run).
     ///
     /// # Cancel safety
     ///
-    /// The same as [`LeaderElector::run`](crate::LeaderElector::run).
+    /// Dropping the future has the same effect as for [`LeaderElector::run`](crate::LeaderElector::run).
     pub async fn run<W, Fut>(&mut self, stop: &CancellationToken, work: W) -> Option<(Shard, TermEnd<Fut::Output>)>
     where
         W: Fn(Shard, Leadership) -> Fut,
@@ -201,8 +206,8 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> Shards<A> {
         let LeaderElectionConfig { clocks, lease_duration, retry_period, .. } = fleet.election();
         // End the membership first, so that the other replicas compute the new assignment of shards.
         let present = async {
-            // Become a member only after a list has succeeded. Otherwise other replicas would yield to a replica that
-            // cannot list, and so never works.
+            // Become a member of the fleet only after a list request has succeeded. Otherwise, other replicas would let
+            // a replica try first that cannot list and therefore never works.
             tokio::select! {
                 biased;
                 () = stop.cancelled() => return,
@@ -211,7 +216,7 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> Shards<A> {
             let stay = LeaderCallbacks::new(async |leadership: Leadership| leadership.cancelled().await);
             member.run(&stop, stay).await;
         };
-        // The preferred replicas are unknown until the other members are known, so defer at first.
+        // The preferred replicas are unknown until the other members are known, so let other replicas try first.
         let unknown = Preference { defer: *lease_duration, yield_to: None };
         fleet.preferences.iter().for_each(|preference| drop(preference.send_replace(unknown.clone())));
         let shards = Shard::all(fleet.config.shards).zip(electors).map(async |(shard, elector)| {
@@ -231,7 +236,7 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> Shards<A> {
                     () = free => {}
                 }
                 let callbacks = LeaderCallbacks::new(move |leadership: Leadership| async move {
-                    // Give the shard up if the list fails for too long, because another replica may be able to list.
+                    // Give up the shard if the list fails for too long, because another replica may be able to list.
                     let late = Deadline::after(clocks.now(), *lease_duration);
                     let lead = tokio::select! {
                         biased;
@@ -245,10 +250,11 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> Shards<A> {
                     }
                     Some(work(shard, leadership).await)
                 });
-                // After a lost term, contend again without a list. The list after each acquisition detects rivals.
+                // After a leadership term is lost, contend again without listing first. The list request after each
+                // acquisition detects rivals.
                 match elector.run(&stop, callbacks).await {
-                    // The work did not begin, because a rival leads. With a random pause, one of two conflicting
-                    // replicas tries again first.
+                    // The work did not begin, because a rival leads a shard. Because the pause is random, one of two
+                    // conflicting replicas tries again first.
                     Some(TermEnd { reason: EndReason::Completed, work: Some(Ok(None)) }) => {
                         pause = jitter.up_to(*retry_period);
                     }
@@ -270,7 +276,7 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> Shards<A> {
             while let Some(end) = shards.next().await {
                 ended = ended.or(end);
             }
-            // Without any shard, the run ends immediately.
+            // If there are no shards, the run ends immediately.
             stop.cancel();
             ended
         };

@@ -1,5 +1,5 @@
-//! The shell of one or many [machines](crate::machine::Machine). It is a task that owns their timers, requests and
-//! watch. It makes no election decisions.
+//! A shell: a task that drives one or many [machines](crate::machine::Machine). The task owns the timers, the requests
+//! and the watch of the machines. The task makes no election decisions.
 
 mod contest;
 
@@ -28,15 +28,17 @@ use crate::{Clocks, Deadline};
 use contest::{Answer, Stepped};
 pub(crate) use contest::{Contest, Notice};
 
-/// An event of a lock, and the key of the lock. Without a key, the event applies to all contests of the shell.
+/// A watch event of a lock, and the key of the lock. If the key is `None`, the event applies to all contests of the
+/// shell.
 pub(crate) type Seen<O> = (Option<ObjectKey>, LockEvent<O>);
 
-/// A handle to the shell. Its task ends when the handle is dropped.
+/// A handle to the shell. The task of the shell ends when the handle is dropped.
 pub(crate) struct Shell<L: Lock> {
-    /// The sender of orders to the task. The channel is unbounded, because each term sends only a few orders.
+    /// The sender of [`Order`]s to the task. The channel is unbounded, because each leadership term sends only a few
+    /// orders.
     orders: mpsc::UnboundedSender<Order<L>>,
     joined: AtomicU64,
-    /// The message of the panic that ended the task, if any.
+    /// The message of the panic that ended the task. `None` if there was no panic.
     panic_message: watch::Receiver<Option<String>>,
     _task: AbortOnDropHandle<()>,
 }
@@ -46,21 +48,22 @@ enum Order<L: Lock> {
     WorkEnded(u64),
 }
 
-/// A contest in a shell, and the events that end it.
+/// A contest in a shell, together with the events that end the contest.
 struct Seat<L: Lock> {
     contest: Contest<L>,
-    /// The time of the next step of the contest, unless an event arrives earlier.
+    /// The time at which the contest must be stepped next, unless an event arrives before it.
     wake: Option<Deadline>,
-    /// The latest time at which the queued request should be sent. `None` if no request is queued.
+    /// The latest time at which the queued request of the contest should be sent. `None` if the contest has no queued
+    /// request.
     waits: Option<Duration>,
     stop: CancellationToken,
     preference: Option<watch::Receiver<Preference>>,
-    /// Cancelled when the elector is dropped.
+    /// A token that is cancelled when the elector is dropped.
     gone: CancellationToken,
     ended: oneshot::Sender<thread::Result<()>>,
 }
 
-/// The membership of a contest in a shell. When it is dropped, the contest sends no more requests.
+/// A guard for the membership of a contest in a shell. When the guard is dropped, the contest sends no more requests.
 pub(crate) struct Place<'a, L: Lock> {
     shell: &'a Shell<L>,
     id: u64,
@@ -68,8 +71,9 @@ pub(crate) struct Place<'a, L: Lock> {
 }
 
 impl<L: Lock> Shell<L> {
-    /// Starts a task for contests with these clocks. The maximum number of requests in flight is the larger of `in_flight` and half the
-    /// number of contests. `in_flight` is `None` for a shell with a single contest. `watch` sends the events of the locks to the task.
+    /// Starts a task for contests that use these clocks. The maximum number of requests in flight is `in_flight` or half the number
+    /// of contests, whichever is larger. `in_flight` is `None` if the shell has only a single contest. `watch` is a function that
+    /// sends the watch events of the locks to the task.
     pub(crate) fn start<W, F>(clocks: Arc<dyn Clocks>, in_flight: Option<usize>, watch: W) -> Self
     where
         W: FnOnce(mpsc::Sender<WatchMessage<Seen<L::Object>>>) -> F,
@@ -94,7 +98,7 @@ impl<L: Lock> Shell<L> {
         let run = running.run(of_us, hints, watch(to_us));
         let (sender, panic_message) = watch::channel(None);
         let task = AbortOnDropHandle::new(tokio::spawn(async move {
-            // The clocks are user code. If the clocks panic, all contests end.
+            // The clocks are user code. If a method of the clocks panics, all contests end.
             if let Err(panic) = caught(run).await {
                 sender.send_replace(Some(panic_text(&*panic)));
             }
@@ -102,8 +106,8 @@ impl<L: Lock> Shell<L> {
         Self { orders, joined: AtomicU64::new(0), panic_message, _task: task }
     }
 
-    /// Adds a contest to the shell. The receiver gets a message when the contest has finished, or the panic of its
-    /// lock.
+    /// Adds a contest to the shell. The receiver gets a message when the contest has finished. If the lock of the
+    /// contest panics, the receiver gets the panic.
     pub(crate) fn join(
         &self,
         mut contest: Contest<L>,
@@ -111,8 +115,9 @@ impl<L: Lock> Shell<L> {
         preference: Option<watch::Receiver<Preference>>,
     ) -> (Place<'_, L>, oneshot::Receiver<thread::Result<()>>) {
         let id = self.joined.fetch_add(1, Ordering::Relaxed);
-        // Spread the first renewals over the retry period. The fractional parts of the multiples of the golden ratio are evenly distributed
-        // for any number of contests. The first contest gets the share 1.
+        // Spread the first renewals of the contests over the retry period. The fractional parts of the multiples of the golden
+        // ratio are distributed evenly, whatever the number of contests is. The first contest sends its first renewal after a
+        // whole retry period.
         contest.begin_renewals_at(1.0 - (id as f64 * 0.618_033_988_749_895).fract());
         let (ended, answer) = oneshot::channel();
         let gone = CancellationToken::new();
@@ -125,14 +130,15 @@ impl<L: Lock> Shell<L> {
 }
 
 impl<L: Lock> Place<'_, L> {
-    /// Waits for the end of the shell and returns the message of its panic. `None` if the runtime shuts down.
+    /// Waits until the task of the shell ends, and returns the message of its panic. `None` if the runtime shuts down
+    /// instead.
     pub(crate) async fn panic_message(&self) -> Option<String> {
         let mut message = self.shell.panic_message.clone();
         let message = message.wait_for(Option::is_some).await.ok()?;
         message.clone()
     }
 
-    /// Reports to the machine that the work of the term has ended.
+    /// Notifies the machine that the work of the leadership term has ended.
     pub(crate) fn work_ended(&self) {
         let _ = self.shell.orders.send(Order::WorkEnded(self.id));
     }
@@ -142,21 +148,21 @@ impl<L: Lock> Place<'_, L> {
 struct Running<L: Lock> {
     clocks: Arc<dyn Clocks>,
     in_flight: usize,
-    /// Whether the shell serves many contests.
+    /// Whether the shell serves several contests.
     is_shared: bool,
     seats: BTreeMap<u64, Seat<L>>,
-    /// The key of the lock of each contest, and the ID of the contest.
+    /// The key of each contest's lock, together with the ID of the contest.
     keys: BTreeSet<(ObjectKey, u64)>,
-    /// When to step each contest, on the monotonic clock.
+    /// The time at which each contest must be stepped, on the monotonic clock.
     timers: BTreeSet<(Duration, u64)>,
-    /// The contests with queued requests, ordered by when the requests should be sent.
+    /// The contests with queued requests, ordered by the time at which the request should be sent.
     waiting: BTreeSet<(Duration, u64)>,
-    /// The number of requests in flight.
+    /// The number of requests that are in flight.
     sent: usize,
-    /// The highest number of contests since the queue was last empty.
+    /// The highest number of contests since the queue was empty for the last time.
     peak: usize,
-    /// The current timer. It may fire earlier than the first entry of `timers`. Therefore, no new timer is needed each time a deadline is
-    /// extended.
+    /// The current timer. The timer may fire earlier than the first entry of `timers`. Therefore, extending a deadline does not
+    /// require a new timer.
     armed: Option<(Deadline, Timer)>,
     events: FuturesUnordered<Awaited<L::Object>>,
     watch_is_up: bool,
@@ -164,10 +170,10 @@ struct Running<L: Lock> {
 
 type Timer = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// The task checks the timers at least once in this number of events.
+/// After at most this number of events, the task checks the timers.
 const EVENTS_A_TICK: u32 = 64;
 
-/// A future event and the ID of its contest.
+/// An event that a contest waits for, and the ID of the contest.
 type Awaited<O> = Pin<Box<dyn Future<Output = (u64, Event<O>)> + Send>>;
 
 enum Event<O> {
@@ -208,8 +214,8 @@ impl<L: Lock> Running<L> {
                     if let Err(panic) = ended {
                         tracing::error!("the watch of an election panicked; the elector polls from now on");
                         self.handle_watch(WatchMessage::Down);
-                        // If the shell serves a single contest, the run of its elector gets the panic. A shared watch
-                        // does not belong to a single run.
+                        // If the shell serves a single contest, pass the panic to the `run` call of its elector. A
+                        // watch that several contests share does not belong to a single `run` call.
                         if !self.is_shared && let Some(id) = self.seats.keys().next().copied() {
                             self.fall_over(id, panic);
                         }
@@ -223,7 +229,7 @@ impl<L: Lock> Running<L> {
         }
     }
 
-    /// Sets the timer for the first contest, unless the current timer fires early enough on each clock.
+    /// Sets the timer for the contest that is due first, unless the current timer fires early enough on each clock.
     fn arm(&mut self) {
         let wake = self.timers.first().and_then(|(_, id)| self.seats.get(id)).and_then(|seat| seat.wake);
         let is_early = |armed: Deadline, wake: Deadline| armed.or(wake) == armed;
@@ -280,7 +286,7 @@ impl<L: Lock> Running<L> {
                 match (answer, self.seats.get_mut(&id)) {
                     (Ok(answer), Some(seat)) => {
                         let signal = seat.contest.answer(answer);
-                        // Send a write directly after its read, because the read may become stale.
+                        // Do not queue a write that follows a read, because the read may become stale.
                         let was_look = matches!(signal, Signal::Read(Ok(_)));
                         self.step_in(id, signal, was_look);
                     }
@@ -291,7 +297,7 @@ impl<L: Lock> Running<L> {
         }
     }
 
-    /// Waits for an event of a contest, until its elector is dropped.
+    /// Waits for an event of a contest, or until the elector of the contest is dropped.
     fn listen(&self, id: u64, gone: CancellationToken, event: impl Future<Output = Event<L::Object>> + Send + 'static) {
         self.events.push(Box::pin(async move {
             tokio::select! {
@@ -302,7 +308,7 @@ impl<L: Lock> Running<L> {
         }));
     }
 
-    /// Sends the preferred holder to a contest, now and after each change.
+    /// Sends the preferred holder to a contest, both now and after each change.
     fn prefer(&mut self, id: u64, mut preference: watch::Receiver<Preference>) {
         let now = preference.borrow_and_update().clone();
         self.step(id, Signal::Prefer(now));
@@ -343,10 +349,11 @@ impl<L: Lock> Running<L> {
         }
     }
 
-    /// Steps all contests whose next step is due.
+    /// Steps all contests that are due.
     fn tick(&mut self) {
         let now = self.clocks.now();
-        // Also check the first contest, because its deadline may have passed on a clock other than the monotonic clock.
+        // Also check the contest that is due first, because its deadline may have passed on a clock other than the
+        // monotonic clock.
         let is_due = |id: &u64| self.seats.get(id).and_then(|seat| seat.wake).is_some_and(|wake| wake.has_passed(now));
         let first = self.timers.first().map(|(_, id)| *id).filter(is_due);
         let due = self.timers.range(..=(now.monotonic, u64::MAX)).map(|(_, id)| *id);
@@ -358,11 +365,11 @@ impl<L: Lock> Running<L> {
         self.step_in(id, signal, false);
     }
 
-    /// Steps a contest. If `has_place` is set, the next request of the contest does not wait in the queue.
+    /// Steps a contest. If `has_place` is set, the next request of the contest is sent without waiting in the queue.
     fn step_in(&mut self, id: u64, signal: Signal, has_place: bool) {
         let has_place = has_place || (self.waiting.is_empty() && self.has_room());
         let Some(seat) = self.seats.get_mut(&id) else { return };
-        // The lock and the clocks are user code, so catch their panics.
+        // Catch panics of the lock and of the clocks, because they are user code.
         let stepped = match catch_unwind(AssertUnwindSafe(|| seat.contest.step(signal))) {
             Ok(stepped) => stepped,
             Err(panic) => return self.fall_over(id, panic),
@@ -387,8 +394,9 @@ impl<L: Lock> Running<L> {
         }
     }
 
-    /// Returns whether one more request may be in flight. A term survives two consecutive requests that take their whole timeout.
-    /// Therefore, if half of the contests can have a request in flight, no term is lost because requests wait.
+    /// Returns whether another request may be sent now. A leadership term survives two consecutive requests that take their
+    /// whole timeout. Therefore, if half of the contests can have a request in flight, no leadership term is lost because
+    /// requests wait in the queue.
     fn has_room(&self) -> bool {
         self.sent < self.in_flight.max(self.peak.div_ceil(2))
     }
@@ -410,7 +418,7 @@ impl<L: Lock> Running<L> {
         }
     }
 
-    /// Sends the request of a contest.
+    /// Sends the next request of a contest.
     fn begin(&mut self, id: u64) {
         let Some(seat) = self.seats.get_mut(&id) else { return };
         let Some(exchange) = seat.contest.exchange() else { return };
@@ -440,7 +448,7 @@ impl<L: Lock> Running<L> {
         Some(seat)
     }
 
-    /// Ends a contest, and passes the panic to its elector.
+    /// Ends a contest, and passes the panic to the elector of the contest.
     fn fall_over(&mut self, id: u64, panic: Box<dyn Any + Send>) {
         if let Some(seat) = self.leave(id) {
             drop(seat.ended.send(Err(panic)));
@@ -448,7 +456,7 @@ impl<L: Lock> Running<L> {
     }
 }
 
-/// Returns the message of a panic.
+/// Returns the message that a panic contains.
 fn panic_text(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().copied().or(panic.downcast_ref::<String>().map(String::as_str));
     text.unwrap_or("the shell of the elections panicked").into()

@@ -8,13 +8,13 @@ use crate::record::{LeaderElectionRecord, Version};
 /// One period of leadership.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Term {
-    /// The version of the lock in which this elector first observed itself as the holder.
+    /// The version of the lock in which this elector observed itself as the holder for the first time.
     pub version: Version,
-    /// The record that began the term.
+    /// The record with which the leadership term began.
     pub record: LeaderElectionRecord,
 }
 
-/// The reason why a term ended, and the result of its work.
+/// The end of a leadership term: the reason, and the result of the work.
 ///
 /// # Examples
 ///
@@ -34,37 +34,37 @@ pub struct Term {
 /// ```
 #[derive(Debug)]
 pub struct TermEnd<T> {
-    /// The reason why the term ended.
+    /// The reason why the leadership term ended.
     pub reason: EndReason,
-    /// The return value of the work, or its panic. `None` if the work was dropped because the term was over. Work that
-    /// detects the end of its term may return before the elector drops it. Therefore, there can be a return value
-    /// although the term was lost.
+    /// The return value of the work, or the panic of the work. `None` if the work was dropped because the leadership
+    /// term was over. The work may notice the end of its term and return before the elector drops it. Therefore, there
+    /// can be a return value even if the leadership term was lost.
     pub work: Option<thread::Result<T>>,
 }
 
-/// The reason why a term ended.
+/// The reason why a leadership term ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum EndReason {
     /// The elector was dropped.
     Dropped,
-    /// The elector was stopped, and the work has ended.
+    /// The elector was asked to stop, and the work has ended.
     Cancelled,
-    /// The work ended without a request to end.
+    /// The work ended although it was not asked to end.
     Completed,
-    /// No renewal was stored before the deadline.
+    /// No renewal was stored before the deadline of the term.
     Deadline,
-    /// The lock was deleted, or replaced by another object with the same name.
+    /// The lock was deleted, or was replaced by another object with the same name.
     Deleted,
     /// The work panicked.
     Panicked,
-    /// The work ended in favor of a preferred holder. The preference comes from a coordinated election, or from the
-    /// assignment of [shards](crate::Shards).
+    /// The work was asked to end in favor of a preferred holder. The preferred holder comes from a coordinated
+    /// election, or from the assignment of [shards](crate::Shards).
     Preferred {
         /// The preferred holder.
         other: String,
     },
-    /// The record in the lock no longer belongs to this term.
+    /// The lock contains a record that does not belong to this leadership term.
     TakenBy {
         /// The new holder. Empty if another program released the lock.
         by: String,
@@ -72,11 +72,11 @@ pub enum EndReason {
 }
 
 impl EndReason {
-    /// The names of all variants, as used in metrics.
+    /// The names of all variants, as they appear in metrics.
     pub(crate) const NAMES: [&'static str; 8] =
         ["Cancelled", "Completed", "Deadline", "Deleted", "Dropped", "Panicked", "Preferred", "TakenBy"];
 
-    /// Returns the name of the variant, as used in metrics.
+    /// Returns the name of the variant, as it appears in metrics.
     pub(crate) fn name(&self) -> &'static str {
         match self {
             Self::Dropped => "Dropped",

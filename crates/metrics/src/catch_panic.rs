@@ -1,4 +1,4 @@
-//! A provider wrapper that catches panics.
+//! A wrapper around a metrics provider that catches panics.
 
 use std::any::Any;
 use std::fmt;
@@ -9,11 +9,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::{Counter, Gauge, Histogram, Metric, Provider, Pulled};
 
-/// Wraps a provider and catches its panics, so that a panic disables only the metrics and the component continues.
+/// Wraps a provider and catches its panics. After a panic, only the metrics are disabled, and the component continues.
 ///
-/// If the provider or one of its instruments panics, the wrapper reports the first panic. After that, it does not use the provider and its
-/// instruments again. It catches panics while an instrument is created, used or dropped. A component needs this wrapper if it uses
-/// instruments while it is dropped: during unwinding, a second panic would abort the process.
+/// If the provider or one of its instruments panics, the wrapper reports the first panic. After that panic, the wrapper does not use the
+/// provider and its instruments again. The wrapper catches panics that occur while an instrument is created, used or dropped. A component
+/// needs this wrapper if it uses instruments in a `Drop` implementation: during unwinding, a second panic would abort the process.
 ///
 /// # Examples
 ///
@@ -34,7 +34,7 @@ use crate::{Counter, Gauge, Histogram, Metric, Provider, Pulled};
 pub struct CatchPanic(Caught<Arc<dyn Provider>>);
 
 impl CatchPanic {
-    /// Wraps `provider`. `report` receives the message of the first panic.
+    /// Wraps `provider`. `report` is called with the message of the first panic.
     pub fn new(provider: Arc<dyn Provider>, report: fn(&str)) -> Self {
         let fuse = Arc::new(Fuse { is_blown: AtomicBool::new(false), report });
         Self(Caught { of: Some(provider), fuse })
@@ -107,7 +107,7 @@ impl<T: fmt::Debug> fmt::Debug for Caught<T> {
     }
 }
 
-/// Disables all instruments after the first panic.
+/// Disables all instruments when the first panic occurs.
 struct Fuse {
     is_blown: AtomicBool,
     report: fn(&str),
@@ -123,7 +123,7 @@ impl Fuse {
             let text = panic.downcast_ref::<&str>().copied();
             (self.report)(text.or(panic.downcast_ref::<String>().map(|text| &**text)).unwrap_or("(no message)"));
         }
-        // A drop of the payload can panic, and a drop of the payload of the second panic can panic again.
+        // Dropping the payload of a panic can panic, and dropping the payload of this second panic can panic again.
         if let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
             forget(again);
         }

@@ -1,9 +1,9 @@
-//! The distribution of a histogram's values.
+//! The distribution of the values in a histogram.
 
 use std::fmt;
 use std::iter::zip;
 
-/// A snapshot of the values of a histogram.
+/// A snapshot of the values that a histogram contains.
 ///
 /// # Examples
 ///
@@ -23,18 +23,20 @@ use std::iter::zip;
 #[derive(Clone, PartialEq)]
 pub struct Distribution {
     bounds: &'static [f64],
-    /// The number of values in each bucket. The last bucket has the values above the last bound.
+    /// The number of values in each bucket of the metric. The last bucket contains the values above the last bound.
     buckets: Vec<u64>,
     sum: f64,
-    /// The number of values in each fine bucket. The width of a fine bucket is a sixteenth of its values, because the
-    /// buckets of the metric are too coarse for quantiles. The vector ends at the largest value.
+    /// The number of values in each fine bucket. The width of a fine bucket is a sixteenth of its values. Fine buckets
+    /// are needed because the buckets of the metric are too coarse for quantiles. The vector ends with the bucket of
+    /// the largest value.
     fine: Vec<u64>,
 }
 
-/// The number of bits by which an `f64` is shifted to get the number of its fine bucket. The exponent and the first
-/// four binary digits of the mantissa remain, so the bounds of a bucket differ by a sixteenth.
+/// To get the number of a value's fine bucket, the bits of the `f64` are shifted right by this number. The exponent and
+/// the first four binary digits of the mantissa remain, so the bounds of a bucket differ by a sixteenth.
 const FINE_SHIFT: u32 = 48;
-/// The number of the fine bucket for the value 10⁻⁹. Smaller values are counted in the same bucket.
+/// The number of the fine bucket that contains the value 10⁻⁹. Smaller values are counted in the same bucket as this
+/// value.
 const FINE_FIRST: usize = (1e-9f64.to_bits() >> FINE_SHIFT) as usize;
 
 impl Distribution {
@@ -47,14 +49,14 @@ impl Distribution {
         self.buckets.iter().sum()
     }
 
-    /// Returns the sum of the values.
+    /// Returns the sum of all values.
     pub fn sum(&self) -> f64 {
         self.sum
     }
 
-    /// Returns an upper bound for the quantile `q`: at least the share `q` of the values does not exceed it. The bound
-    /// is too large by at most a sixteenth, or by 10⁻⁹ for very small values. `0.5` is the median. Returns `None` if
-    /// there are no values.
+    /// Returns an upper bound for the quantile `q`: at least the fraction `q` of the values is at most this bound. The
+    /// bound is too large by at most a sixteenth, or by 10⁻⁹ for very small values. `0.5` is the median. Returns `None`
+    /// if the histogram contains no values.
     pub fn quantile(&self, q: f64) -> Option<f64> {
         let rank = ((q.clamp(0.0, 1.0) * self.count() as f64).ceil() as u64).max(1);
         let mut seen = 0;
@@ -65,16 +67,16 @@ impl Distribution {
         Some(f64::from_bits(((FINE_FIRST + at + 1) as u64) << FINE_SHIFT))
     }
 
-    /// Returns the buckets of the metric. Each item is an upper bound and the number of values in its bucket. The last
-    /// bound is infinite.
+    /// Returns an iterator over the buckets of the metric. Each item contains an upper bound and the number of values
+    /// in that bucket. The last bound is infinite.
     pub fn buckets(&self) -> impl Iterator<Item = (f64, u64)> {
         self.bounds.iter().copied().chain([f64::INFINITY]).zip(self.buckets.iter().copied())
     }
 
     pub(crate) fn observe(&mut self, value: f64) {
-        // NaN counts as 0, because the comparison is false for NaN.
+        // NaN is counted as 0, because the comparison is false for NaN.
         let value = if value > 0.0 { value.min(f64::MAX) } else { 0.0 };
-        // Most values fall into the first buckets, so a linear search is faster than a binary search.
+        // Most values belong to one of the first buckets, so a linear search is faster than a binary search.
         let bucket = self.bounds.iter().position(|bound| value <= *bound);
         self.buckets[bucket.unwrap_or(self.bounds.len())] += 1;
         self.sum += value;
@@ -85,7 +87,7 @@ impl Distribution {
         self.fine[at] += 1;
     }
 
-    /// Adds the values of another distribution. The bounds should be equal.
+    /// Adds the values of another distribution to this one. The bounds should be equal.
     pub fn merge(&mut self, other: &Self) {
         let add = |mine: &mut [u64], theirs: &[u64]| zip(mine, theirs).for_each(|(mine, theirs)| *mine += theirs);
         add(&mut self.buckets, &other.buckets);

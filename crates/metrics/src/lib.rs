@@ -1,6 +1,7 @@
 //! The metrics interface of all Pintle crates.
 //!
-//! A component gets its instruments from a provider, and owns them. When the component is dropped, its series are removed.
+//! A component gets its instruments from a provider, and owns the instruments. When the component is dropped, its series
+//! are removed from the provider.
 //!
 //! ```
 //! use pintle_metrics::{Counter, InMemoryProvider, Metric, MetricKind, Provider};
@@ -35,21 +36,22 @@
 //!
 //! # Concepts
 //!
-//! - A [`Metric`] is a static description: name, help, [`MetricKind`] and label names. With a value for each label, it identifies a
-//!   series.
+//! - A [`Metric`] is a static description with a name, a help text, a [`MetricKind`] and label names. A metric and a value for
+//!   each of its labels identify a series.
 //! - A [`Provider`] creates instruments: [`Counter`], [`Gauge`], [`Histogram`], or a [pulled](Provider::pulled) gauge. The configuration of
 //!   each component has a field `metrics: Option<Arc<dyn Provider>>`. There is no global provider.
-//! - An [`InMemoryProvider`] is a provider in this crate (feature `memory`). A program can read its [`Sample`]s, or register the provider
-//!   in a `prometheus_client` registry (feature `prometheus-client`). A [`Distribution`] is the value of a histogram.
+//! - An [`InMemoryProvider`] is the metrics provider in this crate (feature `memory`). A program can read its [`Sample`]s, or register
+//!   the provider in a `prometheus_client` registry (feature `prometheus-client`). A [`Distribution`] contains the values of a histogram.
 //!
 //! # Rules
 //!
-//! - **An instrument is a share of its series.** Several components may have instruments of the same series, such as two queues with the
-//!   same name. The values of gauges are added, and the value of a gauge is removed when it is dropped. The values of counters and
-//!   histograms stay until the last share is dropped, because Prometheus interprets a decrease of a counter as a reset.
-//! - **Without a provider, nothing is recorded.** A component stores an `Option` of its instruments.
+//! - **An instrument is a share of its series.** Several components may have instruments for the same series, such as two queues with
+//!   the same name. The value of a gauge series is the sum of its gauges, and a dropped gauge is removed from this sum. The values of
+//!   counters and histograms are kept until the last share is dropped. Otherwise, Prometheus would interpret the decrease of a counter
+//!   as a reset.
+//! - **Without a provider, nothing is recorded.** A component stores an `Option` with its instruments.
 //! - **A component may use its instruments while it holds its locks.** Therefore, instruments must not block or call the component. The
-//!   provider reads a pulled gauge without holding a lock, so the gauge's function may take the component's locks.
+//!   provider reads a pulled gauge without holding a lock, so the function of the gauge may take the component's locks.
 //! - **A provider is user code.** A component that must survive a panic of its provider wraps the provider in [`CatchPanic`].
 //! - **If client-go or controller-runtime has a metric, Pintle uses the same name.**
 
@@ -71,7 +73,7 @@ pub use distribution::Distribution;
 pub use memory::{InMemoryProvider, Sample, Value};
 pub use provider::{Counter, Gauge, Histogram, Metric, MetricKind, Provider, Pulled};
 
-// Runs the examples of the README as doc tests.
+// Runs the examples of the README as tests.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

@@ -10,12 +10,12 @@ use dashmap::DashMap;
 
 use crate::{Counter, Distribution, Gauge, Histogram, Metric, MetricKind, Provider, Pulled};
 
-/// A provider that keeps its live series in memory, for tests and summaries. Clones share the series.
+/// A provider that stores its current series in memory, for tests and summaries. Clones share the series.
 ///
-/// With the feature `prometheus-client`, the provider is also a collector for a Prometheus registry. The registry then shows the same
-/// series.
+/// With the feature `prometheus-client`, the provider is also a collector for a Prometheus registry. The registry then exports the
+/// same series.
 ///
-/// Series are stored in a sharded map, so an instrument of one series rarely waits for another series.
+/// The series are stored in a sharded map, so an instrument of one series rarely has to wait for another series.
 ///
 /// # Examples
 ///
@@ -67,13 +67,13 @@ impl InMemoryProvider {
         Self::default()
     }
 
-    /// Returns all series, sorted by name and labels.
+    /// Returns all series, sorted by name and then by labels.
     pub fn samples(&self) -> Vec<Sample> {
         self.select(|_| true)
     }
 
-    /// Returns the sum of the counters or gauges that have this name and at least these labels, or `None` if there are
-    /// no such metrics.
+    /// Returns the sum of all counters or gauges that have this name and at least these labels, or `None` if there are
+    /// none.
     pub fn value(&self, name: &str, labels: &[(&str, &str)]) -> Option<f64> {
         let samples = self.select(|key| key.matches(name, labels)).into_iter();
         let numbers = samples.filter_map(|sample| match sample.value {
@@ -84,7 +84,7 @@ impl InMemoryProvider {
         numbers.reduce(|sum, value| sum + value)
     }
 
-    /// Merges the histograms that have this name and at least these labels. Returns `None` if there are no such
+    /// Merges all histograms that have this name and at least these labels. Returns `None` if there are no such
     /// histograms.
     pub fn distribution(&self, name: &str, labels: &[(&str, &str)]) -> Option<Distribution> {
         let samples = self.select(|key| key.matches(name, labels)).into_iter();
@@ -99,8 +99,8 @@ impl InMemoryProvider {
     }
 
     fn select(&self, wanted: impl Fn(&Key) -> bool) -> Vec<Sample> {
-        // Read the values under the lock of the series. Otherwise a share that is added or removed at the same time
-        // could be counted twice.
+        // Read the values while the lock of the series is held. Otherwise, a share that is added or removed at the same
+        // time could be counted twice.
         let wanted = self.series.iter().filter(|series| wanted(series.key()));
         let mut found: Vec<_> = wanted.map(|series| series.read(series.key())).collect();
         found.sort_by(|(one, _), (other, _)| (one.metric.name, &one.labels).cmp(&(other.metric.name, &other.labels)));
@@ -160,7 +160,7 @@ impl Sample {
             }
             (Value::Gauge(value), Value::Gauge(share)) => *value += share,
             (Value::Histogram(all), Value::Histogram(share)) => all.merge(&share),
-            // This case does not occur, because the instruments of a metric have the metric's kind.
+            // This case cannot occur, because the instruments of a metric have the metric's kind.
             _ => {}
         }
     }
@@ -191,14 +191,15 @@ impl Key {
     }
 }
 
-/// A series and its shares. There is at least one share.
+/// A series and its shares. A series always has at least one share.
 struct Series {
     metric: &'static Metric,
     shares: Vec<Arc<Cell>>,
 }
 
 impl Series {
-    /// Returns the values of the shares, and the pulled gauges. The caller reads these without a lock.
+    /// Returns the values of the shares, and the pulled gauges of the series. The caller must read the pulled gauges
+    /// without holding a lock.
     fn read(&self, key: &Key) -> (Sample, Vec<Arc<Cell>>) {
         let mut sample =
             Sample { metric: self.metric, labels: key.labels.to_vec(), value: Value::zero(self.metric.kind) };
@@ -235,26 +236,26 @@ impl Cell {
         }
     }
 
-    /// Adds the value of a dropped share, if the metric keeps such values.
+    /// Adds the value of a dropped share to the series, if the metric keeps such values.
     fn take_over(&self, from: &Self) {
         match (self, from) {
             (Self::Counter(count), Self::Counter(other)) => {
                 count.fetch_add(other.load(Ordering::Relaxed), Ordering::Relaxed);
             }
             (Self::Histogram(distribution), Self::Histogram(other)) => lock(distribution).merge(&lock(other).clone()),
-            // The value of a dropped gauge is removed from the series. Do not read a pulled gauge here, because this code runs under
-            // the lock of the series.
+            // The value of a gauge is removed from the series when the gauge is dropped. Do not read a pulled gauge here, because
+            // this code runs while the lock of the series is held.
             _ => {}
         }
     }
 }
 
 fn lock(distribution: &Mutex<Distribution>) -> MutexGuard<'_, Distribution> {
-    // A panic under this lock leaves no partial changes, so a poisoned lock can be used.
+    // A panic while this lock is held leaves the data consistent, so a poisoned lock can still be used.
     distribution.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// An instrument, which is a share of a series.
+/// An instrument. Each instrument is one share of a series.
 struct Share {
     memory: InMemoryProvider,
     key: Key,

@@ -1,4 +1,4 @@
-//! The collector for a `prometheus_client` registry.
+//! The collector for a registry of the crate `prometheus_client`.
 
 use std::fmt;
 use std::iter::zip;
@@ -9,7 +9,7 @@ use prometheus_client::metrics::MetricType;
 
 use crate::{InMemoryProvider, MetricKind, Value};
 
-/// Encodes the series that exist at the time of the scrape.
+/// Encodes the series that exist when the registry is scraped.
 ///
 /// # Examples
 ///
@@ -34,7 +34,7 @@ impl Collector for InMemoryProvider {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         for family in self.samples().chunk_by(|one, other| one.metric.name == other.metric.name) {
             let metric = family[0].metric;
-            // The encoder appends the suffix `_total`.
+            // The encoder itself appends the suffix `_total`.
             let name = metric.name.strip_suffix("_total").unwrap_or(metric.name);
             let kind = match metric.kind {
                 MetricKind::Counter => MetricType::Counter,

@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::fmt::Debug;
 
-/// A static description of a metric. With a value for each label, it identifies a series.
+/// A static description of a metric. A metric and a value for each of its labels identify a series.
 ///
 /// # Examples
 ///
@@ -23,11 +23,11 @@ use std::fmt::Debug;
 /// ```
 #[derive(Debug)]
 pub struct Metric {
-    /// The name, such as `workqueue_adds_total`. All metrics with the same name must have the same kind.
+    /// The name, such as `workqueue_adds_total`. All metrics that have the same name must also have the same kind.
     pub name: &'static str,
-    /// A description in one sentence without a full stop.
+    /// A description of the metric: one sentence without a full stop.
     pub help: &'static str,
-    /// The kind. It also determines how the shares of a series are combined.
+    /// The kind. The kind also determines how the shares of a series are combined.
     pub kind: MetricKind,
     /// The names of the labels.
     pub labels: &'static [&'static str],
@@ -39,24 +39,24 @@ pub struct Metric {
 pub enum MetricKind {
     /// The number of events. The name ends in `_total`.
     Counter,
-    /// A current amount. The value of the series is the sum of its shares.
+    /// A current amount. The value of a series is the sum of its shares.
     Gauge,
-    /// A current amount, such as the age of the oldest item. The value of the series is the maximum of its shares, and
-    /// at least 0.
+    /// A current value, such as the age of the oldest item. The value of a series is the maximum of its shares, and at
+    /// least 0.
     MaxGauge,
-    /// The distribution of values in buckets with these ascending upper bounds. One more bucket has the values above
-    /// the last bound.
+    /// The distribution of values in buckets. The values are the upper bounds of the buckets, in ascending order. An
+    /// additional bucket contains the values above the last bound.
     Histogram(&'static [f64]),
 }
 
-/// Creates instruments. The caller owns them. Dropping an instrument ends its share of the series. Dropping the last
-/// share ends the series.
+/// Creates instruments. The caller owns them. When an instrument is dropped, its share of the series ends. When the
+/// last share of a series is dropped, the series ends.
 ///
-/// In all methods, `labels` has one value for each label of the metric, in the metric's order.
+/// In all methods, `labels` contains one value for each label of the metric, in the metric's order.
 ///
 /// # Panics
 ///
-/// A provider may panic if the number of labels or the kind of the metric does not match, because that is a bug in the
+/// A provider may panic if the number of labels or the kind of the metric is wrong, because both are bugs in the
 /// component.
 ///
 /// # Examples
@@ -76,23 +76,23 @@ pub enum MetricKind {
 /// assert_eq!(memory.value("doors_open", &[]), Some(1.0));
 /// ```
 pub trait Provider: Debug + Send + Sync {
-    /// Creates a counter that starts at zero.
+    /// Creates a counter whose first value is zero.
     fn counter(&self, metric: &'static Metric, labels: &[&str]) -> Box<dyn Counter>;
 
-    /// Creates a gauge that starts at zero.
+    /// Creates a gauge whose first value is zero.
     fn gauge(&self, metric: &'static Metric, labels: &[&str]) -> Box<dyn Gauge>;
 
     /// Creates an empty histogram.
     fn histogram(&self, metric: &'static Metric, labels: &[&str]) -> Box<dyn Histogram>;
 
-    /// Registers a gauge. The provider calls `read` when the value is needed, until the returned value is dropped. A
-    /// call that started before the drop may end after it.
+    /// Registers a gauge. The provider calls `read` whenever it needs the value, until the returned value is dropped. A
+    /// call of `read` that started before the drop may end after the drop.
     ///
     /// The provider calls and drops `read` without holding a lock, so `read` may take locks of the component.
     fn pulled(&self, metric: &'static Metric, labels: &[&str], read: Pulled) -> Box<dyn Any + Send + Sync>;
 }
 
-/// A function that returns the value of a gauge.
+/// A function that returns the current value of a gauge.
 pub type Pulled = Box<dyn Fn() -> f64 + Send + Sync>;
 
 /// Counts events.
@@ -115,7 +115,7 @@ pub trait Counter: Debug + Send + Sync {
     fn add(&self, events: u64);
 }
 
-/// A value that can increase and decrease.
+/// An instrument whose value can increase and decrease.
 ///
 /// # Examples
 ///
@@ -131,11 +131,11 @@ pub trait Counter: Debug + Send + Sync {
 /// assert_eq!(memory.value("doors_open", &[]), Some(2.0));
 /// ```
 pub trait Gauge: Debug + Send + Sync {
-    /// Adds `change`, which may be negative.
+    /// Adds `change` to the value. `change` may be negative.
     fn add(&self, change: i64);
 }
 
-/// Records values, such as durations in seconds.
+/// An instrument that records values, such as durations in seconds.
 ///
 /// # Examples
 ///
@@ -152,6 +152,6 @@ pub trait Gauge: Debug + Send + Sync {
 /// assert_eq!(memory.distribution("door_wait_seconds", &[]).map(|waits| waits.sum()), Some(3.0));
 /// ```
 pub trait Histogram: Debug + Send + Sync {
-    /// Records a value of at least 0. Negative values and NaN count as 0.
+    /// Records a value, which must be at least 0. Negative values and NaN are recorded as 0.
     fn observe(&self, value: f64);
 }

@@ -1,16 +1,16 @@
-//! Growing delays between the attempts of one operation.
+//! The delays between the attempts of one operation. The delays grow.
 
 use std::time::Duration;
 
 use crate::Jitter;
 use crate::jitter::scale;
 
-/// Computes growing delays between retries. After a success, the delays start again with the first delay.
+/// Computes growing delays between retries. After a success, the delays start again from the first delay.
 ///
-/// This is client-go's `wait.Backoff`, and its `BackoffManager` except for the reset. A `Backoff` does not sleep and reads no clock. Its
-/// owner calls [`reset`](Backoff::reset) after a success. client-go's manager instead resets itself if there was no failure for some time,
-/// such as two minutes. With that rule, delays stay long for some time after a success. If each attempt takes longer than that time, the
-/// delays never grow.
+/// This type corresponds to client-go's `wait.Backoff`, and to its `BackoffManager` except for the reset. A `Backoff` only computes
+/// delays: it does not sleep and reads no clock. The owner calls [`reset`](Backoff::reset) after a success. client-go's manager
+/// instead resets itself if there was no failure for some time, such as two minutes. With the reset of client-go, the delays stay
+/// long for some time after a success. If each attempt takes longer than that time, the delays never grow.
 ///
 /// # Examples
 ///
@@ -33,26 +33,26 @@ pub struct Backoff {
     jitter: Jitter,
     /// The next delay without jitter.
     delay: Duration,
-    /// The number of times that the delay can still grow.
+    /// How many more times the delay can grow.
     steps: u32,
 }
 
-/// The configuration of a [`Backoff`]. The defaults come from client-go's reflector. The first delay is 0.8 s. It doubles up to 30 s, and
-/// the jitter adds up to 100 %.
+/// The configuration of a [`Backoff`]. The default values come from client-go's reflector. With these values, the first delay is
+/// 0.8 s. The delay doubles with each failure up to 30 s, and the jitter adds up to 100 %.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BackoffConfig {
     /// The first delay.
     pub base: Duration,
-    /// The growth factor. Values below 1 and NaN keep the delay constant.
+    /// The growth factor. If the factor is below 1 or NaN, the delay stays constant.
     pub factor: f64,
     /// The maximum delay, without jitter.
     pub cap: Duration,
-    /// The maximum jitter as a fraction of the delay. With 1.0, the jitter at most doubles the delay. Values below 0 and NaN disable
-    /// jitter.
+    /// The maximum jitter that is added to a delay, as a fraction of the delay. If the value is 1.0, a delay with jitter is at
+    /// most twice as long as the delay without jitter. If the fraction is below 0 or NaN, no jitter is added.
     pub jitter: f64,
-    /// The delay no longer grows after this number of failures. The default is no limit.
+    /// The number of failures after which the delay no longer grows. The default is no limit.
     pub steps: u32,
-    /// The maximum delay that a server can request. The default is 10 minutes.
+    /// The longest delay that a server can request. The default is 10 minutes.
     pub longest_retry_after: Duration,
 }
 
@@ -70,13 +70,13 @@ impl Default for BackoffConfig {
 }
 
 impl Backoff {
-    /// Creates a backoff before its first failure. Equal seeds produce equal delays.
+    /// Creates a backoff that has seen no failure yet. Equal seeds produce equal delays.
     pub fn new(config: BackoffConfig, seed: u64) -> Self {
         Self { config, jitter: Jitter::new(seed), delay: config.base.min(config.cap), steps: config.steps }
     }
 
-    /// Returns the delay after a failure. The server's `Retry-After` is a lower bound, up to the configured maximum. It does not affect
-    /// later delays.
+    /// Returns how long to wait after a failure. A `Retry-After` from the server is a lower bound for the delay, up to the
+    /// configured maximum. The `Retry-After` does not affect later delays.
     pub fn next(&mut self, retry_after: Option<Duration>) -> Duration {
         let delay = self.delay;
         if self.steps > 0 && self.config.factor > 1.0 {
@@ -87,7 +87,7 @@ impl Backoff {
         delay.saturating_add(self.jitter.up_to(scale(delay, self.config.jitter))).max(minimum)
     }
 
-    /// Resets the delay to the first delay. Call this method after a success.
+    /// Makes the next delay the first delay again. Call this method after each success.
     pub fn reset(&mut self) {
         self.delay = self.config.base.min(self.config.cap);
         self.steps = self.config.steps;

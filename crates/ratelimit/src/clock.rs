@@ -21,21 +21,22 @@ pub use self::tokio::TokioClock;
 
 use crate::sync::thread;
 
-/// A future that completes at a deadline. It can be dropped at any time.
+/// A future that completes when its deadline has passed. The future can be dropped at any time.
 pub type Sleep = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// A source of time that can also park threads until a deadline. `async` waits need a [`Timer`].
 ///
-/// - [`StdClock`], the default, is the machine's monotonic clock. Its [`Timer`] serves any executor.
-/// - [`ManualClock`] moves only in [`advance`](ManualClock::advance), for tests and simulations.
-/// - [`ThreadTimer`] is `StdClock` with a dedicated timer thread.
-/// - `TokioClock` (feature `tokio`) is tokio's clock and timer, paused or not.
+/// - [`StdClock`] is the default: the machine's monotonic clock. Its [`Timer`] serves any executor.
+/// - [`ManualClock`] is for tests and simulations. A `ManualClock` moves only when [`advance`](ManualClock::advance) is
+///   called.
+/// - [`ThreadTimer`] is a `StdClock` with a dedicated timer thread.
+/// - `TokioClock` (feature `tokio`) uses tokio's clock and timer, and follows its paused time.
 pub trait Clock: Send + Sync + 'static {
-    /// Returns the current time. It never decreases.
+    /// Returns the current time. The time never decreases.
     fn now(&self) -> Instant;
 
-    /// Parks the calling thread until `deadline` or until it is unparked. Without a deadline, the thread parks until it is unparked.
-    /// Spurious wake-ups are possible, as with [`std::thread::park`].
+    /// Parks the calling thread until `deadline` has passed or until the thread is unparked. If there is no deadline, the
+    /// thread parks until it is unparked. Spurious wake-ups are possible, as with [`std::thread::park`].
     fn park_until(&self, deadline: Option<Instant>) {
         match deadline {
             None => thread::park(),
@@ -44,38 +45,40 @@ pub trait Clock: Send + Sync + 'static {
     }
 }
 
-/// A [`Clock`] that can also wake tasks, for `async` waits.
+/// A [`Clock`] that can also wake tasks, so that `async` code can wait.
 ///
-/// When a timer calls a waker, it must not hold a lock that its other methods take. The waker may read the clock and create sleeps.
+/// A timer must not call a waker while it holds a lock that its other methods take. The reason is that the waker may read the clock
+/// and create sleeps.
 pub trait Timer: Clock {
-    /// Returns a future that completes once [`Clock::now`] has reached `deadline`.
+    /// Returns a future that completes when [`Clock::now`] has reached `deadline`.
     fn sleep_until(&self, deadline: Instant) -> Sleep;
 
-    /// Returns a timer that works on any thread. The timer is bound to the executor that calls this method.
+    /// Returns a timer that can be used on any thread. The timer is bound to the executor on which this method is
+    /// called.
     ///
-    /// A work queue calls this method when a task waits. Later, the queue creates and polls sleeps on other threads: threads that add keys,
-    /// and threads that call the wakers of earlier sleeps. Therefore, the poll of a sleep must not depend on the budget of the task that
-    /// runs on the thread.
+    /// A work queue calls this method when a task starts to wait. Later, the queue creates and polls sleeps on other threads: threads
+    /// that add keys, and threads that call the wakers of earlier sleeps. Therefore, polling a sleep must not depend on the cooperative
+    /// budget of the task that runs on the thread.
     ///
-    /// The default implementation returns `None`, which means that `self` works on any thread. Override it if
+    /// The default implementation returns `None`, which means that `self` can be used on any thread. Override it if
     /// [`sleep_until`](Self::sleep_until) needs an executor's context.
     fn detached(&self) -> Option<Arc<dyn Timer>> {
         None
     }
 
-    /// Returns the ID of this [detached](Self::detached) timer's executor. A work queue uses the timer of an executor only while a task of
-    /// this executor waits.
+    /// Returns an ID of the executor that this [detached](Self::detached) timer is bound to. A work queue uses the timer of an executor
+    /// only while a task of this executor waits.
     ///
     /// The default implementation returns 0, which means that all detached timers of this type are interchangeable.
     fn executor_id(&self) -> u64 {
         0
     }
 
-    /// Consumes the executor's cooperative budget for one operation that does not wait. `Pending` means that the task must yield, and that
-    /// the executor wakes it later.
+    /// Consumes one unit of the executor's cooperative budget, for an operation that does not wait. `Pending` means that the task must
+    /// yield now, and that the executor wakes it later.
     ///
-    /// The default implementation returns `None`, which means that the executor has no budget. A work queue then makes tasks yield
-    /// periodically.
+    /// The default implementation returns `None`, which means that the executor has no such budget. In this case, a work queue
+    /// makes its tasks yield periodically.
     fn poll_proceed(&self, cx: &mut Context<'_>) -> Option<Poll<()>> {
         let _ = cx;
         None
@@ -117,7 +120,8 @@ fn park_for(timeout: std::time::Duration) {
     }
 }
 
-// Time does not advance under the model checker. Tests that wait for a deadline use the manual clock.
+// Time does not advance when tests run under the model checker. Tests that wait for a deadline use the manual clock
+// instead.
 #[cfg(pintle_shuttle)]
 fn park_for(_timeout: std::time::Duration) {
     thread::yield_now();

@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 use crate::Jitter;
 use crate::jitter::scale;
 
-/// Stores a backoff for each ID: client-go's `flowcontrol.Backoff`.
+/// Stores a backoff for each ID, like client-go's `flowcontrol.Backoff`.
 ///
-/// The caller passes the current time and the time of the event. Unused entries are kept until a call of [`gc`](ItemBackoff::gc). The owner
-/// must call `gc` periodically.
+/// The caller passes the current time and the time of the event to each method. Unused entries are kept until [`gc`](ItemBackoff::gc)
+/// is called. The owner must call `gc` periodically to free memory.
 ///
 /// # Examples
 ///
@@ -33,18 +33,18 @@ pub struct ItemBackoff<K = String> {
     entries: HashMap<K, Entry>,
 }
 
-/// The configuration of an [`ItemBackoff`]. The defaults are the kubelet's for crashing containers. The first backoff is 10 s, and it
-/// doubles up to 5 minutes.
+/// The configuration of an [`ItemBackoff`]. The default values come from the kubelet's back-off for crashing containers. With these
+/// values, the first backoff is 10 s, and the backoff doubles up to 5 minutes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ItemBackoffConfig {
-    /// The first backoff, even if it exceeds `cap`.
+    /// The duration of the first backoff, even if it exceeds `cap`.
     pub base: Duration,
-    /// The maximum of all later backoffs.
+    /// The longest duration of all later backoffs.
     pub cap: Duration,
-    /// The maximum jitter that is added to the next backoff, as a fraction of the current backoff. The default is 0. Values below 0 and NaN
-    /// disable jitter.
+    /// The maximum jitter that is added to the next backoff, as a fraction of the current backoff. The default is 0. If the fraction is
+    /// below 0 or NaN, no jitter is added.
     pub jitter: f64,
-    /// An entry expires if it is not updated for this time. `None`, the default, means twice `cap`.
+    /// The time after which an entry expires if it is not updated. `None`, the default, means twice the value of `cap`.
     pub expire_after: Option<Duration>,
 }
 
@@ -66,7 +66,7 @@ impl<K: Hash + Eq> ItemBackoff<K> {
         Self { config, jitter: Jitter::new(seed), entries: HashMap::new() }
     }
 
-    /// Returns the current backoff of `id`, even if it has expired. Returns zero if `id` has no entry.
+    /// Returns the current backoff of `id`, even if its entry has expired. Returns zero if `id` has no entry.
     pub fn get<Q: Hash + Eq + ?Sized>(&self, id: &Q) -> Duration
     where
         K: Borrow<Q>,
@@ -74,7 +74,7 @@ impl<K: Hash + Eq> ItemBackoff<K> {
         self.entries.get(id).map_or(Duration::ZERO, |entry| entry.delay)
     }
 
-    /// Increases the backoff of `id` after a failure at `event`. The backoff starts at `now`.
+    /// Increases the backoff of `id` after a failure that happened at `event`. The backoff starts at `now`.
     pub fn next(&mut self, id: impl Into<K>, event: Instant, now: Instant) {
         let ItemBackoffConfig { base, cap, jitter, .. } = self.config;
         let id = id.into();
@@ -87,7 +87,7 @@ impl<K: Hash + Eq> ItemBackoff<K> {
         self.entries.insert(id, Entry { delay, updated: now });
     }
 
-    /// Returns whether `id` is in backoff at `now`. The backoff counts from `event`.
+    /// Returns whether the backoff of `id` is still in progress at `now`. The backoff counts from `event`.
     pub fn is_in_backoff_since<Q: Hash + Eq + ?Sized>(&self, id: &Q, event: Instant, now: Instant) -> bool
     where
         K: Borrow<Q>,
@@ -95,7 +95,7 @@ impl<K: Hash + Eq> ItemBackoff<K> {
         self.live(id, event).is_some_and(|entry| now.saturating_duration_since(event) < entry.delay)
     }
 
-    /// Returns whether `id` was in backoff at `event`. The backoff counts from its last update.
+    /// Returns whether the backoff of `id` was in progress at `event`. The backoff starts at its last update.
     pub fn is_in_backoff_since_update<Q: Hash + Eq + ?Sized>(&self, id: &Q, event: Instant) -> bool
     where
         K: Borrow<Q>,
@@ -111,7 +111,7 @@ impl<K: Hash + Eq> ItemBackoff<K> {
         self.entries.remove(id);
     }
 
-    /// Removes all entries that have expired at `now` and releases their memory.
+    /// Removes all entries that have expired at `now`, and releases their memory.
     pub fn gc(&mut self, now: Instant) {
         let config = self.config;
         self.entries.retain(|_, entry| config.counts(entry, now));
@@ -123,7 +123,7 @@ impl<K: Hash + Eq> ItemBackoff<K> {
         self.entries.len()
     }
 
-    /// Returns whether there are no entries.
+    /// Returns whether no ID has an entry.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
@@ -137,7 +137,7 @@ impl<K: Hash + Eq> ItemBackoff<K> {
 }
 
 impl ItemBackoffConfig {
-    /// Returns whether the entry was still valid at `event`.
+    /// Returns whether the entry had not expired at `event`.
     fn counts(&self, entry: &Entry, event: Instant) -> bool {
         let expire_after = self.expire_after.unwrap_or(self.cap.saturating_mul(2));
         event.saturating_duration_since(entry.updated) <= expire_after

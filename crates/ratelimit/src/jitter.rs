@@ -1,8 +1,8 @@
-//! Random pauses, and arithmetic on durations.
+//! Random pauses, and arithmetic with durations.
 
 use std::time::Duration;
 
-/// A source of random pauses that spread simultaneous retries. Equal seeds produce equal pauses.
+/// A source of random pauses, so that retries do not all happen at the same time. Equal seeds produce equal pauses.
 ///
 /// # Examples
 ///
@@ -21,18 +21,18 @@ pub struct Jitter {
 }
 
 impl Jitter {
-    /// Creates a source of pauses from a seed.
+    /// Creates a source of random pauses from a seed.
     pub fn new(seed: u64) -> Self {
         Self { random: fastrand::Rng::with_seed(seed) }
     }
 
-    /// Returns a uniformly distributed pause from zero to `longest`.
+    /// Returns a random pause that is uniformly distributed between zero and `longest`.
     pub fn up_to(&mut self, longest: Duration) -> Duration {
         scale(longest, self.random.f64())
     }
 }
 
-/// Returns `duration * factor`, at most [`Duration::MAX`]. A negative factor or NaN counts as 0.
+/// Returns `duration * factor`, but at most [`Duration::MAX`]. If the factor is negative or NaN, it counts as 0.
 pub(crate) fn scale(duration: Duration, factor: f64) -> Duration {
     if factor > 0.0 && !duration.is_zero() {
         Duration::try_from_secs_f64(duration.as_secs_f64() * factor).unwrap_or(Duration::MAX)

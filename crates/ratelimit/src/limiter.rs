@@ -1,4 +1,4 @@
-//! Delays before the retry of an item.
+//! How long to wait before an item is retried.
 
 mod compose;
 mod item;
@@ -14,10 +14,10 @@ pub use per_item::{ExponentialFailureRateLimiter, FastSlowRateLimiter};
 
 use crate::TokenBucket;
 
-/// Computes the delay before the next attempt of an item.
+/// A policy that computes the delay before the next attempt of an item.
 ///
-/// A limiter is a policy without memory. The owner of the items stores their failure counts. The work queue stores them in its records.
-/// Without a work queue, [`ItemRateLimiter`] stores them in a map.
+/// A limiter itself stores no failures. The owner of the items stores how often each item has failed. The work queue stores the
+/// failure counts in its records. Without a work queue, [`ItemRateLimiter`] stores the failure counts in a map.
 ///
 /// [`delay`](RateLimiter::delay) computes the delay without side effects. If the retry takes place, the owner calls
 /// [`charge`](RateLimiter::charge) and increments the failure count. Therefore, a retry that has no effect, because an earlier retry is
@@ -43,22 +43,24 @@ use crate::TokenBucket;
 /// assert_eq!(delays, [1, 2, 3]);
 /// ```
 pub trait RateLimiter<K: ?Sized>: Send {
-    /// Returns the delay of `item` at `now`. `failures` is the number of its earlier failures.
+    /// Returns how long to wait at `now` before the next attempt of `item`. `failures` is the number of earlier
+    /// failures of the item.
     fn delay(&mut self, item: &K, failures: u32, now: Instant) -> Duration;
 
-    /// Charges the limiter for the last [`delay`](RateLimiter::delay) of `item`. Called right after `delay`, with the same `now`.
+    /// Charges the limiter for the retry of `item` whose [`delay`](RateLimiter::delay) was computed last. The owner calls this
+    /// method right after `delay`, with the same `now`.
     fn charge(&mut self, item: &K, now: Instant) {
         let _ = (item, now);
     }
 
-    /// Called when the owner forgets the failures of `item`. Limiters with their own memory of items must forget the
-    /// item.
+    /// The owner calls this method when it forgets the failures of `item`. A limiter that itself stores data about
+    /// items must then forget the item.
     fn forget(&mut self, item: &K) {
         let _ = item;
     }
 
-    /// Returns whether [`charge`](RateLimiter::charge) counts as a requeue of the item. `false` for a limiter that treats all items
-    /// equally, such as a bucket.
+    /// Returns whether [`charge`](RateLimiter::charge) counts as a requeue of the item. Returns `false` for a limiter that treats
+    /// all items equally, such as a token bucket.
     fn counts_failures(&self) -> bool {
         true
     }
@@ -82,12 +84,12 @@ impl<K: ?Sized, L: RateLimiter<K> + ?Sized> RateLimiter<K> for Box<L> {
     }
 }
 
-/// Creates client-go's `DefaultTypedControllerRateLimiter`. It returns the longer of two delays.
+/// Creates client-go's `DefaultTypedControllerRateLimiter`. The limiter returns the longer of two delays.
 ///
-/// The first delay is exponential for each item, from 5 ms to 1000 s. The second delay is the wait for a token of one bucket for all items.
-/// It earns 10 tokens per second, has a burst of 100, and is full at its first use.
+/// The first delay grows exponentially for each item, from 5 ms to 1000 s. The second delay is the time until a token of a bucket
+/// for all items is available. The bucket gains 10 tokens per second, has a burst of 100, and is full when it is first used.
 ///
-/// Because of the bucket, it takes 16 minutes to retry 10,000 failing items, regardless of the delay of each item. Most controllers should
+/// Because of the bucket, retrying 10,000 failing items takes 16 minutes, regardless of the delay of each item. Most controllers should
 /// use [`ExponentialFailureRateLimiter::default`], as controller-runtime does.
 pub fn default_controller_rate_limiter<K: ?Sized + 'static>() -> MaxOfRateLimiter<K> {
     MaxOfRateLimiter::new(vec![
@@ -96,8 +98,8 @@ pub fn default_controller_rate_limiter<K: ?Sized + 'static>() -> MaxOfRateLimite
     ])
 }
 
-/// Creates client-go's `DefaultTypedItemBasedRateLimiter`. It returns an exponential delay for each item, from 1 ms to
-/// 1000 s.
+/// Creates client-go's `DefaultTypedItemBasedRateLimiter`. The limiter returns an exponential delay for each item, from
+/// 1 ms to 1000 s.
 pub fn default_item_based_rate_limiter() -> ExponentialFailureRateLimiter {
     ExponentialFailureRateLimiter::new(Duration::from_millis(1), Duration::from_secs(1000))
 }

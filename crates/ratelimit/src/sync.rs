@@ -1,4 +1,5 @@
-//! The lock and thread types of this crate. They are the types of std, or of shuttle with `--cfg pintle_shuttle`.
+//! The lock and thread types that this crate uses. The types come from std, or from shuttle with `--cfg
+//! pintle_shuttle`.
 
 #[cfg(pintle_shuttle)]
 pub(crate) use shuttle::{sync as imp, thread};
@@ -7,8 +8,8 @@ pub(crate) use std::{sync as imp, thread};
 
 pub(crate) use imp::{Arc, MutexGuard};
 
-/// A mutex that ignores poisoning. Only user code can panic while the mutex is locked. The state is consistent whenever user code is
-/// called.
+/// A mutex that ignores poisoning. Only user code can panic while the mutex is locked. Whenever user code is called, the state
+/// behind the mutex is consistent.
 #[derive(Debug, Default)]
 pub(crate) struct Mutex<T>(imp::Mutex<T>);
 

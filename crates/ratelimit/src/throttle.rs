@@ -13,11 +13,12 @@ use crate::sync::{Arc, Mutex, thread};
 use crate::wake::{call_all, pass_on};
 use crate::{Clock, Sleep, StdClock, Timer, TokenBucket};
 
-/// A shared token bucket that threads and tasks can wait for: client-go's `flowcontrol.RateLimiter`. Clones share the bucket.
+/// A token bucket that threads and tasks share and can wait for, like client-go's `flowcontrol.RateLimiter`. Clones share the
+/// bucket.
 ///
-/// Waiters are served in order of arrival. Each waiter reserves a token that no other caller gets. A cancelled waiter returns its token,
-/// and later waiters move up. A waiter that is not polled does not delay other waiters: each later waiter gets its own reserved token in
-/// time. The number of waiters is unbounded.
+/// Waiters are served in the order in which they arrive. Each waiter reserves a token, and no other caller gets this token. If a waiter
+/// is cancelled, it returns its token, and later waiters move up. A waiter that is not polled does not delay other waiters, because
+/// each later waiter has reserved a separate token. The number of waiters is not limited.
 ///
 /// # Examples
 ///
@@ -35,50 +36,51 @@ pub struct Throttle<C = StdClock> {
 }
 
 struct Shared<C> {
-    /// The state of the throttle. It is locked only for a few operations, and never while a waker is called.
+    /// The state of the throttle. The lock is held only for a few operations, and never while a waker is called.
     state: Mutex<State>,
     clock: C,
     qps: f64,
 }
 
 struct State {
-    /// The bucket. Each waiter has reserved a token of the bucket. The token may not be earned yet.
+    /// The bucket. Each waiter has reserved one token of the bucket. The reserved token may not be available yet.
     bucket: TokenBucket,
-    /// The waiters, in order of arrival. The first waiter always has a waker, except while it is polled. When the first waiter leaves, it
-    /// wakes the next waiter.
+    /// The waiters in the order of their arrival. The first waiter always has a waker, except while it is polled. When the first waiter
+    /// leaves the queue, it wakes the next waiter.
     line: BTreeMap<Place, Option<Waker>>,
     arrivals: u64,
     stopped: bool,
 }
 
-/// A position in the queue of waiters. A lower position means an earlier arrival.
+/// A position in the queue of waiters. A lower position means that the waiter arrived earlier.
 #[derive(Clone, Copy)]
 struct Place(u64);
 
-/// The error of a wait that ends without a token. The wait consumes no token.
+/// The error that a wait returns if it ends without a token. The wait consumes no token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ThrottleError {
-    /// A token will never be available, because the burst is 0, or because the burst is used up and the rate is 0.
+    /// No token will ever become available, because the burst is 0, or because the burst is used up and the rate is 0.
     Never,
     /// The throttle was stopped.
     Stopped,
-    /// The wait would exceed the caller's timeout. The error is returned immediately, and not after the timeout.
+    /// The wait would take longer than the caller's timeout. The error is returned immediately, not after the timeout
+    /// has passed.
     TooLong {
-        /// The time that the caller would have to wait.
+        /// How long the caller would have to wait for a token.
         wait: Duration,
     },
 }
 
 impl<C: Clock> Throttle<C> {
-    /// Creates a full bucket of `burst` tokens that earns `qps` tokens per second. [`TokenBucket`] documents special values.
+    /// Creates a full bucket of `burst` tokens that gains `qps` tokens per second. [`TokenBucket`] documents special values.
     pub fn new(qps: f64, burst: u32, clock: C) -> Self {
         let bucket = TokenBucket::new(qps, burst, clock.now());
         let state = State { bucket, line: BTreeMap::new(), arrivals: 0, stopped: false };
         Self { shared: Arc::new(Shared { state: Mutex::new(state), clock, qps }) }
     }
 
-    /// Creates a throttle that never waits.
+    /// Creates a throttle that never makes callers wait.
     pub fn unlimited(clock: C) -> Self {
         Self::new(f64::INFINITY, 1, clock)
     }
@@ -88,18 +90,18 @@ impl<C: Clock> Throttle<C> {
         self.shared.qps
     }
 
-    /// Takes a token if one is available and not reserved by a waiter.
+    /// Takes a token if one is available that no waiter has reserved.
     pub fn try_accept(&self) -> bool {
         let now = self.shared.clock.now();
         let mut state = self.shared.state.lock();
         !state.stopped && state.bucket.try_accept(now)
     }
 
-    /// Ends all current and future waits with [`ThrottleError::Stopped`]. Repeated calls have no effect.
+    /// Ends all current and future waits with the error [`ThrottleError::Stopped`]. Repeated calls have no effect.
     ///
     /// # Panics
     ///
-    /// Panics if a waker panics, after all other waiters were woken.
+    /// Panics if a waker panics. All other waiters are woken before the panic.
     pub fn stop(&self) {
         let line = {
             let mut state = self.shared.state.lock();
@@ -109,7 +111,7 @@ impl<C: Clock> Throttle<C> {
         pass_on(call_all(line.into_values().flatten().map(|waker| || waker.wake())));
     }
 
-    /// Blocks the thread until there is a token, and takes it.
+    /// Blocks the thread until a token is available, and takes the token.
     ///
     /// # Errors
     ///
@@ -118,8 +120,8 @@ impl<C: Clock> Throttle<C> {
         self.block(None)
     }
 
-    /// Works like [`blocking_accept`](Throttle::blocking_accept), but waits at most `timeout`. Fails immediately if no token will be
-    /// available in time.
+    /// Blocks the thread like [`blocking_accept`](Throttle::blocking_accept), but for at most `timeout`. If no token will be
+    /// available in time, the method returns an error immediately.
     ///
     /// # Errors
     ///
@@ -139,14 +141,15 @@ impl<C: Clock> Throttle<C> {
         }
     }
 
-    /// Returns the deadline of a wait. Returns `None` if an `Instant` cannot represent it.
+    /// Returns the deadline of a wait with this timeout. Returns `None` if an `Instant` cannot represent the deadline.
     fn deadline(&self, timeout: Duration) -> Option<Instant> {
         self.shared.clock.now().checked_add(timeout)
     }
 }
 
 impl<C: Timer> Throttle<C> {
-    /// Waits until a token is available, and takes it. The first poll determines the position in the queue.
+    /// Waits until a token is available, and takes it. The position in the queue is determined when the future is first
+    /// polled.
     ///
     /// # Errors
     ///
@@ -154,12 +157,13 @@ impl<C: Timer> Throttle<C> {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future takes no token, and does not delay other waiters.
+    /// If the future is dropped, it takes no token, and other waiters are not delayed.
     pub fn accept(&self) -> Accept<'_, C> {
         self.turn(None)
     }
 
-    /// Works like [`accept`](Throttle::accept), but waits at most `timeout`. Fails immediately if no token will be available in time.
+    /// Waits for a token like [`accept`](Throttle::accept), but for at most `timeout`. If no token will be available in time,
+    /// the method returns an error immediately.
     ///
     /// # Errors
     ///
@@ -167,7 +171,7 @@ impl<C: Timer> Throttle<C> {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future takes no token, and does not delay other waiters.
+    /// If the future is dropped, it takes no token, and other waiters are not delayed.
     pub fn wait(&self, timeout: Duration) -> Accept<'_, C> {
         self.turn(self.deadline(timeout))
     }
@@ -177,7 +181,7 @@ impl<C: Timer> Throttle<C> {
     }
 }
 
-/// The future of [`Throttle::accept`] and [`Throttle::wait`].
+/// The future that [`Throttle::accept`] and [`Throttle::wait`] return.
 #[must_use = "futures do nothing unless polled"]
 pub struct Accept<'a, C: Timer> {
     turn: Turn<'a, C>,
@@ -208,17 +212,18 @@ impl<C: Timer> Future for Accept<'_, C> {
     }
 }
 
-/// A waiter in the queue. Dropping this value removes the waiter from the queue.
+/// A waiter in the queue. If this value is dropped, the waiter is removed from the queue.
 struct Turn<'a, C> {
     shared: &'a Shared<C>,
     deadline: Option<Instant>,
-    /// The position in the queue, and the time at which the token is earned. `None` if the waiter is not in the queue.
+    /// The position in the queue, and the time at which the reserved token becomes available. `None` if the waiter is
+    /// not in the queue.
     place: Option<(Place, Instant)>,
 }
 
 impl<C: Clock> Turn<'_, C> {
-    /// Returns the result of the wait. If the wait continues, returns the time at which to poll again. The waker may be called before that
-    /// time.
+    /// Returns the result of the wait if the wait has ended. If the wait continues, returns the time at which to poll it again.
+    /// The waker may be called before that time.
     fn poll(&mut self, waker: &Waker) -> Result<Result<(), ThrottleError>, Instant> {
         let (place, latest) = match self.place {
             Some(known) => known,
@@ -250,8 +255,8 @@ impl<C: Clock> Turn<'_, C> {
         Err(until)
     }
 
-    /// Reserves a token. Returns `None` if it is already earned. Otherwise returns the position of the new waiter, and
-    /// the time at which the token is earned.
+    /// Reserves a token. Returns `None` if the token is already available. Otherwise, returns the position of the new
+    /// waiter, and the time at which the token becomes available.
     fn arrive(&self) -> Result<Option<(Place, Instant)>, ThrottleError> {
         let now = self.shared.clock.now();
         let mut state = self.shared.state.lock();
@@ -278,7 +283,8 @@ impl<C> Drop for Turn<'_, C> {
         let Some((place, _)) = self.place else { return };
         let mut state = self.shared.state.lock();
         let left = state.leave(place);
-        // If the waiter was not in the queue, the throttle was stopped. In that case, the token does not have to be returned.
+        // If the waiter is not in the queue any more, the throttle was stopped. After a stop, the token does not have to be
+        // returned.
         if left.is_some() {
             state.bucket.give_back();
         }
@@ -289,15 +295,16 @@ impl<C> Drop for Turn<'_, C> {
 
 /// The result of removing a waiter from the queue.
 struct Left {
-    /// The waker of the removed waiter, which must be dropped outside the lock.
+    /// The waker of the waiter that was removed. The caller must drop it outside the lock.
     _own: Option<Waker>,
-    /// The waker of the new first waiter, which must be called.
+    /// The waker of the waiter that is now the first. The caller must call it.
     next: Option<Waker>,
 }
 
 impl State {
-    /// Returns the time at which a waiter is served: the time at which its reserved token is earned. This time is computed at its
-    /// arrival. For the first waiter, the time can become earlier if other waiters have returned their tokens.
+    /// Returns the time at which a waiter is served: the time at which its reserved token becomes available. The time is
+    /// computed when the waiter arrives. For the first waiter, the time can become earlier if other waiters have returned their
+    /// tokens.
     fn turn_of(&mut self, place: Place, latest: Instant, now: Instant) -> Instant {
         if !self.is_first(place) {
             return latest;
@@ -393,7 +400,7 @@ mod tests {
     use crate::ManualClock;
 
     thread_local! {
-        /// The number of comparisons of places in the current thread.
+        /// How often positions were compared in the current thread.
         pub(super) static COMPARED: Cell<usize> = const { Cell::new(0) };
     }
 

@@ -61,7 +61,8 @@ use crate::{Error, Request, RestClient, list};
 ///
 /// # Cancel safety
 ///
-/// Dropping a future cancels its request. If the request is a write, it is unknown whether the server applied it.
+/// Dropping a future cancels the request of the future. If the request is a write, it is unknown whether the server
+/// applied it.
 ///
 /// # Examples
 ///
@@ -81,7 +82,7 @@ use crate::{Error, Request, RestClient, list};
 /// }
 /// ```
 ///
-/// With a resource that is known only at run time:
+/// For a resource that is known only at run time:
 ///
 /// ```
 /// use pintle_meta::{ApiResource, ClientConfig, DynamicObject, Scope};
@@ -105,8 +106,8 @@ pub struct Api<T> {
 }
 
 impl<T: Resource> Api<T> {
-    /// Creates an `Api` for all objects of the resource, in all namespaces if the resource is namespaced. To address
-    /// one object of a namespaced resource, use a key with its namespace and name.
+    /// Creates an `Api` for all objects of the resource. If the resource is namespaced, this means the objects in all
+    /// namespaces. To address one object of a namespaced resource, pass a key that contains the namespace and the name.
     pub fn all(client: RestClient) -> Self {
         Self::new(client, T::api_resource(), None)
     }
@@ -115,7 +116,7 @@ impl<T: Resource> Api<T> {
 impl<T: Resource<Scope = NamespaceScope>> Api<T> {
     /// Creates an `Api` for one namespace. An empty string means the client's default namespace.
     ///
-    /// A cluster-scoped kind does not compile:
+    /// A cluster-scoped kind causes a compile error:
     ///
     /// ```compile_fail,E0271
     /// use pintle_meta::ObjectMeta;
@@ -159,7 +160,7 @@ impl<T> Api<T> {
         Self { client, resource: Arc::new(resource), namespace, representation, object: PhantomData }
     }
 
-    /// Returns the same `Api` for another type.
+    /// Converts this `Api` to another object type. The resource and the namespace stay the same.
     fn cast<U>(&self) -> Api<U> {
         Api {
             client: self.client.clone(),
@@ -185,7 +186,7 @@ impl<T> Api<T> {
         &self.client
     }
 
-    /// Returns a request whose response is an object or a watch of objects.
+    /// Returns a request that decodes the response as an object or as a watch of objects.
     fn request(&self, method: Method) -> Request {
         self.accepting(self.client.verb(method), self.representation.object())
     }
@@ -201,7 +202,7 @@ impl<T> Api<T> {
         }
     }
 
-    /// Adds the path of the collection.
+    /// Adds the path of the collection to the request.
     fn on_collection(&self, request: Request) -> Request {
         let request = match &self.namespace {
             Some(namespace) => request.namespace(&**namespace),
@@ -210,7 +211,7 @@ impl<T> Api<T> {
         request.resource(&self.resource.plural)
     }
 
-    /// Adds the path of one object.
+    /// Adds the path of one object to the request.
     fn on_object(&self, request: Request, key: impl TryInto<ObjectKey, Error: Into<InvalidKey>>) -> Request {
         let key = match key.try_into() {
             Ok(key) => key,
@@ -226,8 +227,8 @@ impl<T> Api<T> {
         }
     }
 
-    /// Like [`on_object`](Self::on_object), but returns an error if the resource is not one of `plurals` in the API
-    /// group `group`.
+    /// Returns a request like [`on_object`](Self::on_object), but an error if the resource is not one of `plurals` in
+    /// the API group `group`.
     fn on_object_of(
         &self,
         group: &str,
@@ -253,7 +254,7 @@ impl<T> Api<T> {
         }
     }
 
-    /// Returns the namespace for a request about one object. `given` is the namespace in the object's metadata.
+    /// Returns the namespace to use in a request about one object. `given` is the namespace in the object's metadata.
     fn namespace_of<'a>(&'a self, given: Option<&'a str>) -> Result<Option<&'a str>, InvalidRequest> {
         let resource = &self.resource;
         match (resource.scope, self.namespace.as_deref(), given) {
@@ -277,19 +278,19 @@ impl<T: DeserializeOwned> Api<T> {
     ///
     /// # Errors
     ///
-    /// Returns `NotFound` if the object does not exist, or any error of a request.
+    /// Returns `NotFound` if the object does not exist, or another error if the request fails.
     pub async fn get(&self, key: impl TryInto<ObjectKey, Error: Into<InvalidKey>>) -> Result<T, ApiError> {
         Ok(self.on_object(self.request(Method::GET), key).object().await?)
     }
 
-    /// Lists one page of objects. Without a limit in the options, the page has all objects. Each object is decoded as
-    /// soon as it arrives. To process the objects one by one, or to get them undecoded, use the [`ListWatch`]
+    /// Lists one page of objects. Without a limit in the options, the page contains all objects. Each object is decoded
+    /// as soon as it arrives. To process the objects individually, or to get them undecoded, use the [`ListWatch`]
     /// implementation of this type.
     ///
     /// # Errors
     ///
-    /// Returns any error of a request. `Expired` means that the revision or the continue token is too old. A decoding
-    /// error contains the index of the object in the list, and the name of the object if possible.
+    /// Returns an error if the request fails. `Expired` means that the revision or the continue token is too old. A decoding
+    /// error contains the index of the object in the list, and the object's name if the name could be decoded.
     pub async fn list(&self, options: &ListOptions) -> Result<List<T>, ApiError> {
         let mut page = self.page(options).await?.0;
         let mut list = List { types: TypeMeta::default(), metadata: ListMeta::default(), items: Vec::new() };
@@ -308,12 +309,12 @@ impl<T: DeserializeOwned> Api<T> {
         Ok(list)
     }
 
-    /// Opens a watch with decoded objects: see [`EventStream`]. The watch does not resume after it ends. To resume it,
-    /// use [`retry_watch`](Self::retry_watch) or an informer.
+    /// Opens a watch with decoded objects: see [`EventStream`]. The stream ends when the watch ends, and does not
+    /// resume it. To resume a watch automatically, use [`retry_watch`](Self::retry_watch) or an informer.
     ///
     /// # Errors
     ///
-    /// Returns errors that occur before the response headers arrive. The stream returns later errors.
+    /// Returns an error if the request fails before the response headers arrive. The stream returns later errors.
     pub async fn watch(&self, options: &WatchOptions) -> Result<EventStream<T>, ApiError> {
         let request = with_watch_options(self.on_collection(self.request(Method::GET)), options);
         Ok(EventStream(request.watch().await?))
@@ -323,7 +324,7 @@ impl<T: DeserializeOwned> Api<T> {
     ///
     /// # Errors
     ///
-    /// Returns any error of a request.
+    /// Returns an error if the request fails.
     pub async fn patch(
         &self,
         key: impl TryInto<ObjectKey, Error: Into<InvalidKey>>,
@@ -338,7 +339,7 @@ impl<T: DeserializeOwned> Api<T> {
     ///
     /// # Errors
     ///
-    /// Returns any error of a request.
+    /// Returns an error if the request fails.
     pub async fn patch_status(
         &self,
         key: impl TryInto<ObjectKey, Error: Into<InvalidKey>>,
@@ -351,11 +352,11 @@ impl<T: DeserializeOwned> Api<T> {
 }
 
 impl<T: Object + Serialize + DeserializeOwned> Api<T> {
-    /// Creates an object and returns it as stored.
+    /// Creates an object and returns it in the form in which the server stored it.
     ///
     /// # Errors
     ///
-    /// Returns `AlreadyExists` if the object exists, or any error of a request.
+    /// Returns `AlreadyExists` if the object exists, or another error if the request fails.
     pub async fn create(&self, object: &T, options: &WriteOptions) -> Result<T, ApiError> {
         let request = match self.namespace_of(object.namespace()) {
             Ok(namespace) => {
@@ -373,7 +374,7 @@ impl<T: Object + Serialize + DeserializeOwned> Api<T> {
     ///
     /// # Errors
     ///
-    /// Returns `Conflict`, `NotFound`, or any error of a request.
+    /// Returns `Conflict`, `NotFound`, or another error if the request fails.
     pub async fn update(&self, object: &T, options: &WriteOptions) -> Result<T, ApiError> {
         let request = self.on_object(self.request(Method::PUT), object.key());
         Ok(self.with_object(request, object, options).object().await?)
@@ -383,7 +384,7 @@ impl<T: Object + Serialize + DeserializeOwned> Api<T> {
     ///
     /// # Errors
     ///
-    /// The same as for [`update`](Self::update).
+    /// Returns the same errors as [`update`](Self::update).
     pub async fn update_status(&self, object: &T, options: &WriteOptions) -> Result<T, ApiError> {
         let request = self.on_object(self.request(Method::PUT), object.key()).subresource(["status"]);
         Ok(self.with_object(request, object, options).object().await?)

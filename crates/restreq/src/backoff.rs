@@ -7,15 +7,16 @@ use http::StatusCode;
 use pintle_ratelimit::{ItemBackoff, ItemBackoffConfig};
 use tokio::time::Instant;
 
-/// The back-off of all requests of a client: client-go's `URLBackoff`, for the client's only host. It grows with each
-/// 429 or 5xx response, and ends with any other response. A request without a response does not change it.
+/// The back-off for all requests of a client, like client-go's `URLBackoff` for the client's only host. The back-off
+/// grows with each 429 or 5xx response, and is reset by any other response. A request that gets no response does not
+/// change the back-off.
 #[derive(Debug)]
 pub(crate) struct ServerBackoff(Mutex<State>);
 
 #[derive(Debug)]
 struct State {
     backoff: ItemBackoff<()>,
-    /// The time at which the back-off last grew.
+    /// The time at which the back-off was last increased.
     since: Option<Instant>,
 }
 
@@ -47,13 +48,13 @@ impl ServerBackoff {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // A panic under this lock leaves no partial changes, so a poisoned lock can be used.
+        // A panic while this lock is held leaves the data consistent, so a poisoned lock can still be used.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Reads client-go's environment variables `KUBE_CLIENT_BACKOFF_BASE` and `KUBE_CLIENT_BACKOFF_DURATION`, in whole
-/// seconds. Returns `None` unless both are set.
+/// seconds. Returns `None` unless both variables are set.
 pub(crate) fn of_process() -> Option<ItemBackoffConfig> {
     of(|name| std::env::var(name).ok())
 }

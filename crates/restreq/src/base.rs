@@ -16,9 +16,9 @@ pub(crate) struct Base {
 }
 
 impl Base {
-    /// Parses a host, `host:port` or URL. The default scheme is `https` if `tls` is true, and `http` otherwise. A path
-    /// without a scheme is an error, because `host/path` is usually a mistake. The query, the fragment and the user are
-    /// dropped.
+    /// Parses a server address: a host, `host:port` or a URL. The default scheme is `https` if `tls` is true, and
+    /// `http` otherwise. A path without a scheme is an error, because `host/path` is usually a mistake. The query, the
+    /// fragment and the user information in the URL are ignored.
     pub(crate) fn parse(server: &str, tls: bool) -> Result<Self, ConfigError> {
         let fault = |why: &str| ConfigError::Server { server: redacted_url(server), why: why.into() };
         let server = server.trim();
@@ -34,7 +34,7 @@ impl Base {
         let rest = rest.split(['?', '#']).next().unwrap_or_default();
         let (authority, prefix) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
         let authority = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
-        // A bare port means localhost, as with Go's dialer.
+        // A port without a host means localhost, as with Go's dialer.
         let authority = if authority.starts_with(':') { format!("localhost{authority}") } else { authority.to_owned() };
         let parsed: Option<http::uri::Authority> = authority.parse().ok();
         let host = parsed.as_ref().map(http::uri::Authority::host).filter(|host| !matches!(*host, "" | "[]"));
@@ -76,7 +76,7 @@ impl Base {
 /// Splits an authority into the host without brackets and the port, if it has one.
 pub(crate) fn split_port(authority: &str) -> (&str, Option<u16>) {
     let (host, port) = match authority.rsplit_once(':') {
-        // The last colon belongs to an IPv6 address in brackets.
+        // In an IPv6 address in brackets, the last colon is part of the address.
         Some((host, port)) if !port.ends_with(']') => (host, port.parse().ok()),
         _ => (authority, None),
     };

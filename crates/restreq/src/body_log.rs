@@ -8,20 +8,21 @@ use serde_json::{Map, Value};
 use crate::Request;
 use crate::request::Body;
 
-/// The maximum size of a body that is parsed.
+/// The maximum size of a body that is parsed for logging.
 const MAX_PARSED: usize = 1 << 20;
 /// The placeholder for a secret.
 const REDACTED: &str = "[redacted]";
-/// An annotation that contains a whole object. The object may be a Secret.
+/// The annotation of `kubectl apply` that contains a whole object. The object in the annotation may be a Secret.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
-/// If the name of a field contains one of these words, the value may be secret. Case, `-` and `_` are ignored.
+/// A field is redacted if its name contains one of these words. The comparison ignores case, `-` and `_`.
 const SECRET_NAMES: [&str; 9] =
     ["apikey", "authorization", "credential", "keydata", "passphrase", "passw", "privatekey", "secret", "token"];
-/// Bodies are not logged if the path has one of these segments, which are resources and a subresource.
+/// A body is not logged if the request path contains one of these segments. The segments are the names of resources and
+/// of a subresource.
 const SECRET_PARTS: [&str; 4] = ["secrets", "token", "tokenrequests", "tokenreviews"];
 
 impl Request {
-    /// Logs a request body if body logging is enabled.
+    /// Logs the body of a request if body logging is enabled.
     pub(crate) fn log_sent(&self, line: &Arc<RequestLine>) {
         if let (Some(most), Body::Bytes(body)) = (self.logged(), &self.body) {
             let body = self.shown(body, most);
@@ -29,7 +30,7 @@ impl Request {
         }
     }
 
-    /// Logs a response body if body logging is enabled.
+    /// Logs the body of a response if body logging is enabled.
     pub(crate) fn log_received(&self, line: &Arc<RequestLine>, body: &[u8]) {
         if let Some(most) = self.logged() {
             let body = self.shown(body, most);
@@ -43,8 +44,8 @@ impl Request {
 
     fn shown(&self, body: &[u8], most: usize) -> String {
         let is_secret = |part: &str| SECRET_PARTS.iter().any(|secret| part.eq_ignore_ascii_case(secret));
-        // Check the path and not only the resource of the request, because a caller can set the whole path. The
-        // body is not sufficient, because a patch of a Secret does not contain its kind.
+        // Check the path and not only the resource of the request, because a caller can set the whole path. The body is
+        // not sufficient to detect a Secret, because a patch of a Secret does not contain its kind.
         match self.path().split('/').any(is_secret) {
             true => size(body),
             false => shown(body, most),
@@ -79,7 +80,7 @@ fn redact(value: &mut Value) {
     match value {
         Value::Array(values) => values.iter_mut().for_each(redact),
         Value::Object(members) => redact_members(members),
-        // The string is a JSON web token. Such tokens are removed from all fields.
+        // The string is a JSON web token. JSON web tokens are redacted in all fields.
         Value::String(text) if text.starts_with("eyJ") => *value = REDACTED.into(),
         Value::String(_) | Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
@@ -88,7 +89,7 @@ fn redact(value: &mut Value) {
 fn redact_members(members: &mut Map<String, Value>) {
     let text = |name: &str| members.get(name).and_then(Value::as_str).unwrap_or_default();
     let is_secret = text("kind") == "Secret";
-    // The object is an environment variable of a container, or an operation of a JSON patch.
+    // The JSON object is an environment variable of a container, or an operation of a JSON patch.
     let is_value_secret = ["name", "key", "path"].iter().any(|name| may_be_secret(text(name)));
     if text("kind") == "SecretList" {
         members.insert("items".into(), REDACTED.into());
@@ -100,7 +101,7 @@ fn redact_members(members: &mut Map<String, Value>) {
             name => is_secret || name == LAST_APPLIED || may_be_secret(name),
         };
         match value {
-            // Null and booleans are not secret.
+            // `null` and booleans cannot be secret.
             Value::Null | Value::Bool(_) => {}
             value if hides => *value = REDACTED.into(),
             value => redact(value),

@@ -1,4 +1,4 @@
-//! Multiplexes several streams over one WebSocket, with the channel protocols of Kubernetes.
+//! Sends several streams over one WebSocket with the channel protocols of Kubernetes.
 //!
 //! The first byte of each message is the number of its channel. The version `v5.channel.k8s.io` adds a message that
 //! closes one channel.
@@ -18,7 +18,7 @@ use self::state::Shared;
 pub(crate) use self::state::{CloseSignal, End, Layout};
 use crate::websocket::WebSocket;
 
-/// The shared owner of a connection. The connection ends when the last clone is dropped.
+/// The shared owner of a connection to a pod. The connection ends when the last clone is dropped.
 #[derive(Clone)]
 pub(crate) struct Connection(Arc<Owner>);
 
@@ -44,24 +44,26 @@ impl Connection {
         Sender::new(self.clone())
     }
 
-    /// Returns the reader of the channel at this index of [`Layout::inputs`]. Call it only once for each index.
+    /// Returns the reader of the channel at this index of [`Layout::inputs`]. Call this method only once for each
+    /// index.
     pub(crate) fn receiver(&self, index: usize) -> Receiver {
         Receiver::new(self.clone(), index)
     }
 
-    /// Queues a message, such as a terminal size. It replaces an earlier message of this kind that was not sent yet.
-    /// If the connection has ended, returns how it ended.
+    /// Queues a message, such as a terminal size. The message replaces an earlier message of the same kind that was not
+    /// sent yet. Returns the reason if the connection has already ended.
     pub(crate) fn send_latest(&self, message: bytes::Bytes) -> Result<(), End> {
         self.shared().send_latest(message)
     }
 
-    /// Returns the content of the error channel, unless it is empty. Control characters are replaced.
+    /// Returns the data that the error channel has received, or `None` if it has received nothing. Control characters
+    /// are replaced.
     pub(crate) fn error_text(&self) -> Option<String> {
         self.shared().error_text()
     }
 
     /// Waits until `decide` returns a value. The arguments of `decide` are the content of the error channel and the
-    /// end of the connection. The second argument is `None` if the connection has not ended.
+    /// end of the connection. The second argument is `None` while the connection is open.
     ///
     /// # Cancel safety
     ///
@@ -77,7 +79,7 @@ impl Drop for Owner {
     }
 }
 
-/// Returns the data that the readers of all inputs and of the error channel get from these messages.
+/// Returns the data that the readers of all inputs and of the error channel receive after the server sends `messages`.
 #[cfg(any(test, fuzzing))]
 pub(crate) fn received(layout: Layout, messages: &[bytes::Bytes]) -> (Vec<Vec<u8>>, String) {
     use std::task::{Context, Poll, Waker};

@@ -24,21 +24,22 @@ use crate::transport::{ExchangeOptions, Failure, ResponseBody, Transport};
 use crate::warning::{LogWarnings, WarningHandler};
 use crate::{Http2Config, Request};
 
-/// A client for one API server. Clones are cheap, and share connections, credentials and the rate limit.
+/// A client for one API server. Clones are cheap, and share the connections, the credentials and the rate limit.
 ///
 /// The client uses HTTP/1.1, or HTTP/2 if TLS negotiates it.
 ///
 /// # Retries
 ///
-/// If the server's API Priority and Fairness rejects a request, the client sends it again at the time that the server
-/// names. Other requests do not wait for it.
+/// If the server's API Priority and Fairness rejects a request, the client sends the request again after the delay that
+/// the server asks for. While this request waits, the client's other requests continue.
 ///
 /// # Tasks
 ///
-/// The client starts tasks only to drive its connections. They end after the last clone and the last request are
-/// dropped. A connection's task runs on the runtime of the request that first needed the connection. If that runtime
-/// ends or stalls, requests on the connection fail at their deadline, and later requests open new connections. One
-/// exception: an established HTTP/2 connection stays in use while its runtime is stalled.
+/// The client starts tasks only to drive its connections. The tasks of connections end after the last clone of the
+/// client and the last request are dropped. A connection's task runs on the runtime of the request that first used the
+/// connection. If that runtime shuts down or stalls, requests on the connection fail at their deadline, and later
+/// requests open new connections. There is one exception: an established HTTP/2 connection stays in use while its
+/// runtime is stalled.
 ///
 /// # Tracing
 ///
@@ -54,9 +55,9 @@ use crate::{Http2Config, Request};
 /// - `k8s.resource`
 /// - `http.response.status_code`, of the last attempt
 /// - `http.request.resend_count`
-/// - `error.type`: the status code of a failed response, or the cause if there was no response
+/// - `error.type`: the status code of a failed response, or the kind of failure if there was no response
 ///
-/// The span of a stream, list or watch ends when the response headers arrive.
+/// For a stream, list or watch, the span ends when the response headers arrive.
 ///
 /// # Examples
 ///
@@ -76,7 +77,7 @@ use crate::{Http2Config, Request};
 #[derive(Clone)]
 pub struct RestClient {
     shared: Arc<Shared>,
-    /// The prefix of all request paths.
+    /// The path prefix of all requests.
     root: Arc<str>,
 }
 
@@ -104,7 +105,7 @@ struct Shared {
     takes_gzip: bool,
 }
 
-/// The deadlines for the phases of a request.
+/// The deadlines for the individual phases of a request.
 ///
 /// # Examples
 ///
@@ -120,17 +121,17 @@ struct Shared {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timeouts {
-    /// The deadline for connecting, including TLS. 30 s by default. A DNS lookup can outlast this deadline, because the system's resolver
-    /// cannot be cancelled. A runtime that shuts down waits for such a lookup.
+    /// The deadline for connecting to the server, including the TLS handshake. 30 s by default. A DNS lookup can outlast this deadline,
+    /// because the system's resolver cannot be cancelled. The shutdown of a runtime waits for such a lookup.
     pub connect: Duration,
-    /// The deadline from sending a request to the first line of the response. It does not apply to streams, whose server may have nothing
-    /// to send yet. 75 s by default: a kube-apiserver times out after 60 s and reports the timeout.
+    /// The deadline from sending a request to the first line of the response. The deadline does not apply to streams, because their
+    /// server may have nothing to send yet. 75 s by default: a kube-apiserver times out after 60 s and reports the timeout.
     pub headers: Option<Duration>,
-    /// The longest pause within a response body. It does not apply to watches and streams: they may pause, and HTTP/2
-    /// pings or TCP keepalive probes detect a lost peer. 60 s by default.
+    /// The longest pause between two parts of a response body. The limit does not apply to watches and streams: they
+    /// may pause, and HTTP/2 pings or TCP keepalive probes detect a lost peer. 60 s by default.
     pub idle: Option<Duration>,
-    /// The deadline for the whole request. It does not apply to watches and streams. The default is no deadline. [`ClientConfig::timeout`]
-    /// sets one.
+    /// The deadline for the whole request. The deadline does not apply to watches and streams. The default is no deadline.
+    /// [`ClientConfig::timeout`] sets one.
     pub total: Option<Duration>,
 }
 
@@ -172,28 +173,29 @@ pub struct RestClientConfig {
     pub server: ClientConfig,
     /// The deadlines. By default, [`Timeouts::total`] is [`ClientConfig::timeout`].
     pub timeouts: Timeouts,
-    /// The `Accept` header of all requests. `application/json, */*` by default.
+    /// The value of the `Accept` header in all requests. `application/json, */*` by default.
     pub accept: String,
-    /// The maximum size of a response body that is read as a whole, in bytes. 1 GiB by default, which fits a list of
+    /// The maximum size, in bytes, of a response body that is read as a whole. 1 GiB by default, which fits a list of
     /// 150 000 large pods. For watches and for lists that are read item by item, [`ClientConfig::max_object`] limits
-    /// each object instead.
+    /// the size of each object instead.
     pub max_body: usize,
     /// Whether a cancelled or timed-out request also drops its connection, so that the next request uses another connection. False by
     /// default.
     ///
-    /// Over HTTP/1.1, such a connection is always dropped. Over HTTP/2, other requests share the connection, and a lost peer is detected
-    /// only after 45 s. That is too late for urgent requests such as lease renewals. Send those with a separate client that has this
-    /// setting. The watches of that client share the newest connection with these requests.
+    /// Over HTTP/1.1, the connection of such a request is always dropped. Over HTTP/2, other requests share the connection, and a lost
+    /// peer is detected only after 45 s. A detection after 45 s is too late for urgent requests such as lease renewals. Send urgent
+    /// requests with a separate client that has this setting. If that client also has watches, they share its newest connection with the
+    /// urgent requests.
     pub drop_connection_on_cancel: bool,
-    /// Whether to use HTTP/2, and when to ping its connections. By default, these settings are read from the environment:
-    /// [`Http2Config::of_process`].
+    /// Whether to use HTTP/2, and when to ping idle connections. By default, these settings are read from the
+    /// environment: [`Http2Config::of_process`].
     pub http2: Http2Config,
-    /// The back-off of the whole client after a 429 or 5xx response. It grows with each such response and ends with any
-    /// other response. [`unthrottled`](Request::unthrottled) requests do not wait.
+    /// The back-off that delays all requests of the client after a 429 or 5xx response. The back-off grows with each
+    /// such response and is reset by any other response. [`unthrottled`](Request::unthrottled) requests do not wait.
     ///
-    /// By default it is read from client-go's environment variables `KUBE_CLIENT_BACKOFF_BASE` and `KUBE_CLIENT_BACKOFF_DURATION`. Unless
-    /// both are set, there is no back-off. Servers protect themselves with API Priority and Fairness, and one rejected request should not
-    /// delay all other requests.
+    /// By default, the back-off is read from client-go's environment variables `KUBE_CLIENT_BACKOFF_BASE` and
+    /// `KUBE_CLIENT_BACKOFF_DURATION`. If one of these variables is not set, there is no back-off. A back-off is usually not needed:
+    /// servers protect themselves with API Priority and Fairness, and one rejected request should not delay all other requests.
     pub backoff: Option<ItemBackoffConfig>,
     /// Whether requests wait for the client's rate limit and back-off. True by default. If false, all requests are
     /// [`unthrottled`](Request::unthrottled). Use false for a client with urgent requests, such as lease renewals.
@@ -201,10 +203,10 @@ pub struct RestClientConfig {
     /// Whether to use the proxies of the environment (`HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY`, `NO_PROXY`) if
     /// [`ClientConfig::proxy_url`] is `None`. True by default. If false, the client connects directly.
     pub proxy_from_environment: bool,
-    /// The handler for the server's warnings. By default they are logged.
+    /// The handler for the warnings that the server sends. By default they are logged.
     pub warning_handler: Arc<dyn WarningHandler>,
-    /// The metrics provider. None by default. It is used from the first request until the last clone of the client is
-    /// dropped. If the provider panics, requests continue and the provider is not called again.
+    /// The metrics provider. None by default. The provider is used from the first request until the last clone of the
+    /// client is dropped. If the provider panics, requests continue and the provider is not called again.
     ///
     /// | name | kind | labels | meaning |
     /// |---|---|---|---|
@@ -219,25 +221,26 @@ pub struct RestClientConfig {
     /// | `rest_client_exec_plugin_certificate_rotation_age` | histogram | | seconds for which a plugin's certificate was in use before it was replaced |
     /// | `rest_client_response_size_bytes` | histogram | `verb`, `host` | size of successful response bodies that are read as a whole; not for streams, watches and lists read by item |
     ///
-    /// Some of client-go's metrics are missing. `rest_client_exec_plugin_ttl_seconds` is the minimum over all clients. A gauge cannot show
-    /// this minimum, because providers add up the values from several clients. The metrics that begin with `rest_client_transport_`
-    /// describe client-go's transport cache, which this client does not have.
+    /// Some metrics of client-go are not reported. client-go's `rest_client_exec_plugin_ttl_seconds` is the minimum over all
+    /// clients. A gauge of this crate cannot show this minimum, because metrics providers add up the values from several clients.
+    /// The metrics that begin with `rest_client_transport_` describe client-go's transport cache, which this client does not have.
     pub metrics: Option<Arc<dyn Provider>>,
-    /// How many bytes of each body to log, at level TRACE with the target `pintle_restreq::body`. `None`, the default,
-    /// logs no bodies.
+    /// The maximum number of bytes of each body to log, at level TRACE with the target `pintle_restreq::body`. `None`,
+    /// the default, logs no bodies.
     ///
-    /// Only JSON is logged. Secrets are removed: the data of Secret objects, and fields that are named like a token or
-    /// a password. For other formats, only the size is logged. Streams, watches and lists read by item are not logged.
-    /// client-go's level 8 shows 1,024 bytes.
+    /// Only JSON is logged. Secrets are redacted: the data of Secret objects, and the values of fields whose names
+    /// suggest a token or a password. For bodies in formats other than JSON, only the size is logged. The bodies of
+    /// streams, watches and lists read by item are not logged. client-go's level 8 shows 1,024 bytes.
     pub logged_body: Option<usize>,
     /// Whether to request gzip responses. False by default, unlike client-go. Watches and streams are never compressed.
     ///
-    /// A kube-apiserver compresses responses above 128 KiB. Compression pays off on slow networks. On fast networks, it wastes CPU time on
-    /// both sides. The setting has no effect with [`disable_compression`](ClientConfig::disable_compression), or for a request that sets
-    /// `Accept-Encoding` itself. All size limits apply to the decompressed body.
+    /// A kube-apiserver compresses responses that are larger than 128 KiB. Compression reduces the transfer time on slow networks. On
+    /// fast networks, compression only costs CPU time on both sides. The setting has no effect with
+    /// [`disable_compression`](ClientConfig::disable_compression), or for a request that sets `Accept-Encoding` itself. All size limits
+    /// apply to the decompressed body.
     #[cfg(feature = "gzip")]
     pub gzip: bool,
-    /// A `tower` layer around the transport. None by default.
+    /// A `tower` layer that wraps the transport. None by default.
     #[cfg(feature = "tower")]
     pub transport_layer: Option<TransportLayer>,
 }
@@ -285,12 +288,12 @@ impl fmt::Debug for RestClientConfig {
 
 impl RestClient {
     /// Creates a client from a [`ClientConfig`], with defaults for all other settings, or from a [`RestClientConfig`].
-    /// Certificate files are read before it returns, in the calling thread.
+    /// Certificate files are read in the calling thread before this function returns.
     ///
     /// # Errors
     ///
-    /// Returns an error if settings contradict each other, or if a certificate or key cannot be used. No request is
-    /// sent, so an unreachable server is not detected here.
+    /// Returns an error if settings contradict each other, or if a certificate or key cannot be used. This function
+    /// sends no request, so it does not detect an unreachable server.
     pub fn new(config: impl Into<RestClientConfig>) -> Result<Self, ConfigError> {
         let RestClientConfig {
             server: config,
@@ -376,7 +379,7 @@ impl RestClient {
         self.verb(Method::PUT)
     }
 
-    /// Returns a PATCH request. The content type determines the patch format.
+    /// Returns a PATCH request. The content type determines the format of the patch.
     pub fn patch(&self, content_type: &str) -> Request {
         self.verb(Method::PATCH).header("content-type", content_type)
     }
@@ -391,14 +394,14 @@ impl RestClient {
         Request::new(self.clone(), method)
     }
 
-    /// Returns a client whose request paths begin with `/api/v1` or `/apis/GROUP/VERSION`. It shares everything else
-    /// with this client.
+    /// Returns a client whose request paths start with `/api/v1` or `/apis/GROUP/VERSION`. The returned client shares
+    /// everything else with this client.
     pub fn for_group_version(&self, group_version: &GroupVersion) -> Self {
         let root = format!("{}{}", self.shared.base.path, group_version.path());
         Self { shared: self.shared.clone(), root: root.into() }
     }
 
-    /// Returns the namespace for requests without a namespace.
+    /// Returns the namespace to use in requests that set no namespace.
     pub fn default_namespace(&self) -> &str {
         &self.shared.default_namespace
     }
@@ -499,11 +502,12 @@ impl fmt::Debug for RestClient {
     }
 }
 
-/// Returns the default user agent: program name, version and platform, as in `quickstart/0.1.0 (linux/x86_64) pintle`.
+/// Returns the default user agent, which consists of program name, version and platform: `quickstart/0.1.0
+/// (linux/x86_64) pintle`.
 fn default_user_agent() -> String {
     let program = std::env::args().next().unwrap_or_default();
     let program = program.rsplit(['/', '\\']).next().unwrap_or_default();
-    // A file name can contain characters that are invalid in a header.
+    // The file name of a program can contain characters that are invalid in a header.
     let program: String = program.chars().filter(|c| c.is_ascii_graphic()).collect();
     let program = if program.is_empty() { "unknown" } else { &program };
     format!("{program}/{} ({}/{}) pintle", env!("CARGO_PKG_VERSION"), std::env::consts::OS, std::env::consts::ARCH)

@@ -5,8 +5,9 @@ use http::{HeaderMap, HeaderValue, Method, Response};
 
 use crate::transport::ResponseBody;
 
-/// Adds a header that requests gzip, as Go's transport does. Returns whether the header was added. It is not added if
-/// the request already has an `Accept-Encoding` header, or if it requests only a range or only the headers.
+/// Adds a header that requests a gzip response, as Go's transport does. Returns whether the header was added. The
+/// header is not added if the request already has an `Accept-Encoding` header, or if it requests only a range or only
+/// the headers.
 pub(crate) fn ask(method: &Method, headers: &mut HeaderMap) -> bool {
     let is_asked = *method != Method::HEAD && !headers.contains_key(ACCEPT_ENCODING) && !headers.contains_key(RANGE);
     if is_asked {
@@ -21,7 +22,7 @@ pub(crate) fn undo(mut answer: Response<ResponseBody>) -> Response<ResponseBody>
     if !answer.headers().get(CONTENT_ENCODING).is_some_and(is_gzip) {
         return answer;
     }
-    // These headers describe the compressed body, so they are wrong for the decompressed body.
+    // The removed headers describe the compressed body, so they are wrong for the decompressed body.
     answer.headers_mut().remove(CONTENT_ENCODING);
     answer.headers_mut().remove(CONTENT_LENGTH);
     answer.map(ResponseBody::inflated)

@@ -13,7 +13,7 @@ use pintle_meta::{ApiError, Cause, ErrorKind, InvalidKey, Reason, RequestLine, S
 use pintle_ratelimit::ThrottleError;
 use thiserror::Error as ThisError;
 
-/// The error of a request. Each message contains the request, without secrets.
+/// The error of a request. The message of each error contains the request, without secrets.
 ///
 /// # Examples
 ///
@@ -40,7 +40,7 @@ pub enum Error {
     Auth {
         /// The request.
         request: Arc<RequestLine>,
-        /// The reason why the credentials are not available.
+        /// The reason why the client has no credentials.
         source: AuthError,
     },
     /// No connection could be established. Nothing was sent.
@@ -48,9 +48,9 @@ pub enum Error {
     Connect {
         /// The request.
         request: Arc<RequestLine>,
-        /// Whether the peer refused the connection, because nothing listens on the port.
+        /// Whether the peer refused the connection, usually because no process listens on the port.
         refused: bool,
-        /// The error messages, from the outermost to the innermost.
+        /// The messages of the error and its sources, from the outermost to the innermost.
         message: Box<str>,
         /// The underlying error.
         source: Arc<dyn StdError + Send + Sync>,
@@ -73,10 +73,10 @@ pub enum Error {
     },
     /// The last of several attempts failed, and the server may have processed an earlier attempt. If the last attempt failed with a
     /// conflict, the earlier attempt can be the cause. If the last attempt was rejected, the earlier attempt may still have changed the
-    /// object. Only writes fail with this error.
+    /// object. Only writes can fail with this error.
     #[error("{last} (an earlier attempt may have been processed: {earlier})")]
     Retried {
-        /// The error of the attempt that may have been processed.
+        /// The error of the earlier attempt that the server may have processed.
         earlier: Box<Error>,
         /// The error of the last attempt.
         last: Box<Error>,
@@ -86,16 +86,17 @@ pub enum Error {
     Status {
         /// The request.
         request: Arc<RequestLine>,
-        /// The server's status. If the server sent no status, it is derived from the HTTP status code.
+        /// The server's status. If the response contains no status, this one is derived from the HTTP status code.
         status: Box<Status>,
-        /// The response body, at most the first 64 KiB. `Debug` does not show it, because it can be any object.
+        /// The first bytes of the response body, at most 64 KiB. `Debug` does not show the body, because it can be any
+        /// object.
         body: Bytes,
-        /// The classification of the request by the server's API Priority and Fairness, if the response contains it.
+        /// The classification of the request by API Priority and Fairness, if the server sent one.
         flow: Option<Arc<Flow>>,
         /// The `Audit-Id` of the response, which identifies the request in the server's audit log.
         audit_id: Option<Box<str>>,
     },
-    /// The client's rate limit can never admit the request. Nothing was sent.
+    /// The client's rate limit can never admit this request. Nothing was sent.
     #[error("{request}: the client's own rate limit, its qps and burst: {source}")]
     Throttled {
         /// The request.
@@ -123,7 +124,7 @@ pub enum Error {
         /// The limit, in bytes.
         limit: usize,
     },
-    /// The connection failed. It is unknown whether the server processed the request.
+    /// The connection failed. The server may or may not have processed the request.
     #[error("{request}: the connection failed: {message}")]
     Transport {
         /// The request.
@@ -133,8 +134,7 @@ pub enum Error {
         /// The underlying error.
         source: Arc<dyn StdError + Send + Sync>,
     },
-    /// The connection failed or the server refused the stream, before the server processed the request. The request had no
-    /// effect.
+    /// The connection failed or the server refused the stream before it processed the request. The request had no effect.
     #[error("{request}: the server did not process the request: {message}")]
     Unprocessed {
         /// The request.
@@ -187,7 +187,7 @@ impl Error {
         }
     }
 
-    /// Returns whether the status is 404: the object or the resource does not exist. To check for other reasons, convert the error into an
+    /// Returns whether the status is 404: the object or the resource does not exist. For other reasons, convert the error into an
     /// [`ApiError`](pintle_meta::ApiError), which has a method for each reason.
     pub fn is_not_found(&self) -> bool {
         self.is(Reason::NotFound, StatusCode::NOT_FOUND)
@@ -203,7 +203,8 @@ impl Error {
         self.is(Reason::Conflict, StatusCode::CONFLICT)
     }
 
-    /// Returns whether the status has the reason `reason`. If the response has no known reason, compares the status code.
+    /// Returns whether the status has the reason `reason`. If the response contains no known reason, compares the status
+    /// code instead.
     fn is(&self, reason: Reason, code: StatusCode) -> bool {
         self.status().is_some_and(|status| match &status.reason {
             None | Some(Reason::Other(_)) => status.code == code.as_u16(),
@@ -211,7 +212,8 @@ impl Error {
         })
     }
 
-    /// Returns which side throttled the request, or `None` if the request failed for another reason.
+    /// Returns whether the client or the server throttled the request, or `None` if the request failed for another
+    /// reason.
     pub fn throttling(&self) -> Option<Throttling<'_>> {
         match self {
             Self::Throttled { source, .. } => Some(Throttling::Client(source)),
@@ -226,7 +228,7 @@ impl Error {
     }
 }
 
-/// The side that throttled a request.
+/// Whether the client or the server throttled a request.
 ///
 /// # Examples
 ///
@@ -248,20 +250,20 @@ pub enum Throttling<'a> {
     Client(&'a ThrottleError),
     /// The server rejected the request with status 429. The request had no effect.
     Server {
-        /// The delay before a retry that the server asks for, in whole seconds.
+        /// The delay after which the server asks the client to retry, in whole seconds.
         retry_after: Option<Duration>,
-        /// The flow that exceeded its share, if the server's API Priority and Fairness reports it.
+        /// The flow of requests that exceeded its share, if the server's API Priority and Fairness reports it.
         flow: Option<&'a Flow>,
     },
 }
 
-/// The classification of a request by API Priority and Fairness. It consists of the UIDs of two objects in
-/// `flowcontrol.apiserver.k8s.io`.
+/// The classification of a request by API Priority and Fairness. The classification consists of the UIDs of two objects
+/// in `flowcontrol.apiserver.k8s.io`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Flow {
     /// The UID of the FlowSchema that the request matched.
     pub flow_schema: Box<str>,
-    /// The UID of the PriorityLevelConfiguration of that FlowSchema. Empty if the response does not contain it.
+    /// The UID of the PriorityLevelConfiguration of that FlowSchema. Empty if the response does not contain this UID.
     pub priority_level: Box<str>,
 }
 
@@ -274,7 +276,7 @@ impl Flow {
     }
 }
 
-/// Returns the `Audit-Id` of a response. Ignores a value that is too long for an audit ID.
+/// Returns the `Audit-Id` of a response. Ignores a value that is too long to be an audit ID.
 pub(crate) fn audit_id(headers: &HeaderMap) -> Option<Box<str>> {
     const LONGEST: usize = 256;
     let id = headers.get("audit-id")?.to_str().ok()?;
@@ -282,7 +284,7 @@ pub(crate) fn audit_id(headers: &HeaderMap) -> Option<Box<str>> {
 }
 
 impl fmt::Debug for Error {
-    /// Shows the message and the underlying errors.
+    /// Displays the message of an error and the messages of the errors that caused it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut shown = f.debug_tuple("Error");
         shown.field(&format_args!("{self}"));
@@ -346,9 +348,9 @@ struct ApiErrorSource {
 pub enum Phase {
     /// Connecting, including TLS. Nothing was sent.
     Connect,
-    /// Waiting for the first line of the response.
+    /// The phase in which the client waits for the first line of the response.
     Headers,
-    /// Waiting for more of the response body.
+    /// The phase in which the client waits for more of the response body.
     Idle,
     /// The whole request.
     Total,
@@ -365,7 +367,7 @@ impl fmt::Display for Phase {
     }
 }
 
-/// The reason why a request is invalid. The setters detect it, and the request stores the first error.
+/// The reason why a request is invalid. A setter detects the error, and the request stores the first one.
 #[derive(Clone, Debug, ThisError)]
 #[non_exhaustive]
 pub enum InvalidRequest {
@@ -410,7 +412,7 @@ pub enum InvalidRequest {
     /// The string is not a valid object key.
     #[error(transparent)]
     Key(InvalidKey),
-    /// The object or key does not match the `Api`.
+    /// The object or the key does not belong to this `Api`.
     #[error("{0}")]
     Mismatch(String),
     /// A path segment contains characters that would change the meaning of the URL.
@@ -428,7 +430,7 @@ pub enum InvalidRequest {
     Uri {
         /// The string.
         uri: String,
-        /// The reason why it is invalid.
+        /// The reason why the string is not a valid URL.
         message: String,
     },
 }
@@ -439,7 +441,7 @@ impl From<InvalidRequest> for ApiError {
     }
 }
 
-/// The reason why a client cannot be created. Each message contains the name of the configuration field.
+/// The reason why a client cannot be created. Each message contains the name of the invalid configuration field.
 #[derive(Clone, Debug, ThisError)]
 #[non_exhaustive]
 pub enum ConfigError {
@@ -461,7 +463,7 @@ pub enum ConfigError {
         /// The I/O error.
         source: Arc<io::Error>,
     },
-    /// A field is set, but another field that it requires is not set.
+    /// A field is set that requires another field, and the other field is missing.
     #[error("{present} is set, but {missing} is not; set both or none")]
     Missing {
         /// The name of the field that is set.
@@ -474,13 +476,13 @@ pub enum ConfigError {
     Value {
         /// The field.
         field: &'static str,
-        /// The reason why the value is invalid.
+        /// The reason why the value of the field is invalid.
         why: String,
     },
     /// The server's address is invalid.
     #[error("server {server:?}: {why}")]
     Server {
-        /// The address, without user and password.
+        /// The address of the server, without user and password.
         server: String,
         /// The reason why the address is invalid.
         why: String,
@@ -493,7 +495,7 @@ impl From<ConfigError> for ApiError {
     }
 }
 
-/// The reason why credentials are not available.
+/// The reason why the client has no credentials.
 #[derive(Clone, Debug, ThisError)]
 #[non_exhaustive]
 pub enum AuthError {
@@ -508,7 +510,7 @@ pub enum AuthError {
     Exec {
         /// The command.
         command: String,
-        /// A description of the failure and of a fix.
+        /// A description of the failure and how to fix it.
         why: String,
     },
     /// An OpenID Connect login has expired and its tokens cannot be refreshed.
@@ -516,7 +518,7 @@ pub enum AuthError {
     Oidc {
         /// The issuer's URL, without user and password.
         issuer: String,
-        /// A description of the failure and of a fix.
+        /// A description of the failure and how to fix it.
         why: String,
     },
     /// The token file cannot be used.

@@ -1,4 +1,4 @@
-//! Sending a [`Request`]: attempts, deadlines and responses.
+//! How a [`Request`] is sent: attempts, deadlines and responses.
 
 mod reading;
 
@@ -31,19 +31,19 @@ use crate::{Error, Flow, InvalidRequest, ListStream, RawWatch, Request, Response
 /// How to treat the response.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Mode {
-    /// Read the whole response within the request's deadline.
+    /// Read the whole response before the request's deadline.
     Unary,
     /// Stream the body.
     Stream,
-    /// Stream the body, but accept only the status 200. The server must send the headers immediately.
+    /// Stream the body, and accept only the status 200. The server must send the headers immediately.
     Watch,
-    /// Change the protocol of the connection. The request has an effect on the cluster, although it is a GET.
+    /// Upgrade the connection to another protocol. Although an upgrade is a GET request, it can change the cluster.
     #[cfg(feature = "ws")]
     Upgrade,
 }
 
 impl Mode {
-    /// Returns whether every request of this kind has an effect on the cluster, even a GET.
+    /// Returns whether every request with this mode can change the cluster, even a GET.
     fn has_effect(self) -> bool {
         #[cfg(feature = "ws")]
         return self == Self::Upgrade;
@@ -52,9 +52,9 @@ impl Mode {
     }
 }
 
-/// The maximum size of a failure's body.
+/// The maximum size of the body of a failed response.
 const MAX_ERROR_BODY: usize = 64 << 10;
-/// The timeout for reading a failure's body.
+/// The timeout for reading the body of a failed response.
 const ERROR_BODY_TIMEOUT: Duration = Duration::from_secs(10);
 /// The number of headers that the client adds to a request: `Accept`, `User-Agent`, `Authorization` and `Host`.
 const USUAL_HEADERS: usize = 4;
@@ -66,18 +66,18 @@ impl Request {
     ///
     /// Returns one of these errors:
     ///
-    /// - The first error of the setters, without I/O.
-    /// - [`Error::Status`] for an unsuccessful response.
-    /// - The error that prevented a response.
+    /// - The first error that a setter found, without any I/O.
+    /// - [`Error::Status`] if the server responds with a failure.
+    /// - Another error if there is no response.
     ///
     /// # Panics
     ///
-    /// Panics outside of a tokio runtime with timers if the request needs a timer. It needs a timer for a deadline, for a
-    /// pause before a retry and for reading a credential file.
+    /// Panics if the request needs a timer and the method is called outside of a tokio runtime with timers enabled. A timer
+    /// is needed for a deadline, for a pause before a retry and for reading a credential file.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future cancels the request. It is then unknown whether the server processed it.
+    /// Dropping the future cancels the request. After a drop, it is unknown whether the server processed the request.
     pub async fn send(&self) -> Result<Response, Error> {
         self.preflight()?;
         let _timer = self.timer();
@@ -104,15 +104,15 @@ impl Request {
         self.in_span(line, exchange).await
     }
 
-    /// Sends the request and decodes the response: [`send`](Self::send), then [`Response::into`].
+    /// Sends the request and decodes the response. This method combines [`send`](Self::send) and [`Response::into`].
     ///
     /// # Errors
     ///
-    /// The same as for [`send`](Self::send) and [`Response::into`].
+    /// Returns the errors of [`send`](Self::send) and [`Response::into`].
     ///
     /// # Cancel safety
     ///
-    /// The same as for [`send`](Self::send).
+    /// Dropping the future has the same effect as for [`send`](Self::send).
     pub async fn object<T: DeserializeOwned>(&self) -> Result<T, Error> {
         self.send().await?.into()
     }
@@ -121,27 +121,28 @@ impl Request {
     ///
     /// # Errors
     ///
-    /// The same as for [`send`](Self::send). Unlike client-go's `DoRaw`, this method returns the same typed errors as the
+    /// Returns the same errors as [`send`](Self::send). Unlike client-go's `DoRaw`, this method returns the same typed errors as the
     /// other methods.
     ///
     /// # Cancel safety
     ///
-    /// The same as for [`send`](Self::send).
+    /// Dropping the future has the same effect as for [`send`](Self::send).
     pub async fn raw(&self) -> Result<Bytes, Error> {
         Ok(self.send().await?.body)
     }
 
-    /// Sends the request and streams the response body, such as the log of a container. The request's deadline does not
-    /// apply.
+    /// Sends the request and streams the response body, such as the log of a container. The deadline for the whole
+    /// request does not apply.
     ///
     /// # Errors
     ///
-    /// The same as for [`send`](Self::send), for failures before the response headers arrive. If the connection is lost,
-    /// the request is retried only if the connection was reused. Such a connection most likely died while it was idle.
+    /// Returns the same errors as [`send`](Self::send) if the request fails before the response headers arrive. If the
+    /// connection is lost before that, the request is retried only if it used an existing connection. An existing
+    /// connection was most likely lost while it was idle.
     ///
     /// # Cancel safety
     ///
-    /// The same as for [`send`](Self::send).
+    /// Dropping the future has the same effect as for [`send`](Self::send).
     pub async fn stream(&self) -> Result<ByteStream, Error> {
         self.preflight()?;
         let line = self.line();
@@ -158,18 +159,18 @@ impl Request {
         Ok(answer.map(|body| ByteStream::new(body, line, self.idle_timeout)))
     }
 
-    /// Sends the request and returns a stream of the items of a list. Only one item is in memory at a time, and the size
-    /// of the whole list is not limited. An item above [`max_object`](pintle_meta::ClientConfig::max_object) is reported
-    /// as [`RawObject::Oversized`](pintle_meta::RawObject::Oversized).
+    /// Sends the request and returns a stream of the items of a list. Only one item is kept in memory at any time, and
+    /// the size of the whole list is not limited. An item above [`max_object`](pintle_meta::ClientConfig::max_object) is
+    /// reported as [`RawObject::Oversized`](pintle_meta::RawObject::Oversized).
     ///
     /// # Errors
     ///
-    /// The same as for [`send`](Self::send), for failures before the response headers arrive. The stream returns later
-    /// errors.
+    /// Returns the same errors as [`send`](Self::send) if the request fails before the response headers arrive. The
+    /// stream returns later errors.
     ///
     /// # Cancel safety
     ///
-    /// The same as for [`send`](Self::send).
+    /// Dropping the future has the same effect as for [`send`](Self::send).
     pub async fn list(&self) -> Result<ListStream, Error> {
         self.preflight()?;
         let _timer = self.timer();
@@ -190,28 +191,28 @@ impl Request {
     }
 
     /// Sends the request and decodes the response as a watch. The caller must set the parameter `watch=true` and any
-    /// other watch parameters. The request's deadline does not apply.
+    /// other watch parameters. The deadline for the whole request does not apply.
     ///
     /// # Errors
     ///
-    /// The same as for [`send`](Self::send), for failures before the response headers arrive.
+    /// Returns the same errors as [`send`](Self::send) if the request fails before the response headers arrive.
     ///
     /// # Cancel safety
     ///
-    /// The same as for [`send`](Self::send).
+    /// Dropping the future has the same effect as for [`send`](Self::send).
     pub async fn watch<T: DeserializeOwned>(&self) -> Result<Watch<T>, Error> {
         self.raw_watch().await.map(Watch::new)
     }
 
-    /// Like [`watch`](Self::watch), but the objects are not decoded.
+    /// Sends the request and returns a watch whose objects are not decoded: see also [`watch`](Self::watch).
     ///
     /// # Errors
     ///
-    /// The same as for [`watch`](Self::watch).
+    /// Returns the same errors as [`watch`](Self::watch).
     ///
     /// # Cancel safety
     ///
-    /// The same as for [`send`](Self::send).
+    /// Dropping the future has the same effect as for [`send`](Self::send).
     pub async fn raw_watch(&self) -> Result<RawWatch, Error> {
         self.preflight()?;
         let line = self.line();
@@ -254,7 +255,7 @@ impl Request {
         result.inspect_err(|error| span::failed(&span, error))
     }
 
-    /// Returns the deadline of the whole request, and the duration until the deadline.
+    /// Returns the deadline for the whole request, and the time until the deadline.
     fn deadline(&self) -> Option<(Instant, Duration)> {
         self.timeout.and_then(from_now)
     }
@@ -280,7 +281,7 @@ impl Request {
         turn
     }
 
-    /// Repeats attempts until an attempt succeeds or a failure is final.
+    /// Sends attempts until one succeeds or a failure must not be retried.
     async fn open(
         &self,
         line: &Arc<RequestLine>,
@@ -323,7 +324,7 @@ impl Request {
                     may_renew = false;
                     let fresh = self.renew(line, &used.login).await;
                     if !retry.may_replay() {
-                        // Return the server's response. Only the next request uses the new credentials.
+                        // Return the server's response. Only the next attempt uses the new credentials.
                         fresh.err().inspect(|error| tracing::warn!("{error}"));
                     } else if let Some(fresh) = fresh.map_err(|last| in_doubt(doubt.clone(), last))? {
                         renewed = Some(fresh);
@@ -342,8 +343,8 @@ impl Request {
             };
             let wait = retry.step(outcome_told, || match mode {
                 _ if mode.has_effect() => Repetition::Another,
-                // A stream is retried only if its connection died while it was idle. Other lost connections are returned
-                // as errors.
+                // A streamed request is retried only if its connection died while it was idle. For other lost
+                // connections, the request returns the error.
                 Mode::Stream if !is_write && outcome_told != Outcome::Stale => Repetition::Unsafe,
                 _ => Repetition::of(&self.method, &self.headers, &self.body),
             });
@@ -387,7 +388,7 @@ impl Request {
         }
     }
 
-    /// Sends one attempt and waits for the response headers.
+    /// Sends the request once and waits for the response headers.
     async fn attempt(
         &self,
         line: &Arc<RequestLine>,
@@ -396,7 +397,7 @@ impl Request {
         used: &mut Used,
     ) -> Result<http::Response<ResponseBody>, Error> {
         let Used { login, is_stale } = used;
-        // Get credentials before the body is taken, because a stream can be taken only once.
+        // Get the credentials before taking the body, because a stream can be taken only once.
         if !self.headers.contains_key(AUTHORIZATION) {
             let unavailable = |source| Error::Auth { request: line.clone(), source };
             *login = match renewed {
@@ -425,7 +426,8 @@ impl Request {
         };
         let timeouts = *self.client.timeouts();
         let headers = timeouts.headers.filter(|_| mode != Mode::Stream);
-        // The transport applies the deadline as soon as it has a connection. A layer may replace the transport and apply no deadline.
+        // The transport starts the deadline as soon as it has a connection. A layer may replace the transport and ignore the
+        // deadline.
         let max_wait =
             headers.and_then(|headers| Some((from_now(headers.saturating_add(timeouts.connect))?.0, headers)));
         let exchange = pin!(self.client.round_trip(request, ExchangeOptions { usage, headers }));
@@ -461,7 +463,7 @@ impl Request {
     }
 
     async fn renew(&self, line: &Arc<RequestLine>, used: &Login) -> Result<Option<Login>, Error> {
-        // The caller set the `Authorization` header, so the server did not reject the client's credentials.
+        // If the caller set the `Authorization` header, the server did not reject the client's own credentials.
         if self.headers.contains_key(AUTHORIZATION) {
             return Ok(None);
         }
@@ -469,7 +471,7 @@ impl Request {
         renewed.map_err(|source| Error::Auth { request: line.clone(), source })
     }
 
-    /// Returns a successful response. Converts any other response to an error.
+    /// Returns a successful response. Converts an unsuccessful response to an error.
     async fn judge(
         &self,
         line: &Arc<RequestLine>,
@@ -516,7 +518,7 @@ impl Request {
     }
 }
 
-/// The credentials and the connection of an attempt.
+/// The credentials and the connection that an attempt used.
 #[derive(Default)]
 struct Used {
     login: Login,
@@ -524,7 +526,7 @@ struct Used {
     is_stale: bool,
 }
 
-/// Combines the last failure with an earlier attempt that may have been processed.
+/// Combines the last failure with the error of an earlier attempt that the server may have processed.
 fn in_doubt(earlier: Option<Error>, last: Error) -> Error {
     match earlier {
         Some(earlier) => Error::Retried { earlier: Box::new(earlier), last: Box::new(last) },
@@ -559,13 +561,14 @@ fn is_json(what: &str, line: &Arc<RequestLine>, answer: &http::Response<Response
     }
 }
 
-/// Adds a duration to the current instant. Returns the sum and the duration. Returns `None` if the clock cannot represent the instant.
+/// Adds a duration to the current instant. Returns the resulting instant and the duration. Returns `None` if the clock cannot
+/// represent the instant.
 fn from_now(span: Duration) -> Option<(Instant, Duration)> {
     Some((Instant::now().checked_add(span)?, span))
 }
 
-/// Runs a future until the deadline. Returns the duration if the deadline passed. Callers pin large futures first, because this function
-/// would move them.
+/// Polls a future until it completes or the deadline passes. If the deadline passed first, returns the duration. Callers pin large
+/// futures first, because this function would otherwise move them.
 async fn within<F: Future>(deadline: Option<(Instant, Duration)>, future: F) -> Result<F::Output, Duration> {
     match deadline {
         None => Ok(future.await),

@@ -1,5 +1,5 @@
-//! Entry points for fuzzing. The fuzz targets in `crates/fuzz/` and the tests below call them. Each function panics if its
-//! input violates a property of the code.
+//! Entry points for fuzzing. The functions that the fuzz targets in `fuzz/` and the tests below call. Each function
+//! panics if the code violates a property for its input.
 
 #![allow(clippy::unwrap_used, reason = "failed checks panic")]
 
@@ -26,7 +26,8 @@ use crate::transport::{pem_faults, tunnel};
 use crate::warning::parse::parse_all;
 use crate::watch::FrameSplitter;
 
-/// A watch: chunk boundaries have no effect, no byte is lost, and the splitter finds the same events as the parser.
+/// Checks a watch: chunk boundaries have no effect, no byte is lost, and the splitter finds the same events as the
+/// parser.
 pub fn frames(bytes: &[u8]) {
     let split = |step: usize| {
         let mut splitter = FrameSplitter::new(1 << 20);
@@ -53,7 +54,7 @@ pub fn frames(bytes: &[u8]) {
     }
 }
 
-/// A list: chunk boundaries have no effect, and every body that serde accepts as JSON is split completely.
+/// Checks a list: chunk boundaries have no effect, and every body that serde accepts as JSON is split completely.
 pub fn list(bytes: &[u8]) {
     let split = |step: usize| -> (Vec<RawObject>, Result<Vec<u8>, Fault>) {
         let mut splitter = ListSplitter::new(1 << 20);
@@ -85,7 +86,7 @@ pub fn list(bytes: &[u8]) {
     }
 }
 
-/// `Warning` headers, one per line: an invalid warning does not affect the valid warnings before it.
+/// Checks `Warning` headers, one per line: an invalid warning does not affect the valid warnings before it.
 pub fn warnings(bytes: &[u8]) {
     let mut headers = HeaderMap::new();
     let mut each = 0;
@@ -102,7 +103,8 @@ pub fn warnings(bytes: &[u8]) {
 /// A secret that must not appear in any error.
 const SECRET: &str = "hush";
 
-/// The output of a credential plugin: errors quote only its kind and version, because it has credentials.
+/// Checks the output of a credential plugin: errors quote only its kind and version, because the output contains
+/// credentials.
 pub fn exec_output(bytes: &[u8]) {
     if let Some(error) = exec::complaint(bytes) {
         let said = error.to_string();
@@ -110,8 +112,8 @@ pub fn exec_output(bytes: &[u8]) {
     }
 }
 
-/// A token file: the result is a header whose `Debug` output hides the token, or an error that does not contain the
-/// token.
+/// Checks a token file: the result is a header whose `Debug` output hides the token, or an error that does not contain
+/// the token.
 pub fn token_file(bytes: &[u8]) {
     match token::header(bytes) {
         Ok(header) => {
@@ -123,14 +125,14 @@ pub fn token_file(bytes: &[u8]) {
     }
 }
 
-/// A file with certificates and keys: no error contains text from the file.
+/// Checks a file with certificates and keys: no error contains text from the file.
 pub fn pem(bytes: &[u8]) {
     for error in pem_faults(bytes) {
         assert!(!error.to_string().contains(SECRET), "{error}");
     }
 }
 
-/// The response of an OpenID Connect issuer, and an ID token: errors quote only known error codes.
+/// Checks the response of an OpenID Connect issuer, and an ID token: errors quote only known error codes.
 #[cfg(feature = "oidc")]
 pub fn oidc(bytes: &[u8]) {
     use crate::auth::oidc::{Discovery, TokenResponse, expiry, refusal};
@@ -146,11 +148,11 @@ pub fn oidc(bytes: &[u8]) {
     }
 }
 
-/// A proxy's response to `CONNECT`: chunk boundaries have no effect, and errors do not quote the response.
+/// Checks a proxy's response to `CONNECT`: chunk boundaries have no effect, and errors do not quote the response.
 pub fn proxy_answer(bytes: &[u8]) {
     let connect = |step| now(tunnel::connect(&mut Peer { said: bytes, step }, "host", 443, None));
     let (whole, parts) = (connect(usize::MAX), connect(1));
-    // The client rejects data after the end of the headers.
+    // The client rejects any data after the end of the response headers.
     assert!(whole.is_err() || parts.is_ok() || bytes.len() > 8 << 10, "{parts:?}");
     let me = ("me".to_owned(), "pw".to_owned());
     for auth in [None, Some(&me)] {
@@ -164,7 +166,7 @@ pub fn proxy_answer(bytes: &[u8]) {
     }
 }
 
-/// A connection whose reads return chunks of `step` bytes. Writes are accepted and ignored.
+/// A connection on which each read returns a chunk of `step` bytes. Writes are accepted and ignored.
 struct Peer<'a> {
     said: &'a [u8],
     step: usize,
@@ -193,7 +195,7 @@ impl AsyncWrite for Peer<'_> {
     }
 }
 
-/// Polls a future that never waits, and returns its output.
+/// Polls a future that never has to wait, and returns its output.
 fn now<F: Future>(future: F) -> F::Output {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(output) => output,
@@ -201,12 +203,12 @@ fn now<F: Future>(future: F) -> F::Output {
     }
 }
 
-/// A server address: if the parsed address is formatted and parsed again, the result is the same.
+/// Checks a server address: if the parsed address is formatted and parsed again, the result is the same.
 pub fn server_url(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     for tls in [false, true] {
         let Ok(base) = Base::parse(&text, tls) else { continue };
-        // The path can end with a space, which a second parse would trim.
+        // The path of the address can end with a space, and a second parse would remove that space.
         let again = format!("{}://{}{}#", base.scheme(), base.authority, base.path);
         assert_eq!(Base::parse(&again, !tls).ok().as_ref(), Some(&base), "{text:?}");
         let (host, port) = base.host_and_port();
@@ -215,7 +217,7 @@ pub fn server_url(bytes: &[u8]) {
     }
 }
 
-/// The body of a failure: it is converted to a status that contains a limited amount of the body.
+/// Checks the body of a failure: it is converted to a status that contains a limited amount of the body.
 pub fn failure_body(bytes: &[u8]) {
     for kind in [None, Some("text/plain"), Some("application/json")] {
         let headers = kind.map(|kind| (http::header::CONTENT_TYPE, HeaderValue::from_static(kind)));
@@ -232,7 +234,7 @@ pub fn failure_body(bytes: &[u8]) {
     }
 }
 
-/// A discovery document: each of its resources is found by name, and no other resource is found.
+/// Checks a discovery document: each of its resources is found by name, and no other resource is found.
 pub fn discovery(bytes: &[u8]) {
     for (resource, found) in mapper::found_in(bytes) {
         let (gvr, found) = (resource.gvr(), found.unwrap().gvr());
@@ -241,7 +243,7 @@ pub fn discovery(bytes: &[u8]) {
     }
 }
 
-/// A gzip body: chunk boundaries have no effect, and another decoder returns the same data.
+/// Checks a gzip body: chunk boundaries have no effect, and another decoder returns the same data.
 #[cfg(feature = "gzip")]
 pub fn gzip(bytes: &[u8]) {
     use std::io::Read as _;
@@ -272,7 +274,7 @@ pub fn no_proxy(bytes: &[u8]) {
     }
 }
 
-/// `Retry-After`: the client waits at least for the time in the header, and at most a minute.
+/// Checks `Retry-After`: the client waits at least for the time in the header, and at most a minute.
 pub fn retry_after_header(bytes: &[u8]) {
     const MINUTE: Duration = Duration::from_secs(60);
     let Ok(value) = HeaderValue::from_bytes(bytes) else { return };
@@ -287,8 +289,8 @@ pub fn retry_after_header(bytes: &[u8]) {
     }
 }
 
-/// The messages of a WebSocket, each preceded by one byte with its size: all data of a channel reaches the reader of
-/// this channel.
+/// Checks the messages of a WebSocket: all data of a channel reaches the reader of this channel. In the input, one byte
+/// with its size precedes each message.
 #[cfg(feature = "ws")]
 pub fn channel_messages(bytes: &[u8]) {
     use crate::channels::{CloseSignal, Layout, received};
@@ -323,7 +325,7 @@ pub fn channel_messages(bytes: &[u8]) {
     }
 }
 
-/// A log: chunk boundaries have no effect, and no byte is lost.
+/// Checks a log: chunk boundaries have no effect, and no byte is lost.
 pub fn log_lines(bytes: &[u8]) {
     let whole = lines(bytes, bytes.len().max(1));
     for step in [1, 7] {

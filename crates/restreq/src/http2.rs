@@ -18,12 +18,12 @@ use std::time::Duration;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Http2Config {
-    /// Whether to offer HTTP/2 to the server. Without HTTP/2, each request in flight has its own connection.
+    /// Whether the client offers HTTP/2 to the server. Without HTTP/2, each request in flight uses its own connection.
     pub enabled: bool,
-    /// The time for which a peer may be silent before the client pings it. 30 s by default. If `None`, the client does
-    /// not ping, and only TCP detects a lost peer.
+    /// How long a peer may be silent before the client pings it. 30 s by default. If `None`, the client sends no pings,
+    /// and only TCP detects a lost peer.
     pub ping_after: Option<Duration>,
-    /// The time that the client waits for the response to a ping before it closes the connection. 15 s by default.
+    /// How long the client waits for the response to a ping before it closes the connection. 15 s by default.
     pub ping_timeout: Duration,
 }
 
@@ -37,13 +37,13 @@ impl Default for Http2Config {
 const LONGEST: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
 impl Http2Config {
-    /// Limits all durations, so that hyper can add them to any instant without a panic.
+    /// Reduces all durations to a maximum, so that hyper can add them to any instant without a panic.
     pub(crate) fn countable(self) -> Self {
         let ping_after = self.ping_after.map(|after| after.min(LONGEST));
         Self { ping_after, ping_timeout: self.ping_timeout.min(LONGEST), ..self }
     }
 
-    /// Reads client-go's environment variables. A variable that is unset or not a number means the default.
+    /// Reads client-go's environment variables. If a variable is unset or is not a number, the default is used.
     ///
     /// - `DISABLE_HTTP2` disables HTTP/2 if it is not empty.
     /// - `HTTP2_READ_IDLE_TIMEOUT_SECONDS` sets [`ping_after`](Self::ping_after), in seconds. 0 disables pings.
@@ -66,7 +66,7 @@ impl Http2Config {
                 Some(Duration::ZERO) => None,
                 asked => asked.or(ping_after),
             },
-            // Reject zero, because it would close every connection after its first ping.
+            // Reject zero, because a ping timeout of zero would close every connection after its first ping.
             ping_timeout: seconds("HTTP2_PING_TIMEOUT_SECONDS").filter(|time| !time.is_zero()).unwrap_or(ping_timeout),
         }
     }

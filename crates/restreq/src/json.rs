@@ -1,17 +1,17 @@
 //! An incremental JSON scanner: finds where values start and end, and whether the text is valid.
 
-/// Scans JSON in chunks with any boundaries. It stores only its position, and the last string if that is close to the
-/// root.
+/// Scans JSON text that arrives in chunks. The chunk boundaries can be anywhere. The scanner stores only its position,
+/// and the last string if that string is close to the root.
 ///
-/// It accepts the grammar of RFC 8259 up to Go's nesting limit. It does not check that strings are UTF-8 or that
-/// numbers are in range, because a decoder does that. It does no I/O.
+/// The scanner accepts the grammar of RFC 8259 up to the nesting limit of Go's decoder. The scanner does not check that
+/// strings are UTF-8 or that numbers are in range, because the decoder checks this later. The scanner does no I/O.
 pub(crate) struct Json {
     expects: Expects,
-    /// The open objects and arrays, the innermost last.
+    /// The objects and arrays that are open at the current position, the innermost last.
     open: Vec<Container>,
-    /// The maximum depth at which strings are stored.
+    /// The maximum depth of strings that the scanner stores.
     keep: usize,
-    /// The raw content of the last string within that depth, up to the size limit.
+    /// The raw content of the last string that is not deeper than that, up to the size limit.
     text: Vec<u8>,
 }
 
@@ -21,7 +21,7 @@ pub(crate) enum Container {
     Object,
 }
 
-/// The start or the end of a value or field name.
+/// A token: the start or the end of a value or of a field name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Token {
     Open(Container),
@@ -35,10 +35,10 @@ pub(crate) enum Token {
     Text,
 }
 
-/// The nesting limit of Go's decoder.
+/// The maximum nesting depth that Go's decoder accepts.
 const MAX_DEPTH: usize = 10_000;
 
-/// Longer strings are not stored. Names of objects have at most 253 bytes.
+/// Longer strings are not stored. The limit is sufficient because names of objects have at most 253 bytes.
 const MAX_TEXT: usize = 1024;
 
 #[derive(Clone, Copy, Debug)]
@@ -53,7 +53,7 @@ enum Expects {
     Text {
         is_name: bool,
     },
-    /// After a backslash in a string.
+    /// The scanner is in a string, after a backslash.
     Escape {
         is_name: bool,
     },
@@ -61,12 +61,12 @@ enum Expects {
         is_name: bool,
         left: u8,
     },
-    /// Inside a literal. The bytes are the missing end of the literal.
+    /// Inside a literal. The scanner is in a literal. The bytes are the rest of the literal.
     Word(&'static [u8]),
     Number(Number),
 }
 
-/// The state after the last byte of a number.
+/// The state after the last byte of a complete number.
 #[derive(Clone, Copy, Debug)]
 enum Number {
     Minus,
@@ -80,18 +80,18 @@ enum Number {
 }
 
 impl Json {
-    /// Creates a scanner at the start of a value. It stores strings down to the depth `keep`. The depth of the
+    /// Creates a scanner at the start of a value. The scanner stores strings down to the depth `keep`. The depth of the
     /// outermost fields is 1.
     pub(crate) fn new(keep: usize) -> Self {
         Self { expects: Expects::Value, open: Vec::new(), keep, text: Vec::new() }
     }
 
-    /// Scans `bytes` up to the next token at depth `deepest` or above. Returns the number of bytes consumed and the
-    /// token, or `None` if there is no such token.
+    /// Scans `bytes` up to the next token whose depth is at most `deepest`. Returns the number of bytes consumed and
+    /// the token, or `None` if there is no such token.
     ///
     /// # Errors
     ///
-    /// Returns the position in `bytes` of the first invalid byte.
+    /// Returns the position of the first invalid byte in `bytes` as an error.
     pub(crate) fn next(&mut self, bytes: &[u8], deepest: usize) -> Result<Option<(usize, Token)>, usize> {
         let mut at = 0;
         loop {
@@ -131,8 +131,9 @@ impl Json {
         has_ended && self.open.is_empty()
     }
 
-    /// Skips tokens deeper than `deepest`, which are most tokens of a typical body. Handles only complete tokens
-    /// without escapes. Stops before any other token, which [`step`](Self::step) must handle.
+    /// Skips tokens that are deeper than `deepest`. In a typical body, these are most tokens. This function handles
+    /// only complete tokens without escapes. The function stops before any other token, and [`step`](Self::step) must
+    /// handle that token.
     fn skim(&mut self, bytes: &[u8], mut at: usize, deepest: usize) -> usize {
         self.text.clear();
         while let Some(byte) = bytes.get(at) {
@@ -175,7 +176,7 @@ impl Json {
         at
     }
 
-    /// Consumes one byte, or several bytes of a string. Consumes nothing if the byte follows the end of a number.
+    /// Consumes one byte, or several bytes of a string. If the byte comes after the end of a number, consumes nothing.
     fn step(&mut self, bytes: &[u8], at: &mut usize) -> Result<Option<Token>, usize> {
         let fault = *at;
         let byte = bytes[fault];
@@ -201,7 +202,7 @@ impl Json {
                 (if left > 1 { Expects::Hex { is_name, left: left - 1 } } else { Expects::Text { is_name } }, None)
             }
             (Expects::Word([expected, rest @ ..]), _) if byte == *expected => match rest {
-                // `null` is the only literal that ends with `l`.
+                // Of the literals, only `null` ends with `l`.
                 [] => (Expects::CommaOrEnd, Some(if byte == b'l' { Token::Null } else { Token::Scalar })),
                 _ => (Expects::Word(rest), None),
             },
@@ -236,7 +237,7 @@ impl Json {
         Ok(token)
     }
 
-    /// Reads a string up to its end, an escape, or the end of `bytes`.
+    /// Reads a string until it ends, until an escape, or until the end of `bytes`.
     fn read_text(&mut self, bytes: &[u8], at: &mut usize, is_name: bool) -> Result<Option<Token>, usize> {
         let rest = &bytes[*at..];
         let end = plain(rest);
@@ -296,13 +297,13 @@ fn end_of_text(bytes: &[u8], start: usize) -> Option<usize> {
     (bytes.get(end) == Some(&b'"')).then_some(end + 1)
 }
 
-/// Returns the number of plain bytes before a quote, a backslash or an invalid byte. It checks eight bytes at a time,
-/// because strings are most of a body.
+/// Returns the number of plain bytes before a quote, a backslash or an invalid byte. The function checks eight bytes in
+/// one step, because strings are the largest part of a body.
 fn plain(bytes: &[u8]) -> usize {
     const ONES: u64 = u64::from_ne_bytes([0x01; 8]);
     const HIGHS: u64 = ONES << 7;
-    // Sets the highest bit of each zero byte. It can also set bits of later bytes by mistake, but only the first set
-    // bit is used.
+    // This expression sets the highest bit of each zero byte. The expression can also set bits of later bytes by
+    // mistake, but only the first set bit is used.
     let zeros = |word: u64| word.wrapping_sub(ONES) & !word & HIGHS;
     let (words, rest) = bytes.as_chunks::<8>();
     for (at, word) in words.iter().enumerate() {
@@ -333,7 +334,7 @@ impl Number {
         })
     }
 
-    /// Returns whether the number may end here.
+    /// Returns whether a number may end in this state.
     fn is_whole(self) -> bool {
         matches!(self, Self::Zero | Self::Whole | Self::Fraction | Self::Power)
     }
@@ -345,8 +346,8 @@ mod tests {
 
     use super::*;
 
-    /// Returns the position of the first invalid byte of a text in chunks of `step` bytes, or its length if it is
-    /// incomplete.
+    /// Returns the position of the first invalid byte if a text is scanned in chunks of `step` bytes. If the text is
+    /// only incomplete, returns its length.
     fn fault(text: &[u8], step: usize, deepest: usize) -> Option<usize> {
         let mut json = Json::new(0);
         for (nth, chunk) in text.chunks(step).enumerate() {

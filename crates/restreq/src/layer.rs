@@ -25,13 +25,13 @@ type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 /// The layer receives each attempt with its full URL, the credentials and all headers except connection-level headers. The client treats
 /// the response of the layer as the server's response.
 ///
-/// - The layer can return an error of the transport, directly or as the source of another error. In both cases, the client reports the
-///   original error. Any other error becomes [`Error::Transport`], which means that it is unknown whether the server processed the
-///   request.
-/// - The layer must keep the extensions of requests and responses. The transport uses them to put watches and streams on
-///   separate connections, and to return the connection of a WebSocket.
-/// - The client clones the service for each attempt, one clone at a time. Therefore, a `Clone` implementation that sends a request with
-///   the same client would deadlock. The client calls the clone when it is ready.
+/// - If the transport returns an error, the layer can return this error directly or as the source of another error. In both cases, the
+///   client reports the transport's error. Any other error from the layer becomes [`Error::Transport`]. This error means that it is
+///   unknown whether the server processed the request.
+/// - The layer must keep the extensions of requests and responses. The transport uses the extensions to put watches and
+///   streams on separate connections, and to return the connection of a WebSocket.
+/// - The client clones the service for each attempt. Only one clone is made at any time. Therefore, a `Clone` implementation that sends
+///   a request with the same client would deadlock. The client calls the clone as soon as the clone is ready.
 ///
 /// # Examples
 ///
@@ -57,12 +57,13 @@ pub struct TransportService(Arc<Transport>);
 /// A request or response body that passes through a [`TransportLayer`]. `Debug` does not show its content.
 pub struct TransportBody(UnsyncBoxBody<Bytes, BoxError>);
 
-/// Sends a request through all layers.
+/// Sends a request through the layer and the transport.
 type Exchange =
     Box<dyn Fn(Request<TransportBody>) -> BoxFuture<Result<Response<ResponseBody>, BoxError>> + Send + Sync>;
 
 impl TransportLayer {
-    /// Creates a layer from any `tower` layer that returns an HTTP service. The service is built once, with the client.
+    /// Creates a layer from any `tower` layer that returns an HTTP service. The service is built once, when the client
+    /// is created.
     pub fn new<L, S, B>(layer: L) -> Self
     where
         L: Layer<TransportService, Service = S> + Send + Sync + 'static,
@@ -73,7 +74,7 @@ impl TransportLayer {
         Self(Arc::new(move |transport: TransportService| -> Exchange {
             let service = Mutex::new(layer.layer(transport));
             Box::new(move |request: Request<TransportBody>| {
-                // A panic in `clone` leaves no partial changes, so a poisoned lock can be used.
+                // A panic in `clone` leaves the data consistent, so a poisoned lock can still be used.
                 let mut service = service.lock().unwrap_or_else(PoisonError::into_inner).clone();
                 Box::pin(async move {
                     poll_fn(|cx| service.poll_ready(cx)).await.map_err(Into::<BoxError>::into)?;
@@ -168,7 +169,7 @@ impl Service<Request<TransportBody>> for TransportService {
     type Error = BoxError;
     type Future = BoxFuture<Result<Self::Response, BoxError>>;
 
-    /// The service is always ready. The call waits for a connection.
+    /// The service is always ready. The future of a call first waits for a connection.
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
         Poll::Ready(Ok(()))
     }
@@ -185,7 +186,7 @@ impl Service<Request<TransportBody>> for TransportService {
 }
 
 /// Sends an `http::Request` like any other request of the client, with its credentials, retries and metrics. Only the path and
-/// query of the URI are used. An unsuccessful response is an [`Error::Status`]. The response body is streamed.
+/// query of the URI are used. An unsuccessful response is returned as [`Error::Status`]. The response body is streamed.
 ///
 /// # Examples
 ///
@@ -222,7 +223,7 @@ impl Service<Request<Bytes>> for RestClient {
 }
 
 impl TransportBody {
-    /// Creates a body from any body of bytes, such as one from a layer.
+    /// Creates a body from any body of bytes, such as the body that a layer returns.
     pub fn new(body: impl Body<Data = Bytes, Error: Into<BoxError>> + Send + 'static) -> Self {
         Self(UnsyncBoxBody::new(body.map_err(Into::into)))
     }

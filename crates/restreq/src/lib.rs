@@ -34,20 +34,20 @@
 //! # Main types
 //!
 //! - [`RestClient`] connects to one API server. A [`ClientConfig`](pintle_meta::ClientConfig) describes the server.
-//! - [`Request`] is one request. Chained setters build it, and methods such as [`send`](Request::send) send it. The
-//!   result is a [`Response`], a [`ByteStream`] or a [`Watch`].
-//! - [`Api`] is the typed client of one resource. It implements [`ListWatch`](pintle_meta::ListWatch) for reflectors
-//!   and [`ObjectApi`](pintle_meta::ObjectApi) for leader electors and controllers.
+//! - [`Request`] is one request. Chained setters build a request, and methods such as [`send`](Request::send) send it.
+//!   The result is a [`Response`], a [`ByteStream`] or a [`Watch`].
+//! - [`Api`] is the typed client of one resource. An `Api` implements [`ListWatch`](pintle_meta::ListWatch) for
+//!   reflectors and [`ObjectApi`](pintle_meta::ObjectApi) for leader electors and controllers.
 //! - [`Pages`] reads a long list in pages. [`Subresource`] addresses a subresource of an object. [`RetryWatch`] resumes
 //!   a watch after it ends.
 //! - [`Watcher`] is a list and its changes as one stream, without a cache.
 //! - [`Api::logs`] and [`Api::log_lines`] read logs. [`Api::evict`], [`Api::scale`], [`Api::restart`], [`Api::cordon`]
-//!   and [`Api::create_token`] are verbs of particular kinds.
+//!   and [`Api::create_token`] are operations for particular kinds.
 //! - With the feature `ws`, `Api::exec`, `Api::attach` and `Api::port_forward` open streams to pods.
 //! - [`RestMapper`] finds the resource for a name or a kind.
 //! - [`Error`] is the error of a request. [`ConfigError`] is the error of [`RestClient::new`].
 //! - [`RestClientConfig::metrics`] sets the provider for request metrics.
-//! - [`Warning`] is a warning from the server about a request that it served.
+//! - [`Warning`] is a warning that the server sent with a response.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 

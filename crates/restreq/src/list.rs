@@ -1,4 +1,4 @@
-//! Lists that are read item by item.
+//! Responses to list requests that are read item by item.
 
 pub(crate) mod splitter;
 
@@ -19,13 +19,13 @@ use crate::{Error, status};
 
 /// A stream of the parts of a list: first the items in the order of the response, then the metadata of the list.
 ///
-/// At most one item is in memory at a time. If the item is larger than
+/// Only one item is kept in memory at any time. If the item is larger than
 /// [`max_object`](pintle_meta::ClientConfig::max_object), only its start is in memory. After the complete list, the
-/// stream returns `None`. It returns an error and then `None` in these cases:
+/// stream returns `None`. The stream returns an error and then `None` in these cases:
 ///
 /// - The connection is lost.
-/// - The connection is silent for too long.
-/// - The body is not a list in JSON.
+/// - The server sends nothing for too long.
+/// - The body is not a JSON list.
 ///
 /// Dropping it cancels the request.
 ///
@@ -59,12 +59,12 @@ impl ListStream {
         Self { bytes, splitter: ListSplitter::new(max_item), done: false }
     }
 
-    /// Returns the next part, or `None` at the end.
+    /// Returns the next part of the list, or `None` at the end.
     ///
     /// # Errors
     ///
-    /// The errors are the same as for the stream: see [`ListStream`]. After an error, the list has ended and is
-    /// incomplete.
+    /// Returns the same errors as the stream: see [`ListStream`]. After an error, the method returns no further items,
+    /// and the list is incomplete.
     ///
     /// # Cancel safety
     ///
@@ -73,7 +73,7 @@ impl ListStream {
         std::future::poll_fn(|cx| Pin::new(&mut *self).poll_next(cx)).await
     }
 
-    /// Returns the request of this response.
+    /// Returns the request line of this response.
     pub fn request(&self) -> &Arc<RequestLine> {
         self.bytes.request()
     }
@@ -96,7 +96,7 @@ impl ListStream {
         }
     }
 
-    /// Decodes the JSON around the items, after the end of the body.
+    /// Decodes the JSON around the items after the end of the body.
     fn metadata(&self) -> Result<ListMeta, Error> {
         let request = || self.bytes.request().clone();
         let envelope = self.splitter.finish().map_err(|fault| self.faulty(fault))?;
@@ -166,8 +166,8 @@ fn read_envelope(envelope: &[u8]) -> Result<ListMeta, String> {
     }
     let read: Envelope = serde_json::from_slice(envelope).map_err(|error| DecodeError::from(error).to_string())?;
     let kind = read.kind.unwrap_or_default();
-    // Reject a `Status`, even if it has the fields of a list. Informers treat objects that are missing from a list as
-    // deleted.
+    // Reject a `Status` object, even if it has the fields of a list. An empty list would be dangerous, because
+    // informers treat objects that are missing from a list as deleted.
     if kind == "Status" || (read.items.is_none() && !kind.ends_with("List")) {
         return Err(format!("expected a list, got kind {kind:?}"));
     }

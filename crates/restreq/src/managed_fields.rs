@@ -1,12 +1,12 @@
-//! Extraction of the fields that a manager owns.
+//! Extracts the fields of an object that a manager owns.
 
 use std::fmt;
 
 use serde_json::{Map, Value};
 
 /// Returns the fields that a manager has applied to an object and still owns: client-go's `ExtractInto`. The result
-/// also has apiVersion, kind, name and namespace, so it can start the manager's next apply. Returns `None` if the
-/// manager has applied nothing to this `subresource`. An empty `subresource` means the object itself.
+/// also has apiVersion, kind, name and namespace, so it can be the start of the manager's next apply. Returns `None` if
+/// the manager has applied nothing to this `subresource`. An empty `subresource` means the main resource.
 ///
 /// The object must be the complete JSON from the server, because [`ObjectMeta`](pintle_meta::ObjectMeta) and types that
 /// use it drop `managedFields`. [`Api::applied`](crate::Api::applied) reads the object and calls this function.
@@ -48,7 +48,8 @@ pub fn extract_managed_fields(
     };
     let Some(entry) = entries.into_iter().flatten().find(is_own) else { return Ok(None) };
     let fields = entry["fieldsV1"].as_object().ok_or_else(|| InvalidManagedFields::new("fieldsV1"))?;
-    // At the root, an empty set means that no field is owned. At a leaf, it means that the whole value is owned.
+    // At the root of the fields, an empty set means that the manager owns no field. At a leaf, an empty set means that
+    // the manager owns the whole value.
     let owned = if fields.is_empty() { None } else { part(object, fields)? };
     let mut extracted = owned.unwrap_or_else(|| Value::Object(Map::new()));
     for member in ["apiVersion", "kind"] {
@@ -64,9 +65,9 @@ pub fn extract_managed_fields(
     Ok(Some(extracted))
 }
 
-/// Returns the fields of a value that are in the set `fields`, or `None` if none of them exists any longer.
+/// Returns the parts of a value that are in the set `fields`, or `None` if none of them exists any longer.
 fn part(value: &Value, fields: &Map<String, Value>) -> Result<Option<Value>, InvalidManagedFields> {
-    // A leaf: the whole value is owned.
+    // The entry is a leaf, so the manager owns the whole value.
     if fields.is_empty() {
         return Ok(Some(value.clone()));
     }
@@ -113,7 +114,7 @@ fn keyed_part(path: &str, item: &Value, fields: &Map<String, Value>) -> Result<O
     Ok(owned)
 }
 
-/// Returns whether a path identifies the list item, by its keys, its value or its index.
+/// Returns whether a path element identifies the list item by its keys, its value or its index.
 fn names(path: &str, at: usize, item: &Value) -> Result<bool, InvalidManagedFields> {
     let invalid = || InvalidManagedFields::new(path);
     match path.split_once(':').ok_or_else(invalid)? {
@@ -135,7 +136,7 @@ pub struct InvalidManagedFields {
 
 impl InvalidManagedFields {
     fn new(path: &str) -> Self {
-        // The text after the prefix is a value from the object.
+        // The rest of the text is a value from the object.
         let shown = if path.starts_with("k:") || path.starts_with("v:") { &path[..2] } else { path };
         Self { path: shown.into() }
     }

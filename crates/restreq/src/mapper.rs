@@ -1,4 +1,4 @@
-//! Maps names and kinds to resources. Uses the server's discovery documents.
+//! Finds the resources for names and kinds. Uses the server's discovery documents.
 
 mod discover;
 mod documents;
@@ -16,15 +16,15 @@ use tokio::time::Instant;
 use self::find::Wanted;
 use crate::RestClient;
 
-/// Finds the resource for a name or a kind: client-go's `RESTMapper` over cached discovery.
+/// Finds the resource for a name or a kind, like client-go's `RESTMapper` with cached discovery.
 ///
 /// The first lookup fetches the discovery documents and caches them. If a lookup does not find its resource in the cache, it fetches the
-/// documents again. Therefore, a lookup also finds a resource whose definition was created a moment ago. Concurrent misses share one fetch,
-/// and at least a second passes between two fetches.
+/// documents again. Therefore, a lookup also finds a resource that was just created. Concurrent lookups that miss the cache share one
+/// fetch, and at least a second passes between two fetches.
 ///
-/// With aggregated discovery, two documents contain all groups. If the server does not support that, the mapper fetches
-/// one document for each group version. If an extension server is down, its groups are missing from the result. The error
-/// for a resource that is not found lists the missing groups.
+/// With aggregated discovery, two documents contain all groups. If the server does not support aggregated discovery, the
+/// mapper fetches one document for each group version. If an extension server is down, its groups are missing from the
+/// result. The error for a resource that is not found lists the missing groups.
 ///
 /// # Examples
 ///
@@ -44,12 +44,13 @@ use crate::RestClient;
 /// ```
 pub struct RestMapper {
     client: RestClient,
-    /// The number of lookups and fetches so far. Each lookup and each fetch gets the next number as its turn.
+    /// The number of turns that were given to lookups and fetches so far. Each lookup and each fetch gets the next
+    /// number, which is its turn.
     turns: AtomicU64,
-    /// Discovery documents that were fetched before this turn are invalid.
+    /// Discovery documents whose fetch started before this turn are invalid.
     forgotten: AtomicU64,
     known: Mutex<Option<Arc<Known>>>,
-    /// Held during a fetch. A lookup that hits the cache does not take it.
+    /// Held during a fetch. A lookup that finds its resource in the cache does not take this lock.
     fetch_lock: tokio::sync::Mutex<()>,
 }
 
@@ -65,33 +66,34 @@ pub struct DiscoveredResource {
     pub short_names: Vec<String>,
     /// The categories, such as `all`.
     pub categories: Vec<String>,
-    /// The supported verbs, such as `list`.
+    /// The supported verbs of the resource, such as `list`.
     pub verbs: Vec<String>,
-    /// The names of the subresources, such as `status`.
+    /// The names of the resource's subresources, such as `status`.
     pub subresources: Vec<String>,
 }
 
 /// The cached discovery.
 #[derive(Debug)]
 struct Known {
-    /// The resources, by group in the server's order, with the core group first. Within a group, the preferred version
-    /// comes first.
+    /// The resources, grouped in the order of the server, with the core group first. In each group, the preferred
+    /// version comes first.
     resources: Vec<DiscoveredResource>,
     /// The group versions whose documents could not be fetched.
     missing: Vec<GroupVersion>,
-    /// The time and the turn of the fetch. The turns order fetches and lookups even if their times are equal.
+    /// The time and the turn of the fetch that returned these documents. The turns show the order of fetches and
+    /// lookups even if their times are equal.
     asked: Instant,
     turn: u64,
 }
 
-/// The minimum time between two fetches after cache misses.
+/// The minimum time between two fetches that cache misses cause.
 const MIN_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The reason why a resource was not found.
 #[derive(Clone, Debug, ThisError)]
 #[non_exhaustive]
 pub enum MappingError {
-    /// The name matches several resources, none of them in the core group.
+    /// The name matches several resources, and none of them is in the core group.
     #[error("{name:?} matches several resources: {}; add the group to the name", listed(.candidates))]
     Ambiguous {
         /// The name.
@@ -104,7 +106,7 @@ pub enum MappingError {
     NoMatch {
         /// The name.
         name: String,
-        /// The groups whose resources could not be fetched. The resource may belong to one of them.
+        /// The groups whose resources could not be fetched. The missing resource may belong to one of these groups.
         missing: Vec<GroupVersion>,
     },
     /// Fetching discovery failed.
@@ -134,10 +136,11 @@ impl RestMapper {
     }
 
     /// Finds a resource by a name that kubectl accepts: a plural, a singular, a kind or a short name, in any case. The
-    /// name can be followed by a dot and the group, or by the version and the group. A prefix of the group is sufficient.
+    /// name can be followed by a dot and the group, or by the version and the group. A prefix of the group's name is
+    /// sufficient.
     ///
-    /// Without a group, the core group has priority, and full names have priority over short names. Without a version,
-    /// the result is the server's preferred version.
+    /// Without a group, a resource in the core group has priority, and full names have priority over short names.
+    /// Without a version, the server's preferred version is returned.
     ///
     /// # Errors
     ///
@@ -146,7 +149,7 @@ impl RestMapper {
     ///
     /// # Cancel safety
     ///
-    /// Fetched documents stay in the cache. If a fetch was not finished, the next lookup starts it again.
+    /// Documents that were already fetched stay in the cache. An unfinished fetch is started again by the next lookup.
     pub async fn named(&self, name: &str) -> Result<ApiResource, MappingError> {
         self.find(&Wanted::Name(name)).await
     }
@@ -155,30 +158,30 @@ impl RestMapper {
     ///
     /// # Errors
     ///
-    /// The same as for [`named`](Self::named).
+    /// Returns the same errors as [`named`](Self::named).
     ///
     /// # Cancel safety
     ///
-    /// The same as for [`named`](Self::named).
+    /// Dropping the future has the same effect as for [`named`](Self::named).
     pub async fn kind(&self, kind: &GroupVersionKind) -> Result<ApiResource, MappingError> {
         self.find(&Wanted::Kind(kind)).await
     }
 
-    /// Finds a resource by its group, version and plural name. Use it to get the kind and the scope of the resource. An
-    /// empty version means the server's preferred version.
+    /// Finds a resource by its group, version and plural name. The result also contains the kind and the scope of the
+    /// resource. An empty version means the server's preferred version.
     ///
     /// # Errors
     ///
-    /// The same as for [`named`](Self::named).
+    /// Returns the same errors as [`named`](Self::named).
     ///
     /// # Cancel safety
     ///
-    /// The same as for [`named`](Self::named).
+    /// Dropping the future has the same effect as for [`named`](Self::named).
     pub async fn resource(&self, resource: &GroupVersionResource) -> Result<ApiResource, MappingError> {
         self.find(&Wanted::Resource(resource)).await
     }
 
-    /// Returns all resources in all versions, by group in the server's order, with the core group first. Within a
+    /// Returns all resources in all versions. Groups are in the server's order, with the core group first. In each
     /// group, the preferred version comes first.
     ///
     /// # Errors
@@ -187,15 +190,15 @@ impl RestMapper {
     ///
     /// # Cancel safety
     ///
-    /// The same as for [`named`](Self::named).
+    /// Dropping the future has the same effect as for [`named`](Self::named).
     pub async fn resources(&self) -> Result<Vec<DiscoveredResource>, ApiError> {
         Ok(self.known(0).await?.resources.clone())
     }
 
-    /// Drops the cached discovery documents. Call this after resources were deleted or changed. It is not needed for new
-    /// resources, because a lookup that misses the cache fetches again.
+    /// Drops the cached discovery documents. Call this method after resources were deleted or changed. New resources do
+    /// not require a call, because a lookup that misses the cache fetches the documents again.
     pub fn invalidate(&self) {
-        // The result of a fetch in flight becomes invalid too, because the fetch started earlier.
+        // The result of a fetch in progress is also invalid, because that fetch started before this call.
         self.forgotten.store(self.turns.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
     }
 
@@ -214,7 +217,7 @@ impl RestMapper {
             return Ok(known);
         }
         let _fetching = self.fetch_lock.lock().await;
-        // Another lookup may have fetched the documents in the meantime, after this turn.
+        // Another lookup may have fetched the documents after this turn.
         if let Some(known) = self.last(after) {
             return Ok(known);
         }
@@ -229,7 +232,7 @@ impl RestMapper {
 
     /// Returns the cached documents if they were fetched after this turn.
     fn last(&self, after: u64) -> Option<Arc<Known>> {
-        // No code under this lock panics.
+        // No code that runs under this lock panics.
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner).clone();
         known.filter(|known| known.turn > after.max(self.forgotten.load(Ordering::Relaxed)))
     }
@@ -255,7 +258,7 @@ fn unanswered(missing: &[GroupVersion]) -> String {
     }
 }
 
-/// Returns the resources of a discovery document. Each is paired with the result of a lookup of its name.
+/// Returns the resources of a discovery document. Each resource is paired with the result of a lookup of its name.
 #[cfg(any(test, fuzzing))]
 pub(crate) fn found_in(document: &[u8]) -> Vec<(ApiResource, Result<ApiResource, MappingError>)> {
     use self::documents::{Resources, Root};

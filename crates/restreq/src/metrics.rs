@@ -1,4 +1,4 @@
-//! The client's metrics, with client-go's names.
+//! The client's metrics. Their names are the same as in client-go.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -45,7 +45,7 @@ static RESOLVED: Metric = Metric {
     labels: &["host"],
 };
 
-/// client-go's buckets for sizes in bytes.
+/// client-go's histogram buckets for sizes in bytes.
 const BYTES: MetricKind = MetricKind::Histogram(&[
     64.0, 256.0, 512.0, 1024.0, 4096.0, 16384.0, 65536.0, 262144.0, 1048576.0, 4194304.0, 16777216.0,
 ]);
@@ -78,7 +78,7 @@ static PROGRAM_POLICY: Metric = Metric {
 static CERTIFICATE_AGE: Metric = Metric {
     name: "rest_client_exec_plugin_certificate_rotation_age",
     help: "How many seconds a certificate of the credential plugin was in use before it was replaced",
-    // The buckets for the age of certificates, from minutes to months.
+    // The histogram buckets for the age of certificates, from minutes to months.
     kind: MetricKind::Histogram(&[
         600.0,
         1800.0,
@@ -137,7 +137,7 @@ impl Instruments {
         }
     }
 
-    /// Records the outcome of an attempt. `code` is `None` without a response.
+    /// Records the outcome of an attempt to send a request. `code` is `None` if there was no response.
     pub(crate) fn attempted(&self, method: &Method, code: Option<StatusCode>, is_retry: bool) {
         let count = |instruments: &Labelled<_, dyn Counter>, metric| {
             let make = || {
@@ -162,19 +162,19 @@ impl Instruments {
         LookUp { instruments: self, host, start: Instant::now() }
     }
 
-    /// Records the body size of an attempt.
+    /// Records the request body size of an attempt.
     pub(crate) fn sent(&self, method: &Method, bytes: usize) {
         let make = || self.provider.histogram(&REQUEST_SIZE, &[method.as_str(), &self.host]);
         self.request_sizes.of(method.clone(), make).observe(bytes as f64);
     }
 
-    /// Records the body size of a response.
+    /// Records the size of a response body.
     pub(crate) fn received(&self, method: &Method, bytes: usize) {
         let make = || self.provider.histogram(&RESPONSE_SIZE, &[method.as_str(), &self.host]);
         self.response_sizes.of(method.clone(), make).observe(bytes as f64);
     }
 
-    /// Records a run of the credential plugin, or a failure to run it.
+    /// Records a run of the credential plugin, or a failure to start the plugin.
     pub(crate) fn program_ran(&self, code: i32, how: &'static str) {
         let make = || self.provider.counter(&PROGRAM_RUNS, &[&code.to_string(), how]);
         self.program_runs.of((code, how), make).add(1);
@@ -192,7 +192,7 @@ impl Instruments {
         self.certificate_ages.of((), make).observe(age.as_secs_f64());
     }
 
-    /// Measures a request until the returned guard is dropped.
+    /// Measures the duration of a request until the returned guard is dropped.
     pub(crate) fn time(&self, method: Method) -> Timer<'_> {
         Timer { instruments: self, method, start: Instant::now() }
     }
@@ -228,8 +228,9 @@ impl Drop for LookUp<'_> {
     }
 }
 
-/// The instruments of one metric. Each is created when its labels are first used. Their number is limited, because the
-/// labels have few values: methods, status codes, and the host names of the server and its proxy.
+/// The instruments of one metric. Each instrument is created when its labels are first used. The number of instruments
+/// is limited, because the labels have few values. These are methods, status codes, and the host names of the server
+/// and its proxy.
 struct Labelled<K, I: ?Sized>(Mutex<HashMap<K, Arc<I>>>);
 
 impl<K: Eq + Hash, I: ?Sized> Labelled<K, I> {
@@ -249,7 +250,7 @@ impl<K: Eq + Hash, I: ?Sized> Labelled<K, I> {
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<K, Arc<I>>> {
-        // A panic under this lock leaves no partial changes, so a poisoned lock can be used.
+        // A panic while this lock is held leaves the data consistent, so a poisoned lock can still be used.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

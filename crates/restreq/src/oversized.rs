@@ -1,18 +1,18 @@
-//! Handles objects above the size limit: extracts their keys, and skips all other data.
+//! Buffers for objects above the size limit: extracts their keys, and skips all other data.
 
 use bytes::{Bytes, BytesMut};
 use pintle_meta::{ObjectKey, Oversized, WatchEventType};
 
 use crate::json::{Json, Token};
 
-/// Buffers the chunks of an object, or of a watch frame with an object. If the size exceeds the limit, it stops
-/// buffering and only scans for the fields that identify the object.
+/// Buffers the chunks of an object, or of a watch frame that contains an object. If the size exceeds the limit, the
+/// buffer only scans for the fields that identify the object, and drops all other data.
 pub(crate) struct BoundedBuffer {
     limit: usize,
     is_frame: bool,
     /// The size so far.
     size: u64,
-    /// All bytes, up to the limit.
+    /// All bytes of the object that have arrived, up to the limit.
     held: BytesMut,
     scanner: Option<IdentityScanner>,
 }
@@ -44,7 +44,7 @@ impl BoundedBuffer {
         scanner.push(part);
     }
 
-    /// Appends the last chunk, and resets the buffer. If the object is one chunk, it is not copied.
+    /// Appends the last chunk of an object, and resets the buffer. An object that is a single chunk is not copied.
     pub(crate) fn finish(&mut self, last: Bytes) -> Result<Bytes, Box<Found>> {
         let whole = if self.is_empty() && last.len() <= self.limit {
             last
@@ -71,10 +71,11 @@ pub(crate) struct Found {
 struct IdentityScanner {
     json: Json,
     is_frame: bool,
-    /// The field names on the path to the current position, without arrays.
+    /// The field names on the path to the current position. Array indexes are not included.
     path: Vec<Vec<u8>>,
     event_type: Option<String>,
-    /// The namespace. Empty if it is absent or `null`. `None` if the value is not a string.
+    /// The namespace. The string is empty if the field is absent or `null`. The field is `None` if the value is not a
+    /// string.
     namespace: Option<String>,
     name: Option<String>,
     uid: Option<String>,
@@ -109,7 +110,8 @@ impl IdentityScanner {
                 Token::Text => text.and_then(|text| serde_json::from_slice(&[b"\"", text, b"\""].concat()).ok()),
                 _ => None,
             };
-            // Ignore everything in arrays. A value of another type at one of these paths still counts as present.
+            // Ignore everything in arrays. If one of these paths has a value of another type, the field still counts as
+            // present.
             if self.path.len() == self.json.depth()
                 && let Some(field) = self.field()
             {
@@ -137,7 +139,7 @@ impl IdentityScanner {
 
     fn found(self, size: u64, limit: usize) -> Found {
         let Self { event_type, namespace, name, uid, resource_version, .. } = self;
-        // Without its namespace, the key would identify another object.
+        // Without its namespace, the key would identify a different object.
         let key = match (namespace, name) {
             (Some(namespace), Some(name)) if !name.is_empty() => Some(ObjectKey::new(&namespace, &name)),
             _ => None,

@@ -11,10 +11,10 @@ use tokio::task::JoinHandle;
 
 use crate::Api;
 
-/// The pages of a list, in order: client-go's pager.
+/// The pages of a list, in order, like client-go's pager.
 ///
-/// All pages have the same revision. The revision in the options applies to the first page. The continue tokens keep
-/// that revision for the following pages.
+/// All pages are read at the same revision. The revision in the options applies only to the request for the first page.
+/// For the following pages, the continue tokens select the same revision.
 ///
 /// # Examples
 ///
@@ -33,7 +33,7 @@ use crate::Api;
 /// ```
 pub struct Pages<T>(Source<T>);
 
-/// The source of the next page.
+/// The place from which the next page comes: the server or a task.
 enum Source<T> {
     Server(Box<Cursor<T>>),
     Task(Ahead<T>),
@@ -42,16 +42,16 @@ enum Source<T> {
 /// The position in a list.
 struct Cursor<T> {
     api: Api<T>,
-    /// The options for the next page. `None` after the last page or an error.
+    /// The options for the next page. `None` after the last page or after an error.
     next: Option<ListOptions>,
     /// The continue tokens so far.
     tokens: HashSet<String>,
 }
 
-/// A task fetches pages ahead. Dropping this value ends the task.
+/// A task fetches pages ahead. Dropping this handle ends the task.
 struct Ahead<T> {
     pages: mpsc::Receiver<Result<List<T>, ApiError>>,
-    /// `None` after the result of the task was read.
+    /// `None` after the result of the task has been returned.
     task: Option<JoinHandle<()>>,
 }
 
@@ -66,12 +66,12 @@ impl<T: DeserializeOwned> Api<T> {
         Pages(Source::Server(Box::new(Cursor { api: self.clone(), next, tokens: HashSet::new() })))
     }
 
-    /// Lists all objects in pages, so that no response is large. If the revision of the pages expires in the meantime,
-    /// the method lists all objects again in one request.
+    /// Lists all objects in pages, so that no single response is large. If the revision of the pages expires before the
+    /// last page, the method lists all objects again in one request.
     ///
     /// # Errors
     ///
-    /// Returns any error of a request.
+    /// Returns an error if the request fails.
     pub async fn list_all(&self, options: &ListOptions) -> Result<List<T>, ApiError> {
         let mut pages = self.pages(options);
         let mut whole: Option<List<T>> = None;
@@ -102,13 +102,13 @@ impl<T: DeserializeOwned> Pages<T> {
     ///
     /// # Errors
     ///
-    /// Returns any error of a request. `Expired` means that the revision of the pages has expired. The method also
-    /// returns an error if the server repeats a continue token, because the list would never end. After an error, the
-    /// method returns `None`.
+    /// Returns an error if the request fails. `Expired` means that the revision of the pages has expired. If the server
+    /// repeats a continue token, the method also returns an error, because the list would never end. After an error,
+    /// every further call returns `None`.
     ///
     /// # Panics
     ///
-    /// Panics if decoding a page panicked in the task of [`read_ahead`](Self::read_ahead).
+    /// Panics if the task of [`read_ahead`](Self::read_ahead) panicked while it decoded a page.
     ///
     /// # Cancel safety
     ///
@@ -122,12 +122,12 @@ impl<T: DeserializeOwned> Pages<T> {
 }
 
 impl<T: DeserializeOwned + Send + 'static> Pages<T> {
-    /// Starts a task that fetches pages while the caller processes earlier pages. At most `pages` fetched pages wait
-    /// for the caller. The task ends when the returned value is dropped.
+    /// Starts a task that fetches pages while the caller processes earlier pages. At most `pages` fetched pages are
+    /// buffered for the caller. The task ends when the returned value is dropped.
     ///
     /// # Panics
     ///
-    /// Panics outside of a tokio runtime.
+    /// Panics if called outside of a tokio runtime.
     #[must_use]
     pub fn read_ahead(self, pages: NonZeroUsize) -> Self {
         let Source::Server(mut cursor) = self.0 else { return self };
@@ -175,7 +175,7 @@ impl<T> Ahead<T> {
         {
             let end = task.await;
             self.task = None;
-            // If the task panicked, panic as well. Otherwise the list would look complete.
+            // If the task panicked, propagate the panic. Without the panic, the list would look complete.
             if let Err(error) = end
                 && error.is_panic()
             {

@@ -1,4 +1,4 @@
-//! A running command in a container.
+//! A command that runs in a container.
 
 use std::fmt;
 use std::io;
@@ -15,25 +15,26 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, ReadBuf};
 use crate::channels::{self, CloseSignal, Connection, End, Layout, Receiver, Sender};
 use crate::websocket::WebSocket;
 
-/// A command in a container, with its streams. [`Api::exec`](crate::Api::exec) and [`Api::attach`](crate::Api::attach)
-/// return it.
+/// A command that runs in a container, with its streams. [`Api::exec`](crate::Api::exec) and
+/// [`Api::attach`](crate::Api::attach) return it.
 ///
-/// Take the streams out of the fields, as with [`tokio::process::Child`]. A field is `None` if the stream was not
-/// requested.
+/// Take the streams out of the fields of this type, as with [`tokio::process::Child`]. A field is `None` if the stream
+/// was not requested.
 ///
 /// - **Backpressure**: at most 64 KiB plus one message are buffered for each stream. All streams share one connection,
-///   so the server waits while the buffer of one stream is full. Read stdout and stderr concurrently, or drop the
-///   stream that you do not need. [`wait_with_output`](Self::wait_with_output) reads both.
+///   so the server waits while the buffer of one stream is full. Read stdout and stderr concurrently, or drop a stream
+///   that you do not need. [`wait_with_output`](Self::wait_with_output) reads both.
 /// - **End of the input**: dropping or shutting down [`stdin`](Self::stdin) closes the input of the command. Servers
-///   before Kubernetes 1.30 use the protocol `v4.channel.k8s.io`, which does not support this. With such a server, the
-///   command does not see the end of its input, and shutting down `stdin` returns an error.
+///   before Kubernetes 1.30 use the protocol `v4.channel.k8s.io`, which cannot signal the end of the input. With such a
+///   server, the command does not see the end of its input, and shutting down `stdin` returns an error.
 /// - **End of the connection**: the connection ends when the process and all of its streams are dropped. Input that was
-///   written but not flushed can then be lost. A command without a terminal may continue to run in the container.
-/// - **Lost connections**: a read returns an error. If a read returns the end of the output, the output is always
-///   complete.
+///   written but not flushed can be lost when the connection ends. A command without a terminal may continue to run in
+///   the container.
+/// - **Lost connections**: a read returns an error. If a read returns the end of the output, all of the output has been
+///   read.
 ///
-/// A task drives the connection. The task runs on the runtime of the call that started the command, and ends with the
-/// connection.
+/// A task drives the connection. The task runs on the runtime of the call that started the command, and ends when the
+/// connection ends.
 ///
 /// # Examples
 ///
@@ -59,25 +60,25 @@ use crate::websocket::WebSocket;
 pub struct AttachedProcess {
     /// The input of the command.
     pub stdin: Option<ProcessInput>,
-    /// The output of the command. With a terminal, it includes the error output.
+    /// The output of the command. If the command has a terminal, this stream also contains the error output.
     pub stdout: Option<ProcessOutput>,
     /// The error output of the command. `None` with a terminal.
     pub stderr: Option<ProcessOutput>,
-    /// The terminal, if the options requested one.
+    /// A handle for the terminal, if the options requested a terminal.
     pub terminal: Option<Terminal>,
     connection: Connection,
     request: Arc<RequestLine>,
     protocol: &'static str,
 }
 
-/// The input of a command. Dropping it closes the input: see [`AttachedProcess`].
+/// The input of a command. Dropping this value closes the input: see [`AttachedProcess`].
 ///
 /// # Cancel safety
 ///
 /// A write that returns `Pending` has accepted no data.
 pub struct ProcessInput(Sender);
 
-/// One output of a command. Dropping it discards all further output.
+/// One output of a command. Dropping this value discards all further output.
 ///
 /// # Cancel safety
 ///
@@ -98,10 +99,11 @@ pub struct TerminalSize {
     pub height: u16,
 }
 
-/// The whole output of a command. `Debug` shows only its size, because it can be a secret.
+/// The complete output of a command that has ended. `Debug` shows only the size of the output, because the output can
+/// be a secret.
 #[derive(Clone)]
 pub struct CommandOutput {
-    /// The output. With a terminal, it includes the error output.
+    /// The output. If the command has a terminal, this output also contains the error output.
     pub stdout: Vec<u8>,
     /// The error output.
     pub stderr: Vec<u8>,
@@ -145,8 +147,8 @@ pub enum ExecError {
         /// The server's status.
         status: Box<Status>,
     },
-    /// The command could not be started, or was interrupted. For example, the container does not exist, or its node is
-    /// not reachable.
+    /// The command could not be started, or was interrupted. For example, the container does not exist, or the node of
+    /// the pod is not reachable.
     #[error("{request}: {status}")]
     Failed {
         /// The request.
@@ -157,7 +159,7 @@ pub enum ExecError {
 }
 
 impl ExecError {
-    /// Returns the exit code, if the command ended with one.
+    /// Returns the exit code of the command, if the command ended with an exit code.
     pub fn exit_code(&self) -> Option<i32> {
         match self {
             Self::ExitCode { code, .. } => Some(*code),
@@ -165,7 +167,7 @@ impl ExecError {
         }
     }
 
-    /// Returns the server's status, if it arrived.
+    /// Returns the server's status for the command, if the status arrived.
     pub fn status(&self) -> Option<&Status> {
         match self {
             Self::ExitCode { status, .. } | Self::Failed { status, .. } => Some(status),
@@ -225,31 +227,33 @@ impl AttachedProcess {
         self.protocol
     }
 
-    /// Waits until the command ends. First drops the streams that are still in the fields. This closes the input and
-    /// discards the output. To use a stream longer, take it out of its field first.
+    /// Waits until the command ends. The method first drops the streams that are still in the fields of this value.
+    /// Dropping these streams closes the input and discards the output. To use a stream longer, take it out of its
+    /// field before this call.
     ///
     /// # Errors
     ///
-    /// Returns [`ExecError::ExitCode`] for an exit code other than 0, or the error that prevented a status.
+    /// Returns [`ExecError::ExitCode`] if the exit code is not 0, or another error if the status of the command is
+    /// unknown.
     ///
     /// # Cancel safety
     ///
-    /// The status is not lost: a later call returns it. The streams are dropped.
+    /// The status of the command is not lost: a later call returns it. The streams are dropped.
     pub async fn status(&mut self) -> Result<(), ExecError> {
         (self.stdin, self.stdout, self.stderr) = (None, None, None);
         self.wait().await
     }
 
-    /// Closes the input, and reads the output until the command ends. Stores the whole output in memory.
+    /// Closes the input, and reads the output until the command ends. The method stores the whole output in memory.
     ///
     /// # Errors
     ///
-    /// Returns an I/O error if the connection is lost before the end of the output. If the command itself fails,
+    /// Returns an I/O error if the connection is lost before all output was read. If the command itself fails,
     /// [`CommandOutput::status`] reports it.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future ends the connection, and loses the output.
+    /// Dropping the future ends the connection, and the output is lost.
     pub async fn wait_with_output(mut self) -> io::Result<CommandOutput> {
         self.stdin = None;
         let (mut stdout, mut stderr) = (self.stdout.take(), self.stderr.take());
@@ -271,9 +275,9 @@ async fn whole(output: &mut Option<ProcessOutput>) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Returns the result of the command, or `None` if it is not known yet.
+/// Returns the result of the command, or `None` if the result is not known yet.
 fn outcome(request: &Arc<RequestLine>, error: &[u8], end: Option<&End>) -> Option<Result<(), ExecError>> {
-    // The status can arrive in several messages.
+    // The server can send the status in several messages.
     if let Ok(status) = serde_json::from_slice::<Status>(error) {
         return Some(judge(request, status));
     }
@@ -303,7 +307,7 @@ fn judge(request: &Arc<RequestLine>, status: Status) -> Result<(), ExecError> {
 }
 
 impl Terminal {
-    /// Changes the size of the terminal. If an earlier size has not been sent yet, the new size replaces it.
+    /// Changes the size of the terminal. If an earlier size has not been sent yet, only the new size is sent.
     ///
     /// # Errors
     ///

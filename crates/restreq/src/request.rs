@@ -27,10 +27,11 @@ use crate::error::InvalidRequest;
 use crate::warning::WarningHandler;
 use crate::{Error, RestClient};
 
-/// One request to the API server. Chained setters build it, and methods such as [`send`](Self::send) send it.
+/// A request to the API server. Chained setters build a request, and methods such as [`send`](Self::send) send it.
 ///
-/// If a setter finds an error, the request stores this error, and later setters do nothing. Sending then returns that
-/// error before any I/O. A request can be sent several times, even concurrently. Each send counts its own retries.
+/// If a setter finds an error, the request stores this error, and later setters do nothing. Sending the request then
+/// returns that error without any I/O. A request can be sent several times, even concurrently. Each of these sends
+/// counts its retries separately.
 ///
 /// # Examples
 ///
@@ -58,10 +59,11 @@ use crate::{Error, RestClient};
 pub struct Request {
     pub(crate) client: RestClient,
     pub(crate) method: Method,
-    /// The start of the path, such as `/apis/apps/v1`. It includes the path prefix of the server's URL.
+    /// The first part of the path, such as `/apis/apps/v1`. The first part of the path includes the path prefix of the
+    /// server's URL.
     prefix: Arc<str>,
     subpath: String,
-    /// The parameters, sorted by key. The values of one key keep their order.
+    /// The parameters, sorted by key. Several values of the same key keep their order.
     params: BTreeMap<String, Vec<String>>,
     pub(crate) headers: HeaderMap,
     /// The namespace. `None` and an empty string are different: see [`namespace`](Self::namespace).
@@ -74,11 +76,11 @@ pub struct Request {
     pub(crate) max_retries: u32,
     pub(crate) max_body: Option<usize>,
     pub(crate) throttled: bool,
-    /// The limiter of this request, instead of the client's.
+    /// The rate limiter of this request. If set, it replaces the client's rate limiter.
     pub(crate) limiter: Option<Throttle<TokioClock>>,
-    /// The back-off of this request, instead of the client's.
+    /// The back-off of this request. If set, it replaces the client's back-off.
     pub(crate) backoff: Option<Arc<ServerBackoff>>,
-    /// Whether the request is not retried after a response with status 429.
+    /// Whether a response with status 429 is returned without a retry.
     pub(crate) returns_429: bool,
     pub(crate) warnings: Option<Arc<dyn WarningHandler>>,
     pub(crate) body: Body,
@@ -115,13 +117,14 @@ impl Request {
         }
     }
 
-    /// Sets the HTTP method, even after an error.
+    /// Sets the HTTP method. This setter also works after an earlier setter found an error.
     pub fn verb(mut self, method: Method) -> Self {
         self.method = method;
         self
     }
 
-    /// Appends to the start of the path. The segments are joined and cleaned, but not validated.
+    /// Appends segments to the first part of the path, before the resource. The segments are joined and normalized, but
+    /// not validated.
     pub fn prefix<S: AsRef<str>>(mut self, segments: impl IntoIterator<Item = S>) -> Self {
         if self.fault.is_none() {
             self.prefix = join_all(&self.prefix, segments).into();
@@ -129,8 +132,8 @@ impl Request {
         self
     }
 
-    /// Appends to the end of the path, after the name and subresource. The segments are joined and cleaned, but not
-    /// validated.
+    /// Appends segments to the end of the path, after the name and the subresource. The segments are joined and
+    /// normalized, but not validated.
     pub fn suffix<S: AsRef<str>>(mut self, segments: impl IntoIterator<Item = S>) -> Self {
         if self.fault.is_none() {
             self.subpath = join_all(&self.subpath, segments);
@@ -138,8 +141,8 @@ impl Request {
         self
     }
 
-    /// Sets the start of the path, relative to the path prefix of the server's URL. A single segment keeps its trailing
-    /// slash.
+    /// Sets the first part of the path, relative to the path prefix of the server's URL. If there is only one segment,
+    /// its trailing slash is kept.
     pub fn abs_path<S: AsRef<str>>(mut self, segments: impl IntoIterator<Item = S>) -> Self {
         if self.fault.is_none() {
             let segments: Vec<S> = segments.into_iter().collect();
@@ -156,8 +159,8 @@ impl Request {
         self
     }
 
-    /// Sets the path and query from a URI that a server returned, such as `/api/v1/pods?limit=1`. Drops all parameters
-    /// that were set earlier.
+    /// Sets the path and query from a URI that a server returned, such as `/api/v1/pods?limit=1`. This method drops all
+    /// parameters that were set earlier.
     pub fn request_uri(mut self, uri: &str) -> Self {
         if self.fault.is_some() {
             return self;
@@ -179,23 +182,23 @@ impl Request {
         }
     }
 
-    /// Sets the resource, by its plural name. It can be set only once.
+    /// Sets the resource of the request. The argument is the plural name. The resource can be set only once.
     pub fn resource(self, resource: impl Into<String>) -> Self {
         self.set_once("resource", resource.into(), |request| &mut request.resource)
     }
 
-    /// Sets the namespace. It can be set only once. For a list, an empty namespace means all namespaces. For a create or
-    /// a named object, it is an error.
+    /// Sets the namespace. The namespace can be set only once. For a list, an empty namespace means all namespaces. For
+    /// a create request or a request with a name, an empty namespace is an error.
     pub fn namespace(self, namespace: impl Into<String>) -> Self {
         self.set_once("namespace", namespace.into(), |request| &mut request.namespace)
     }
 
-    /// Sets the namespace if `scoped` is true.
+    /// Sets the namespace, but only if `scoped` is true.
     pub fn namespace_if_scoped(self, namespace: impl Into<String>, scoped: bool) -> Self {
         if scoped { self.namespace(namespace) } else { self }
     }
 
-    /// Sets the object's name. It can be set only once and must not be empty.
+    /// Sets the object's name. The name can be set only once and must not be empty.
     pub fn name(self, name: impl Into<String>) -> Self {
         let name = name.into();
         if name.is_empty() && self.fault.is_none() {
@@ -204,7 +207,7 @@ impl Request {
         self.set_once("name", name, |request| &mut request.name)
     }
 
-    /// Sets the subresource, such as `status`, from one or more segments. It can be set only once.
+    /// Sets the subresource, such as `status`, from one or more segments. The subresource can be set only once.
     pub fn subresource<S: AsRef<str>>(mut self, segments: impl IntoIterator<Item = S>) -> Self {
         const PART: &str = "subresource";
         if self.fault.is_some() {
@@ -226,7 +229,7 @@ impl Request {
         self
     }
 
-    /// Adds a query parameter. All values of a repeated key are sent.
+    /// Adds a query parameter. If a key is added several times, all of its values are sent.
     pub fn param(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
         if self.fault.is_none() {
             self.params.entry(key.into()).or_default().push(value.into());
@@ -235,7 +238,7 @@ impl Request {
     }
 
     /// Adds the fields of an options object as query parameters. A field can be a string, a number, a boolean or a list
-    /// of them. Each element of a list becomes a separate parameter. Absent fields are skipped.
+    /// of such values. Each element of a list becomes a separate parameter. Absent fields are skipped.
     pub fn options(mut self, options: &impl Serialize) -> Self {
         if self.fault.is_some() {
             return self;
@@ -251,8 +254,8 @@ impl Request {
         }
     }
 
-    /// Sets a header, and replaces its previous values, even after an error. `Authorization` and cookies are marked as
-    /// sensitive, so that the `Debug` output of the headers hides them.
+    /// Sets a header and replaces its previous values. This setter also works after an earlier setter found an error.
+    /// Headers with credentials or cookies are marked as sensitive, so that the `Debug` output does not show their values.
     pub fn header(mut self, name: &str, value: &str) -> Self {
         match (HeaderName::from_bytes(name.as_bytes()), HeaderValue::from_str(value)) {
             (Ok(name), Ok(mut value)) => {
@@ -264,9 +267,9 @@ impl Request {
         }
     }
 
-    /// Sets the timeout of the whole request. It includes retries, but not the throttling before the first attempt. Zero
-    /// means no timeout. The timeout is also sent to the server as the parameter `timeout`. For a watch or a stream,
-    /// only the server enforces it.
+    /// Sets the timeout for the whole request. The timeout includes all retries, but not the throttling before the first
+    /// attempt. Zero means no timeout. The timeout is also sent to the server as the parameter `timeout`. For a watch or
+    /// a stream, only the server enforces the timeout.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         if self.fault.is_none() {
             self.timeout = (!timeout.is_zero()).then_some(timeout);
@@ -274,33 +277,34 @@ impl Request {
         self
     }
 
-    /// Sets the maximum time without data while the response body is read. The default is the setting of the client.
+    /// Sets how long the client waits for more data while it reads the response body. By default, the setting of the
+    /// client applies.
     pub fn idle_timeout(mut self, timeout: Duration) -> Self {
         self.idle_timeout = Some(timeout);
         self
     }
 
-    /// Sets the maximum number of retries, even after an error. The default is 10. A request is retried only if that is
-    /// safe.
+    /// Sets the maximum number of retries. This setter also works after an earlier setter found an error. The default
+    /// is 10. A request is retried only if a retry is safe.
     ///
-    /// If the request has no deadline, as with watches, the total of all waits between its attempts is at most a minute.
-    /// After that, the request returns the last response. It also returns the last response when the client's retry
-    /// budget is empty. The budget is 500 retries. It grows by a fifth of a retry with each request and by 50 retries
-    /// per second.
+    /// If the request has no deadline, as is the case for watches, all waits between its attempts together take at most
+    /// a minute. After that minute, the request returns the last response. The request also returns the last response
+    /// when the client's retry budget is empty. The budget is 500 retries. The budget grows by a fifth of a retry with
+    /// each request, and by 50 retries per second.
     pub fn max_retries(mut self, retries: u32) -> Self {
         self.max_retries = retries;
         self
     }
 
-    /// Sets the maximum size of the response, in bytes. For a list that is read item by item, it is the maximum size of
-    /// an item. For a watch, it is the maximum size of a frame. The default is the setting of the client.
+    /// Sets the maximum size of the response, in bytes. For a list that is read item by item, this is the maximum size
+    /// of an item. For a watch, this is the maximum size of a frame. By default, the setting of the client applies.
     pub fn max_body(mut self, bytes: usize) -> Self {
         self.max_body = Some(bytes);
         self
     }
 
-    /// Uses this rate limiter instead of the client's, even after an error: client-go's `Throttle`. Clones of a limiter
-    /// share its tokens, so a group of requests can share a separate limit.
+    /// Uses the given rate limiter for this request instead of the client's, even after an error. Corresponds to
+    /// client-go's `Throttle`. Clones of a limiter share its tokens, so a group of requests can share a separate limit.
     ///
     /// # Examples
     ///
@@ -321,9 +325,9 @@ impl Request {
         self
     }
 
-    /// Uses a separate back-off instead of the client's, even after an error: client-go's `BackOff`. It grows with each
-    /// 429 or 5xx response to this request or its clones, and ends with any other response. Each attempt waits for this
-    /// back-off.
+    /// Uses a separate back-off for this request instead of the client's, even after an error. Corresponds to
+    /// client-go's `BackOff`. The back-off grows with each 429 or 5xx response to this request or its clones, and is
+    /// reset by any other response. Each attempt of the request waits for this back-off.
     ///
     /// # Examples
     ///
@@ -352,15 +356,16 @@ impl Request {
         self
     }
 
-    /// Disables rate limiting and back-off for this request, even after an error. This applies to the limiter and the
-    /// back-off of the client, and to those set on this request earlier. Use it for urgent requests, such as lease
-    /// renewals.
+    /// Disables rate limiting and back-off for this request, even after an error. The method disables the limiter and the
+    /// back-off of the client, and also those that were set on this request before. Use this method for urgent requests,
+    /// such as lease renewals.
     pub fn unthrottled(mut self) -> Self {
         (self.throttled, self.limiter, self.backoff) = (false, None, None);
         self
     }
 
-    /// Sets the handler for warnings in the response, instead of the client's handler, even after an error.
+    /// Sets the handler for warnings in the response of this request, instead of the client's handler, even after an
+    /// error.
     pub fn warning_handler(mut self, handler: Arc<dyn WarningHandler>) -> Self {
         self.warnings = Some(handler);
         self
@@ -385,8 +390,8 @@ impl Request {
         }
     }
 
-    /// Sets the body to a stream of chunks. A stream can be sent only once, so the request is never retried. If the
-    /// stream panics, the request fails. Does not set `Content-Type`.
+    /// Sets the body to a stream of chunks. A stream can be sent only once, so a request with a stream is never
+    /// retried. If the stream panics, the request fails. Does not set `Content-Type`.
     pub fn body_stream(mut self, chunks: impl Stream<Item = std::io::Result<Bytes>> + Send + 'static) -> Self {
         if self.fault.is_none() {
             self.body = Body::stream(chunks);
@@ -394,8 +399,8 @@ impl Request {
         self
     }
 
-    /// Sets the body to an object as JSON. Sets `Content-Type` unless it is already set. An object that serializes to
-    /// `null` means no body.
+    /// Sets the body to an object as JSON. Sets `Content-Type` unless it is already set. If the object serializes to
+    /// `null`, the request has no body.
     pub fn json(mut self, object: &(impl Serialize + ?Sized)) -> Self {
         if self.fault.is_some() {
             return self;
@@ -411,19 +416,20 @@ impl Request {
         }
     }
 
-    /// Returns the first error of the setters. An attempt to send the request would return this error.
+    /// Returns the first error that a setter found. Sending the request would return this error.
     pub fn error(&self) -> Option<&InvalidRequest> {
         self.fault.as_ref()
     }
 
-    /// Returns the API group in the path. Returns an empty string for the core group, and for paths outside of the API.
+    /// Returns the API group in the path of the request. Returns an empty string for the core group, and for paths
+    /// outside of the API.
     pub(crate) fn group(&self) -> &str {
         let path = self.prefix.strip_prefix(&self.client.base().path).unwrap_or_default();
         let group = path.strip_prefix("/apis/").and_then(|rest| rest.split('/').next());
         group.unwrap_or_default()
     }
 
-    /// Stores an error, unless an earlier error is stored.
+    /// Stores an error, unless an earlier error is already stored.
     pub(crate) fn keep(mut self, fault: InvalidRequest) -> Self {
         self.fault.get_or_insert(fault);
         self

@@ -15,9 +15,10 @@ pub(crate) use self::budget::Budget;
 use crate::Error;
 use crate::request::Body;
 
-/// Decides whether to send a request again. Each call of `send` creates one value. This type does not sleep.
+/// Decides whether and when to send a request again. Each call of `send` creates a separate `Retry`. This type does not
+/// sleep.
 ///
-/// The decision depends on the outcome of the attempt and on the effect of a repetition:
+/// The decision depends on the outcome of the attempt and on the effect of sending the request again:
 ///
 /// | | read | guarded write | other write | create of a generated name |
 /// |---|---|---|---|---|
@@ -30,37 +31,37 @@ use crate::request::Body;
 /// | anything else | fail | fail | fail | fail |
 ///
 /// - `Retry-After` is a number of seconds or a date. A proxy can send a 5xx, so this status does not prove that the
-///   server has not processed the request. "In doubt" means that the error of a later failure is [`Error::Retried`].
-/// - A guarded write has no further effect when it is repeated. Guarded writes are a PUT or PATCH with a
-///   resourceVersion, a DELETE with a precondition, and an apply.
-/// - A repeated create of a generated name would silently create a second object.
-/// - A failed connect is returned, as in client-go. The error shows that a retry is safe. The caller decides about
-///   retries, because it has its own deadlines and back-off. The error of a missed deadline is also returned without a
-///   retry.
+///   server has not processed the request. "In doubt" means that a later failure is returned as [`Error::Retried`].
+/// - Repeating a guarded write has no further effect. Guarded writes are a PUT or PATCH with a resourceVersion, a
+///   DELETE with a precondition, and a server-side apply.
+/// - If a create with a generated name were repeated, it would silently create a second object.
+/// - If connecting fails, the error is returned without a retry, as in client-go. The error tells the caller that a
+///   retry is safe. The caller decides about such retries, because it has its own deadlines and back-off. A missed
+///   deadline is also returned as an error without a retry.
 /// - A body that can be read only once is never sent again.
-/// - All requests of a client share a [`Budget`] for retries. The first retry is free if the request was not processed
-///   or the reused connection was dead.
-/// - The total of all waits of one request is limited by the caller's deadline. Without a deadline, as for a watch, the
-///   limit is a minute.
+/// - All requests of a client share a [`Budget`] for retries. The first retry is free if the server did not process the
+///   request, or if the reused connection was already dead.
+/// - The deadline of the request limits the total of all waits between its attempts. If the request has no deadline, as
+///   is the case for a watch, the limit is a minute.
 #[derive(Debug)]
 pub(crate) struct Retry {
     left: u32,
     sent_again: u32,
-    /// The total of all waits of the request so far.
+    /// The total time that the request has waited between its attempts.
     waited: Duration,
     replayable: bool,
-    /// Whether to add jitter to waits.
+    /// Whether to add random jitter to the waits.
     jitters: bool,
 }
 
-/// The effect of sending a request again that may have been processed.
+/// The effect of repeating a request that the server may have already processed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Repetition {
     /// The request changes nothing.
     Harmless,
-    /// A repetition has no further effect, because the request contains the state that it expects.
+    /// Repeating the request has no further effect, because the request contains the state that it expects.
     Guarded,
-    /// A repetition repeats the change. It can overwrite the changes of other clients.
+    /// A repetition repeats the change. Repeating the request can overwrite the changes of other clients.
     Unsafe,
     /// A repetition creates another object.
     Another,
@@ -69,7 +70,7 @@ pub(crate) enum Repetition {
 /// The outcome of an attempt, in the categories of the retry policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// 429 or 501 with `Retry-After`: the server did not process the request.
+    /// 429 or 501 with `Retry-After`. The server did not process the request.
     Refused(Duration),
     /// 503 with `Retry-After`.
     Unavailable(Duration),
@@ -79,25 +80,26 @@ pub(crate) enum Outcome {
     Unprocessed,
     /// The connection was lost after the request was sent.
     Lost,
-    /// The same as `Lost`, but the connection was reused. Such a connection most likely died while it was idle.
+    /// The connection was lost after the request was sent, and the connection had been used before. A connection that
+    /// was used before most likely died while it was idle.
     Stale,
     /// Anything else, including success.
     Final,
 }
 
-/// The maximum wait that the client accepts from a server. If the server asks for a longer wait, the caller gets the
-/// response instead.
+/// The maximum wait that the client accepts when a server asks for one. If the server asks for a longer wait, the
+/// caller gets the response instead.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
-/// The pause after a lost connection.
+/// The pause before a retry after a lost connection.
 const RECONNECT_WAIT: Duration = Duration::from_secs(1);
 
-/// The minimum of the first wait. The minimum doubles with each retry up to `LONGEST_PAUSE`. It applies even if the
-/// server asks for a shorter wait.
+/// The minimum duration of the first wait. The minimum doubles with each retry, up to `LONGEST_PAUSE`. The minimum
+/// applies even if the server asks for a shorter wait.
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
-/// The maximum jitter, as a fraction of the wait.
+/// The maximum jitter that is added to a wait, as a fraction of the wait.
 const MAX_JITTER: f64 = 0.1;
 
 impl Retry {
@@ -105,13 +107,13 @@ impl Retry {
         Self { left: max_retries, sent_again: 0, waited: Duration::ZERO, replayable, jitters: false }
     }
 
-    /// Adds jitter to waits, so that requests that are rejected together are not retried together.
+    /// Adds jitter to the waits, so that requests that are rejected at the same time are not retried at the same time.
     pub(crate) fn with_jitter(self) -> Self {
         Self { jitters: true, ..self }
     }
 
     /// Returns how long to wait before the next attempt, or `None` if the request must not be retried. `repetition` is
-    /// called only if the decision needs it.
+    /// called only if the decision depends on its result.
     pub(crate) fn step(&mut self, outcome: Outcome, repetition: impl FnOnce() -> Repetition) -> Option<Duration> {
         if outcome == Outcome::Final || !self.replayable || self.left == 0 {
             return None;
@@ -129,7 +131,7 @@ impl Retry {
         }
         let pause = FIRST_PAUSE.saturating_mul(2_u32.saturating_pow(self.sent_again)).min(LONGEST_PAUSE);
         let wait = if outcome == Outcome::Stale && self.sent_again == 0 { wait } else { wait.max(pause) };
-        // Jitter must not increase the total above the limit.
+        // Jitter must not increase the total of all waits above the limit.
         let most = LONGEST_WAIT.saturating_sub(self.waited).max(wait);
         let wait = if self.jitters { jittered(wait).min(most) } else { wait };
         self.left -= 1;
@@ -138,17 +140,18 @@ impl Retry {
         Some(wait)
     }
 
-    /// Returns whether the last wait increased the total above the limit for requests without a deadline.
+    /// Returns whether all waits together exceed the limit for requests without a deadline.
     pub(crate) fn is_overlong(&self) -> bool {
         self.waited > LONGEST_WAIT
     }
 
-    /// Returns whether the last retry must be taken from the budget. The first retry of an unprocessed request is free.
+    /// Returns whether the last retry must be taken from the retry budget. The first retry of an unprocessed request
+    /// does not use the budget.
     pub(crate) fn is_costly(&self, outcome: Outcome) -> bool {
         self.sent_again > 1 || !matches!(outcome, Outcome::Unprocessed | Outcome::Stale)
     }
 
-    /// Returns whether the request may be sent once more with new credentials.
+    /// Returns whether the request may be sent one more time with new credentials.
     pub(crate) fn may_replay(&self) -> bool {
         self.replayable
     }
@@ -180,7 +183,7 @@ impl Outcome {
 }
 
 impl Repetition {
-    /// Returns whether a repetition has no further effect.
+    /// Returns whether repeating the request has no further effect.
     fn is_idle(self) -> bool {
         matches!(self, Self::Harmless | Self::Guarded)
     }
@@ -202,13 +205,13 @@ impl Repetition {
     }
 }
 
-/// Returns whether the request is a create with `generateName`.
+/// Returns whether the request is a create request with `generateName`.
 fn is_of_generated_name(body: &Body) -> bool {
     match (Probe::of(body), body) {
         (Some(Probe { metadata: Metadata { name, generate_name, .. }, .. }), _) => {
             name.is_empty() && !generate_name.is_empty()
         }
-        // The body is not JSON. It can be YAML, or protobuf, whose fields have no names.
+        // The body is not JSON. The body can be YAML, or protobuf, whose fields have no names.
         (None, Body::Bytes(text)) => text.starts_with(b"k8s\0") || memmem::find(text, b"generateName").is_some(),
         (None, Body::Empty | Body::Stream(_)) => false,
     }
@@ -218,7 +221,7 @@ fn is_apply(headers: &HeaderMap) -> bool {
     headers.get(CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(b"application/apply-patch"))
 }
 
-/// The fields of a body that determine the effect of a repetition.
+/// The fields of a body that determine the effect of sending the request again.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Probe {
@@ -235,7 +238,7 @@ struct Metadata {
 }
 
 impl Metadata {
-    /// A server treats a resourceVersion of 0 like no resourceVersion, so the write is unconditional.
+    /// A server treats the resourceVersion `0` as if it were absent, so the write is unconditional.
     fn is_of_a_version(&self) -> bool {
         !matches!(&*self.resource_version, "" | "0")
     }
@@ -257,8 +260,8 @@ impl Probe {
     }
 }
 
-/// Parses `Retry-After`: whole seconds, where a negative number means now, or a date. A date is relative to the
-/// response's own `Date`, because the clocks of client and server can differ.
+/// Parses the header `Retry-After`. The value is a number of seconds or a date. A negative number means now. A date is
+/// compared with the `Date` header of the same response, because the clocks of client and server can differ.
 pub(crate) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
     if let Ok(seconds) = text.parse::<i64>() {

@@ -1,4 +1,4 @@
-//! The tracing span of a request.
+//! The tracing span of a request to the API server.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,8 +11,8 @@ use tracing::field::{Empty, display};
 use crate::{Error, Request};
 
 impl Request {
-    /// Creates a span for one request, including all its attempts. The fields follow OpenTelemetry and are stable: see
-    /// [`RestClient`](crate::RestClient).
+    /// Creates the span for one request. The span includes all attempts. The names of the fields follow OpenTelemetry
+    /// and are stable: see [`RestClient`](crate::RestClient).
     pub(crate) fn span(&self, line: &Arc<RequestLine>) -> Span {
         tracing::debug_span!(
             "request",
@@ -30,8 +30,8 @@ impl Request {
     }
 }
 
-/// Renders the template only when it is displayed. With tracing's feature `log`, the fields of a span are evaluated
-/// even without a subscriber.
+/// A wrapper that renders the URL template only when it is displayed. With tracing's feature `log`, the fields of a
+/// span are evaluated even without a subscriber.
 struct Template<'a>(&'a Request);
 
 impl fmt::Display for Template<'_> {
@@ -40,7 +40,7 @@ impl fmt::Display for Template<'_> {
     }
 }
 
-/// Records the outcome of an attempt. `code` is `None` without a response.
+/// Records the outcome of an attempt in the span. `code` is `None` if there was no response.
 pub(crate) fn attempted(span: &Span, code: Option<StatusCode>, resent: u32) {
     if let Some(code) = code {
         span.record("http.response.status_code", code.as_u16());
@@ -50,7 +50,7 @@ pub(crate) fn attempted(span: &Span, code: Option<StatusCode>, resent: u32) {
     }
 }
 
-/// Records a failure: the status code, or the kind of the error.
+/// Records a failure in the span: the status code, or the kind of the error.
 pub(crate) fn failed(span: &Span, error: &Error) {
     let name = match error {
         Error::Auth { .. } => "auth",
@@ -78,7 +78,7 @@ mod tests {
     use crate::request::templates_rendered;
     use crate::{Request, RestClient};
 
-    /// Test with tracing's feature `log`, which any crate of a program may enable.
+    /// This test enables tracing's feature `log`, because any crate of a program may enable it.
     #[test]
     fn template_is_not_rendered_without_a_subscriber() {
         let request: Request = RestClient::new(ClientConfig::new("http://host")).unwrap().get();

@@ -7,7 +7,7 @@ use pintle_meta::{Reason, Status, StatusCause, StatusDetails};
 
 use crate::retry::retry_after;
 
-/// The parts of a request that the message of a failure needs.
+/// The data about a request that an error message needs.
 #[derive(Clone, Debug)]
 pub(crate) struct Subject<'a> {
     pub(crate) method: &'a Method,
@@ -15,21 +15,23 @@ pub(crate) struct Subject<'a> {
     pub(crate) name: &'a str,
 }
 
-/// Returns whether the status is 200 to 206.
+/// Returns whether the HTTP status is between 200 and 206.
 pub(crate) fn is_success(status: StatusCode) -> bool {
     (200..=206).contains(&status.as_u16())
 }
 
-/// Returns whether the server may have processed a write with this response. A proxy can send a 5xx, so this status
-/// does not show whether the server processed the write.
+/// Returns whether the server may have processed a write although it responded with this status. A proxy can send a
+/// 5xx, so this status does not show whether the server processed the write.
 pub(crate) fn may_have_acted(status: StatusCode) -> bool {
     status.is_server_error() && status != StatusCode::NOT_IMPLEMENTED
 }
 
-/// Returns the server's status from the body. If the body contains no status, this function creates one from the HTTP response.
+/// Returns the `Status` that the server sent in the body. If the body contains no status, this function creates one from the
+/// HTTP response.
 pub(crate) fn failure(code: StatusCode, headers: &HeaderMap, body: &[u8], subject: &Subject<'_>) -> Box<Status> {
     let mut status = failure_anywhere(body).unwrap_or_else(|| Box::new(made(code, headers, body, subject)));
-    // A proxy may respond with 504 and the body of another response. That body is not a rejection of this request.
+    // A proxy may respond with 504 and the body of another response. The body of another response does not show that
+    // this request was rejected.
     if status.code == 0 || code.is_server_error() {
         status.code = code.as_u16();
     }
@@ -42,10 +44,10 @@ pub(crate) fn failure(code: StatusCode, headers: &HeaderMap, body: &[u8], subjec
     status
 }
 
-/// Returns the failure in a body, regardless of the HTTP status.
+/// Returns the failure that a body contains, regardless of the HTTP status.
 pub(crate) fn failure_in(body: &[u8]) -> Option<Box<Status>> {
-    // In a `Status`, the kind is near the start, or the body is short. Check this first, so that large objects are not
-    // parsed a second time.
+    // In a `Status`, the field `kind` is near the start, or the body is short. Search the start first, so that large
+    // objects are not parsed a second time.
     const EARLY: usize = 512;
     const SHORT: usize = 4 << 10;
     let head = if body.len() <= SHORT { body } else { &body[..EARLY] };
@@ -53,8 +55,8 @@ pub(crate) fn failure_in(body: &[u8]) -> Option<Box<Status>> {
     failure_anywhere(body)
 }
 
-/// Like `failure_in`, but accepts a kind at any position. Call it only for short bodies, and for bodies that are not
-/// objects.
+/// Works like `failure_in`, but accepts the field `kind` at any position. Call this function only for short bodies, and
+/// for bodies that are not objects.
 pub(crate) fn failure_anywhere(body: &[u8]) -> Option<Box<Status>> {
     let status: Status = serde_json::from_slice(body).ok()?;
     let known = matches!(status.types.api_version.as_str(), "" | "v1" | "meta.k8s.io/v1");
@@ -109,7 +111,7 @@ fn made(code: StatusCode, headers: &HeaderMap, body: &[u8], subject: &Subject<'_
     }
 }
 
-/// Returns the readable text of a body, at most 2 KiB.
+/// Returns the readable text of a body, cut off after 2 KiB.
 fn text(headers: &HeaderMap, body: &[u8]) -> String {
     const ENOUGH: usize = 2048;
     let is_text = match headers.get(CONTENT_TYPE) {
@@ -120,7 +122,7 @@ fn text(headers: &HeaderMap, body: &[u8]) -> String {
         return String::new();
     }
     let text = String::from_utf8_lossy(&body[..body.len().min(ENOUGH)]);
-    // Control characters could forge log lines.
+    // Replace control characters, because they could forge log lines.
     text.trim().replace(char::is_control, " ")
 }
 
@@ -197,7 +199,7 @@ mod tests {
         check(Method::GET, 400, "application/json", unversioned, Some(Reason::NotFound), "m");
     }
 
-    /// A writer that sorts JSON keys puts the kind late.
+    /// A JSON writer that sorts the keys puts `kind` after other fields.
     #[test]
     fn status_is_recognized_with_kind_at_any_position() {
         let sorted = |message: &str| {
@@ -213,7 +215,8 @@ mod tests {
         }
     }
 
-    /// A proxy may send the body of another response with its 5xx, so the body is not a rejection.
+    /// A proxy may send the body of another response with status 5xx, so the body does not mean that this request was
+    /// rejected.
     #[test]
     fn http_5xx_takes_precedence_over_body_code() {
         for (http, body_code, expected) in [(504, 409, 504), (502, 0, 502), (400, 409, 409), (403, 0, 403)] {

@@ -1,4 +1,4 @@
-//! A stream of the response body.
+//! A stream of the chunks of a response body.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -18,8 +18,8 @@ use crate::transport::ResponseBody;
 
 /// A stream of the chunks of a response body. Chunk boundaries have no meaning.
 ///
-/// The stream returns `None` after the server ends the response properly. It returns an error if the connection is lost,
-/// or if no data arrives within the idle timeout. Dropping the stream cancels the response.
+/// The stream returns `None` after the server ends the response properly. The stream returns an error if the connection
+/// is lost, or if no data arrives within the idle timeout. Dropping the stream cancels the rest of the response.
 ///
 /// # Examples
 ///
@@ -40,7 +40,7 @@ pub struct ByteStream {
     body: ResponseBody,
     line: Arc<RequestLine>,
     idle: Option<(Duration, Pin<Box<Sleep>>)>,
-    /// The deadline of the whole response, and its duration.
+    /// The deadline for the whole response, and the duration from which the deadline was computed.
     deadline: Option<(Duration, Pin<Box<Sleep>>)>,
     done: bool,
 }
@@ -51,22 +51,23 @@ impl ByteStream {
         Self { body, line, idle, deadline: None, done: false }
     }
 
-    /// Sets the deadline of the stream. The duration is used in the error.
+    /// Sets the deadline for the whole stream. The duration is shown in the timeout error.
     pub(crate) fn with_deadline(mut self, deadline: Option<(Instant, Duration)>) -> Self {
         self.deadline = deadline.map(|(at, after)| (after, Box::pin(tokio::time::sleep_until(at))));
         self
     }
 
-    /// Returns the request of this response.
+    /// Returns the request line of this response.
     pub fn request(&self) -> &Arc<RequestLine> {
         &self.line
     }
 
-    /// Returns the next chunk, or `None` at the end.
+    /// Returns the next chunk of the body, or `None` at the end.
     ///
     /// # Errors
     ///
-    /// Returns an error if the connection is lost or silent for too long. After an error, the stream has ended.
+    /// Returns an error if the connection is lost, or if no data arrives within the idle timeout. After an error, the
+    /// stream returns no further chunks.
     ///
     /// # Cancel safety
     ///
@@ -76,7 +77,7 @@ impl ByteStream {
     }
 
     fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, BodyFault>>> {
-        // Poll the timer below only if no data is ready.
+        // Poll the timer only if no data is ready.
         if let Some((after, sleep)) = &self.deadline
             && Instant::now() >= sleep.deadline()
         {

@@ -18,20 +18,20 @@ pub(crate) struct Throttle(Option<pintle_ratelimit::Throttle<TokioClock>>);
 /// client-go's default.
 const DEFAULT_BURST: u32 = 10;
 
-/// The minimum duration of a wait that is logged.
+/// Waits that are at least this long are logged.
 const MIN_LOGGED_WAIT: Duration = Duration::from_millis(50);
 
 impl Throttle {
-    /// Creates a limiter. A `qps` that is unset or not positive means no limit. A `burst` that is unset or 0 means the
-    /// default.
+    /// Creates a limiter. If `qps` is unset or not positive, there is no limit. If `burst` is unset or 0, the default
+    /// applies.
     pub(crate) fn new(qps: Option<f32>, burst: Option<u32>) -> Self {
         let burst = burst.filter(|burst| *burst > 0).unwrap_or(DEFAULT_BURST);
         let qps = qps.filter(|qps| *qps > 0.0);
         Self(qps.map(|qps| pintle_ratelimit::Throttle::new(qps.into(), burst, TokioClock)))
     }
 
-    /// Waits for a permit, in FIFO order. A cancelled wait does not consume a permit. If `own` is set, it is the limiter
-    /// of the request and replaces the client's limiter.
+    /// Waits for a permit of the rate limiter, in FIFO order. A cancelled wait does not consume a permit. If `own` is
+    /// set, it is the limiter of the request and is used instead of the client's limiter.
     pub(crate) async fn wait(
         &self,
         own: Option<&pintle_ratelimit::Throttle<TokioClock>>,
@@ -82,7 +82,7 @@ mod tests {
             for _ in 0..20 {
                 throttle.wait(None, &line()).await.unwrap();
             }
-            // The requests of the burst do not wait. A timer is late by at most a millisecond.
+            // The requests within the burst do not wait. A timer can fire up to a millisecond late.
             let waited = started.elapsed().as_millis();
             assert!((expected..expected + 21).contains(&waited), "{qps:?} {burst:?}: {waited}");
         }
@@ -123,7 +123,7 @@ mod tests {
         assert_eq!(served, (0..50).collect::<Vec<_>>());
     }
 
-    /// In a `select!`, a waiting request in one branch must not block the request in the other branch.
+    /// In a `select!`, a request that waits in one branch must not block the request in the other branch.
     #[tokio::test(start_paused = true)]
     async fn unpolled_caller_does_not_block_others() {
         let throttle = Throttle::new(Some(20.0), Some(1));
@@ -139,7 +139,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn endless_wait_returns_an_error_at_once() {
-        // The limit is one request in a time that is longer than a clock can represent.
+        // The limit is one request in a period that is longer than a clock can represent.
         let throttle = Throttle::new(Some(f32::MIN_POSITIVE), Some(1));
         throttle.wait(None, &line()).await.unwrap();
         let started = Instant::now();

@@ -1,4 +1,4 @@
-//! The transport: connections, TLS and HTTP. Only this module uses hyper's client.
+//! The transport of requests: connections, TLS and HTTP. Only this module uses hyper's client.
 
 mod body;
 pub(crate) mod connect;
@@ -40,47 +40,48 @@ use crate::request::HttpBody;
 /// The connections to one server.
 pub(crate) struct Transport {
     tls: Option<TlsSource>,
-    /// The TLS settings for a proxy that is reached over TLS.
+    /// The TLS settings for a proxy whose connections use TLS.
     proxy_tls: Option<TlsSource>,
     /// The `Host` header of HTTP/1.
     host: HeaderValue,
     /// The scheme and authority of an absolute URI.
     origin: (uri::Scheme, uri::Authority),
     drop_connection_on_cancel: bool,
-    /// The connections with the current TLS settings. When the settings change, new requests use new connections.
-    /// Requests on the old connections finish.
+    /// The connections that use the current TLS settings. When the TLS settings change, new requests use new
+    /// connections. Requests in progress finish on the old connections.
     groups: RwLock<Arc<ConnectionGroups>>,
 }
 
-/// Watches and streams use separate connections. Otherwise they would occupy HTTP/2 streams for a long time, and short
-/// requests would have to wait. With `drop_connection_on_cancel`, there are few requests, so all share one group.
+/// Watches and streams use separate connections. Otherwise, they would occupy HTTP/2 streams for a long time, and short
+/// requests would have to wait. A client with `drop_connection_on_cancel` sends few requests, so all requests share one
+/// group.
 struct ConnectionGroups {
     connector: Connector,
     short: Arc<ConnectionGroup>,
     long: Arc<ConnectionGroup>,
 }
 
-/// The time for which a request occupies its connection.
+/// How long a request occupies its connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ConnectionUse {
     /// Until the response ends.
     Short,
-    /// Until the client stops reading. This applies to watches and streams.
+    /// Until the client stops reading. Watches and streams are sent with this variant.
     Long,
-    /// Forever, because the connection changes to another protocol.
+    /// Forever, because the connection is upgraded to another protocol.
     #[cfg(feature = "ws")]
     Upgrade,
 }
 
-/// How the transport sends one request.
+/// The options with which the transport sends one request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ExchangeOptions {
     pub(crate) usage: ConnectionUse,
-    /// The deadline from sending the request to the response headers.
+    /// The time limit between sending the request and receiving the response headers.
     pub(crate) headers: Option<Duration>,
 }
 
-/// A failure of the transport, which prevented a response.
+/// A failure of the transport, so that there is no response.
 #[derive(Clone, Debug)]
 pub(crate) enum Failure {
     Connect {
@@ -90,7 +91,7 @@ pub(crate) enum Failure {
     ConnectTimeout,
     /// The response headers did not arrive within this time after the request was sent.
     HeadersTimeout(Duration),
-    /// The server did not process the request, and will not process it.
+    /// The server did not process the request, and will not process it later.
     Unprocessed(Arc<dyn StdError + Send + Sync>),
     Exchange {
         /// Whether the connection was reused. A reused connection most likely died while it was idle.
@@ -100,7 +101,7 @@ pub(crate) enum Failure {
 }
 
 impl Transport {
-    /// Creates the transport. If `drop_connection_on_cancel` is true, a cancelled request drops its connection.
+    /// Creates the transport. If `drop_connection_on_cancel` is true, cancelling a request also drops its connection.
     pub(crate) fn new(
         base: &Base,
         config: &ClientConfig,
@@ -120,8 +121,8 @@ impl Transport {
         let (host, port) = base.host_and_port();
         let (proxy_tls, proxy_settings) = match &proxy {
             Some(Proxy::Http { is_tls: true, .. }) => {
-                // Verify the proxy with the same CA certificates as the server. The client's certificate and the
-                // configured server name apply only to the server.
+                // Verify the proxy with the CA certificates that also verify the server. The client's certificate and
+                // the configured server name are used only for the server.
                 let trust = TlsClientConfig { certificate: None, key: None, server_name: None, ..config.tls.clone() };
                 let (source, settings) = TlsSource::open(&trust, false)?;
                 (Some(source), Some(settings))
@@ -148,7 +149,7 @@ impl Transport {
         Ok(Self { tls, proxy_tls, host, origin, drop_connection_on_cancel, groups })
     }
 
-    /// Sends a request and waits for the response headers. The URI of the request consists of a path and a query.
+    /// Sends a request and waits for the response headers. The URI of the request must consist of a path and a query.
     pub(crate) async fn round_trip(
         &self,
         mut request: Request<HttpBody>,
@@ -188,14 +189,15 @@ impl Transport {
                 connection.discard();
             }
             match unsent {
-                // While a reused connection was idle, it may have died, or the server may have shut it down.
+                // A reused connection may have died while it was idle, or the server may have shut it down.
                 Some(unsent) if !is_fresh => request = unsent,
                 unsent => return Err(Failure::of_exchange(error.into_error(), unsent.is_some(), is_fresh)),
             }
         }
     }
 
-    /// Sets the URI and the `Host` header for the connection. They may still be set for another connection.
+    /// Sets the URI and the `Host` header as the connection requires them. The URI and the header may still be set for
+    /// the connection of an earlier attempt.
     fn address(&self, request: &mut Request<HttpBody>, is_http1: bool, proxy: Option<&Proxy>) {
         request.headers_mut().remove(HOST);
         let mut is_whole = !is_http1;
@@ -225,13 +227,13 @@ impl Transport {
             let mut parts = uri::Parts::default();
             parts.path_and_query = request.uri().path_and_query().cloned();
             (parts.scheme, parts.authority) = (Some(self.origin.0.clone()), Some(self.origin.1.clone()));
-            // All parts are valid, so this cannot fail.
+            // All parts of the URI are valid, so this cannot fail.
             *request.uri_mut() = Uri::from_parts(parts).unwrap_or_default();
         }
     }
 
-    /// Sets the certificate for new connections: the certificate from a credential plugin, or the configured
-    /// certificate again. Does nothing if a later run of the plugin has already set the certificate.
+    /// Sets the certificate for new connections. This is the certificate from a credential plugin, or the configured
+    /// certificate again. If a later run of the plugin has already set the certificate, does nothing.
     pub(crate) async fn show(&self, shown: PluginCertificate<'_>) -> Result<(), ConfigError> {
         match &self.tls {
             Some(tls) => tls.show(shown, |settings| self.replace(|connector| connector.tls = Some(settings))).await,
@@ -276,7 +278,7 @@ impl StdError for Failure {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
         match self {
             Self::ConnectTimeout | Self::HeadersTimeout(_) => None,
-            // The message already includes the source.
+            // The error message already includes the text of the source.
             Self::Connect { source, .. } | Self::Unprocessed(source) | Self::Exchange { source, .. } => source.source(),
         }
     }
@@ -293,8 +295,8 @@ impl Failure {
     fn of_exchange(error: hyper::Error, is_unsent: bool, is_fresh: bool) -> Self {
         let is_unprocessed = is_unsent || causes(&error).any(|cause| cause.downcast_ref().is_some_and(is_refused));
         let source: Arc<dyn StdError + Send + Sync> = Arc::new(error);
-        // In TLS 1.3, the server can reject the client's certificate after the client has finished the handshake. On a
-        // reused connection, or with any other TLS error, the server may have processed the request.
+        // In TLS 1.3, the server can reject the client's certificate after the client has finished the handshake. If
+        // the connection was reused, or if the TLS error is a different one, the server may have processed the request.
         let is_turned_away = is_fresh && causes(&*source).any(is_refused_handshake);
         match is_turned_away {
             true => Self::Connect { refused: false, source },
@@ -309,7 +311,7 @@ impl Failure {
     }
 }
 
-/// Returns the error for a runtime that ended, or a client that was dropped, while it was connecting.
+/// Returns the error for a dial whose runtime ended or whose client was dropped.
 #[derive(Debug)]
 struct Interrupted;
 
@@ -328,24 +330,24 @@ fn is_refused(error: &h2::Error) -> bool {
     error.is_remote() && (error.is_go_away() || error.reason() == Some(h2::Reason::REFUSED_STREAM))
 }
 
-/// Returns whether an error affects only one stream. If so, the connection can still be used.
+/// Returns whether an error affects only one stream. If only one stream is affected, the connection can still be used.
 fn is_of_stream(error: &hyper::Error) -> bool {
     causes(error).any(|cause| cause.downcast_ref().is_some_and(h2::Error::is_reset))
 }
 
-/// Returns whether the peer rejected the TLS handshake. Compares text, because HTTP/2 errors contain only the text of
-/// the cause.
+/// Returns whether the peer rejected the TLS handshake. The function compares text, because HTTP/2 errors contain only
+/// the text of the cause.
 fn is_refused_handshake(error: &(dyn StdError + 'static)) -> bool {
     let text = error.to_string();
     let alert = text.split_once(ALERT).map(|(_, alert)| alert).unwrap_or_default();
     REFUSALS.iter().any(|refusal| alert.starts_with(refusal))
 }
 
-/// The prefix of rustls's message for an alert from the peer.
+/// The start of rustls's error message for an alert from the peer.
 const ALERT: &str = "received fatal alert: ";
 
 /// Alerts that are sent only during a handshake (RFC 8446, section 6.2, and alerts of older TLS versions). After any
-/// other alert, such as an internal error, the server may have started to process a request.
+/// other alert, such as an internal error, the server may have started to process the request.
 const REFUSALS: [&str; 18] = [
     "AccessDenied",
     "BadCertificate",
@@ -367,12 +369,12 @@ const REFUSALS: [&str; 18] = [
     "UnsupportedCertificate",
 ];
 
-/// Returns an error and all of its sources.
+/// Returns an iterator over an error and all of its sources.
 pub(crate) fn causes<'a>(error: &'a (dyn StdError + 'static)) -> impl Iterator<Item = &'a (dyn StdError + 'static)> {
     std::iter::successors(Some(error), |error| StdError::source(*error))
 }
 
-/// Formats an error and its sources in one line, from the outermost to the innermost.
+/// Formats an error and its sources on one line, from the outermost to the innermost.
 pub(crate) fn in_one_line(error: &(dyn StdError + 'static)) -> String {
     let mut line = String::new();
     for cause in causes(error) {

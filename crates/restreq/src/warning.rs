@@ -10,9 +10,9 @@ pub(crate) use parse::parse_all;
 /// A warning from the server about a request that it served, such as the use of a deprecated API.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Warning {
-    /// The warning code. 299 for all warnings of Kubernetes itself.
+    /// The warning code. Kubernetes itself always uses 299.
     pub code: u16,
-    /// The component that sends the warning. `-` if it is unknown.
+    /// The component that sent the warning. `-` if it is unknown.
     pub agent: String,
     /// The human-readable text.
     pub text: String,
@@ -24,7 +24,7 @@ impl fmt::Display for Warning {
     }
 }
 
-/// A handler for warnings in responses.
+/// A handler for the warnings that responses contain.
 ///
 /// # Examples
 ///
@@ -46,12 +46,12 @@ impl fmt::Display for Warning {
 /// # Ok::<(), pintle_restreq::ConfigError>(())
 /// ```
 pub trait WarningHandler: Send + Sync {
-    /// Handles a warning. Called once for each warning in a response. The request waits for this method, so it should
-    /// return quickly.
+    /// Handles a warning. Handles one warning. The client calls this method once for each warning in a response. The
+    /// request waits until this method returns, so the method should return quickly.
     fn warn(&self, warning: &Warning);
 }
 
-/// Logs warnings of code 299 at level WARN. This is a client's default.
+/// Logs warnings with the code 299 at level WARN. This is a client's default.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LogWarnings;
 

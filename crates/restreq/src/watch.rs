@@ -1,4 +1,4 @@
-//! The events of a watch, decoded from the response body.
+//! The events of a watch, decoded while the response body arrives.
 
 mod frames;
 
@@ -19,14 +19,14 @@ use crate::stream::ByteStream;
 
 /// A stream of the decoded events of a watch, in the order in which the server sends them.
 ///
-/// The stream ends in one of these cases:
+/// The stream ends after one of these events:
 ///
 /// - The server ends the watch properly: `None`.
 /// - The connection is lost, or no data arrives within the idle timeout: an error, then `None`.
 /// - The server sends an invalid frame, a frame that is too large, or an object that is not a `T`: an error, then
 ///   `None`.
 ///
-/// A failure that the server reports is an event, [`WatchEvent::Error`].
+/// A failure that the server reports is returned as the event [`WatchEvent::Error`].
 ///
 /// Dropping it ends the watch.
 ///
@@ -54,8 +54,8 @@ pub struct Watch<T> {
     object: PhantomData<fn() -> T>,
 }
 
-/// A stream of the events of a watch, whose objects are not decoded. It behaves like [`Watch`], but the watch continues
-/// after an object that cannot be decoded and after a frame above the limit: see
+/// A stream of the events of a watch. The objects in the events are not decoded. The stream behaves like [`Watch`], but
+/// continues after an object that cannot be decoded and after a frame above the limit: see
 /// [`max_object`](pintle_meta::ClientConfig::max_object).
 ///
 /// # Examples
@@ -91,7 +91,7 @@ impl<T: DeserializeOwned> Watch<T> {
     ///
     /// # Errors
     ///
-    /// The errors are the same as for the stream. After an error, the watch has ended.
+    /// Returns the same errors as the stream. After an error, the watch returns no further events.
     ///
     /// # Cancel safety
     ///
@@ -160,9 +160,9 @@ impl RawWatch {
         Error::Decode { request: self.bytes.request().clone(), message: message.into() }
     }
 
-    /// Returns the error for a response that ends in the middle of a frame. For example, a proxy that shuts down can
-    /// end a response in this way. It counts as a lost connection. All earlier events are valid, so the watch can
-    /// resume after them.
+    /// Returns the error for a response that ends in the middle of a frame. For example, this happens when a proxy
+    /// shuts down. The error is the same as for a lost connection. All earlier events are valid, so the watch can
+    /// resume after the last of them.
     fn ended_within_a_frame(&self) -> Error {
         let (request, message) = (self.bytes.request().clone(), "the watch ended within a frame");
         let source = io::Error::new(io::ErrorKind::UnexpectedEof, message);
@@ -189,7 +189,7 @@ impl Stream for RawWatch {
     }
 }
 
-/// Describes the error in a frame, without the text that [`Error::Decode`] adds.
+/// Describes an error in a frame, without the text that [`Error::Decode`] adds.
 fn cause(error: &ApiError) -> String {
     match &error.kind {
         ErrorKind::Decode(cause) => cause.to_string(),
@@ -197,8 +197,8 @@ fn cause(error: &ApiError) -> String {
     }
 }
 
-/// Returns the event of a frame that was too large. Returns an error for a bookmark or an error, because these are
-/// useless without their content.
+/// Returns the event for a frame that was too large. For an event of type `BOOKMARK` or `ERROR`, returns an error,
+/// because such an event is useless without its content.
 fn oversized_event(frame: FrameTooLarge) -> Result<WatchEvent<RawObject>, FrameTooLarge> {
     let event = match frame.event_type {
         Some(WatchEventType::Added) => WatchEvent::Added,

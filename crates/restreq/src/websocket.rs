@@ -16,17 +16,18 @@ use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
 use crate::transport::connect::Conn;
 use crate::{Error, Request};
 
-/// A WebSocket over a connection of the client.
+/// A WebSocket over one of the client's connections.
 pub(crate) type WebSocket = WebSocketStream<Conn>;
 
-/// The maximum size of a received message, in bytes. Servers send at most 32 KiB.
+/// The maximum size of a received message, in bytes. Servers send at most 32 KiB in one message. The limit is
+/// much higher, so that servers with larger messages also work.
 pub(crate) const MAX_MESSAGE: usize = 16 << 20;
-/// The size of the buffer for each direction. Servers send at most 32 KiB at once.
+/// The size of the buffer for each direction. Servers send at most 32 KiB in one message.
 const BUFFER: usize = 64 << 10;
 
 impl Request {
-    /// Opens a WebSocket, and offers the subprotocols in the order of preference. Returns the WebSocket and the
-    /// subprotocol that the server chose.
+    /// Opens a WebSocket and offers `protocols` to the server in the order of preference. Returns the WebSocket, the
+    /// subprotocol that the server chose, and the request line for later errors.
     pub(crate) async fn websocket(
         self,
         protocols: &[&'static str],
@@ -38,8 +39,8 @@ impl Request {
             .header(SEC_WEBSOCKET_VERSION.as_str(), "13")
             .header(SEC_WEBSOCKET_KEY.as_str(), &key)
             .header(SEC_WEBSOCKET_PROTOCOL.as_str(), &protocols.join(", "))
-            // Set no timeout. The client would send the timeout as a parameter, and the server would end the session
-            // after that time.
+            // Set no timeout. With a timeout, the client would send it as a parameter, and the server would end the
+            // session after that time.
             .timeout(Duration::ZERO);
         let line = request.line();
         let (headers, upgraded) = request.upgrade(&line).await?;
@@ -82,7 +83,7 @@ mod tests {
 
     const KEY: &str = "dGhlIHNhbXBsZSBub25jZQ==";
 
-    /// The example of RFC 6455, section 1.3.
+    /// Returns the headers of the example in RFC 6455, section 1.3.
     fn accepted(protocol: &str) -> HeaderMap {
         let mut headers = HeaderMap::new();
         headers.insert(UPGRADE, "WebSocket".parse().unwrap());

@@ -1,4 +1,4 @@
-//! Tests of the broadcaster with a server whose failures follow a script.
+//! Tests of the broadcaster with a server that fails as a script says.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -16,8 +16,8 @@ fn server() -> Collection<Event> {
     failing(|_| None)
 }
 
-/// Creates a server. `fault` returns the outcome of the nth attempt of each message. The first attempt has the number
-/// 1.
+/// Creates a server. `fault` returns the outcome of the nth attempt to write each message. The number of the first
+/// attempt is 1.
 fn failing(fault: impl Fn(u32) -> Option<Outcome> + Send + Sync + 'static) -> Collection<Event> {
     let server = Collection::default();
     let tries = Mutex::new(BTreeMap::new());
@@ -33,7 +33,7 @@ fn failing(fault: impl Fn(u32) -> Option<Outcome> + Send + Sync + 'static) -> Co
     server
 }
 
-/// Creates a server that cannot be reached by the first `tries` attempts of each message.
+/// Creates a server that is unreachable for the first `tries` attempts of each message.
 fn unreachable(tries: u32) -> impl Fn(u32) -> Option<Outcome> + Send + Sync {
     move |nth| (nth <= tries).then(|| Outcome::Fails(ApiError::transport("an injected failure")))
 }
@@ -42,7 +42,7 @@ fn silent(_: u32) -> Option<Outcome> {
     Some(Outcome::Lost)
 }
 
-/// Returns the message of a sent event.
+/// Returns the message of an event that was sent.
 fn message(request: &RecordedRequest) -> String {
     let body = match &request.call {
         Call::Create { object, .. } => {
@@ -55,21 +55,21 @@ fn message(request: &RecordedRequest) -> String {
     body["message"].as_str().unwrap().into()
 }
 
-/// Returns the number of attempts for each message.
+/// Returns the number of attempts that were made for each message.
 fn tries(server: &Collection<Event>) -> BTreeMap<String, u32> {
     let mut tries = BTreeMap::new();
     server.requests().iter().for_each(|request| *tries.entry(message(request)).or_default() += 1);
     tries
 }
 
-/// Creates a broadcaster with one sink.
+/// Creates a broadcaster that has one sink.
 fn to_sink(api: impl ObjectApi<Event>, config: BroadcasterConfig) -> EventBroadcaster {
     let broadcaster = EventBroadcaster::new(config);
     broadcaster.start_recording_to_sink(api);
     broadcaster
 }
 
-/// Creates a broadcaster with one sink, and returns its metrics too.
+/// Creates a broadcaster with one sink, and also returns its metrics.
 fn with_metrics(api: impl ObjectApi<Event>, config: BroadcasterConfig) -> (EventBroadcaster, InMemoryProvider) {
     let memory = InMemoryProvider::new();
     (to_sink(api, BroadcasterConfig { metrics: Some(Arc::new(memory.clone())), ..config }), memory)
@@ -168,7 +168,7 @@ async fn shutdown_writes_queued_events() {
     (0..20).for_each(|index| record_event(&broadcaster, &format!("pod-{index}"), "m"));
     let counts = broadcaster.shutdown(Duration::from_secs(5)).await;
     assert_eq!((counts.created, counts.failed, server.objects().len()), (20, 0, 20));
-    // An event that is recorded after the shutdown is dropped.
+    // An event that is recorded after the shutdown must be dropped.
     recorder.event(about("late"), EventType::Normal, "Late", "m");
     assert_eq!(server.objects().len(), 20);
 }
@@ -286,7 +286,7 @@ async fn very_long_retry_pause_does_not_overflow() {
     assert_eq!(tries(&server)["hello"], 2);
 }
 
-/// The response to the first attempt was lost, but the server had created the event.
+/// The response to the first attempt was lost, but the server has created the event.
 #[tokio::test(start_paused = true)]
 async fn event_created_by_earlier_attempt_is_not_a_failure() {
     let server = server();

@@ -1,4 +1,4 @@
-//! Tests of the correlator with the cases of client-go.
+//! Tests of the correlator with the test cases of client-go.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use pintle_events::{COMBINED_PREFIX, Correlator, CorrelatorConfig, Event, ObjectReference, Verdict};
 use pintle_meta::{Object, ObjectMeta};
 
-/// A correlator, and a server that stores everything.
+/// A correlator, and a server that stores every event.
 struct Rig {
     correlator: Correlator,
     start: Instant,
@@ -62,7 +62,7 @@ fn similar(index: u32) -> Event {
     event("Pulled", &format!("message {index}"), "")
 }
 
-/// The expected outcome of the last event.
+/// The expected outcome for the last event.
 #[derive(Debug, PartialEq)]
 enum Last {
     Created(i32),

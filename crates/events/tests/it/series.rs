@@ -32,7 +32,7 @@ impl Rig {
         self.recorder.event(about("web"), EventType::Normal, "Told", message);
     }
 
-    /// Returns the stored messages with their counts.
+    /// Returns the messages of the stored events and their counts.
     fn stored(&self) -> Vec<(String, i32)> {
         let count = |event: &SeriesEvent| event.series.as_ref().map_or(1, |series| series.count);
         self.new.objects().iter().map(|event| (event.note.clone(), count(event))).collect()
@@ -61,7 +61,7 @@ async fn second_event_starts_a_series_written_at_end() {
     pass(13 * 60).await;
     assert_eq!(rig.stored(), [("message 0".into(), 5)]);
     assert_eq!(rig.new.requests().len(), requests + 1);
-    // The next event differs from the first event.
+    // The next event is different from the first event.
     rig.record_event("later");
     pass(1).await;
     assert_eq!(rig.stored(), [("message 0".into(), 5), ("later".into(), 1)]);
@@ -76,7 +76,7 @@ async fn ongoing_series_is_written_every_half_hour() {
         rig.record_event("again");
         pass(60).await;
     }
-    // The event was created, changed to a series, and updated twice.
+    // The event was created, then changed to a series, and then updated twice.
     assert_eq!(rig.new.requests().len(), 4);
     assert!((65..=74).contains(&rig.stored()[0].1), "{:?}", rig.stored());
 }
@@ -103,7 +103,8 @@ async fn series_with_deleted_event_is_created_again() {
     assert_eq!(rig.stored(), [("again".into(), 2)]);
 }
 
-/// The patch arrived before the event existed. The create arrived after another client had created the event.
+/// The patch request arrived before the event existed. The create request arrived after another client had created the
+/// event.
 #[tokio::test(start_paused = true)]
 async fn existing_series_is_patched_on_retry() {
     let rig = Rig::new();
@@ -136,7 +137,7 @@ async fn missing_namespace_is_not_a_missing_api() {
     rig.new.faults().next([Outcome::Fails(ApiError::from(missing))]);
     rig.record_event("lost");
     pass(1).await;
-    // An error because the namespace was deleted does not mean that the API is missing.
+    // An error because of a deleted namespace does not mean that the server lacks the API.
     rig.recorder.event(about("other"), EventType::Normal, "Told", "stored");
     pass(1).await;
     rig.new.faults().next([Outcome::refused(404, Reason::NotFound)]);
@@ -163,7 +164,7 @@ async fn writes_are_retried_only_if_server_is_unreachable() {
     }
 }
 
-/// If the write of the second event fails, it is repeated when the series is checked next.
+/// If the write of the second event fails, the write is repeated when the series is checked the next time.
 #[tokio::test(start_paused = true)]
 async fn failed_series_write_is_repeated_when_due() {
     let rig = Rig::new();
@@ -195,7 +196,7 @@ async fn required_fields_are_filled_and_long_ones_cut() {
     assert_eq!((event.regarding, event.related), (about("web"), Some(about("other"))));
 }
 
-/// The response to the first attempt was lost, but the server had created the event.
+/// The response to the first attempt was lost, but the server has created the event.
 #[tokio::test(start_paused = true)]
 async fn series_event_created_by_earlier_attempt_is_not_failure() {
     let rig = Rig::new();

@@ -1,5 +1,6 @@
 //! `Debug` implementations without secrets. An unknown field can contain a secret, such as a misspelt `tokn`. The data
-//! of other programs can also contain secrets. For both, `Debug` shows only the names.
+//! of other programs can also contain secrets. For unknown fields and the data of other programs, `Debug` shows only
+//! the names.
 
 use std::fmt;
 
@@ -94,7 +95,7 @@ impl fmt::Debug for Context {
 }
 
 impl fmt::Debug for Exec {
-    /// Shows only the number of arguments and the names of variables.
+    /// Shows only the number of arguments and the names of the environment variables.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Exec")
             .field("api_version", &self.api_version)

@@ -1,5 +1,5 @@
-//! A serde deserializer for a YAML tree. Its errors contain the field and the line, but never a value, because a value
-//! can be a secret.
+//! A serde deserializer for a YAML tree. The errors of the deserializer contain the field and the line, but never a
+//! value, because a value can be a secret.
 
 use std::fmt::{self, Display};
 use std::rc::Rc;
@@ -12,10 +12,10 @@ use serde::forward_to_deserialize_any;
 use super::node::{Content, Member, Node};
 use super::scalar::Meaning;
 
-/// The reason why a tree is not a valid kubeconfig.
+/// The reason why a YAML tree is not a valid kubeconfig.
 #[derive(Debug, Default)]
 pub(super) struct Fault {
-    /// The innermost invalid field, such as `users[0].user.token`.
+    /// The path of the innermost invalid field, such as `users[0].user.token`.
     path: String,
     line: Option<usize>,
     message: String,
@@ -56,7 +56,7 @@ impl de::Error for Fault {
     }
 }
 
-/// Describes an unexpected value by its type only.
+/// Describes an unexpected value only by its type, because the value may be a secret.
 fn kind(found: Unexpected<'_>) -> &'static str {
     match found {
         Unexpected::Bool(_) => "boolean",
@@ -97,8 +97,8 @@ impl<'de> Deserializer<'de> for &Node {
         }
     }
 
-    /// Accepts a number or a boolean as a string, because a name can look like one. kubectl requires quotes for such
-    /// names.
+    /// Accepts a number or a boolean as a string, because a name can look like a number or a boolean. kubectl requires
+    /// quotes for such names.
     fn deserialize_string<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
         match &self.content {
             Content::Scalar { text, meaning } if *meaning != Meaning::Null => visitor.visit_str(text),
@@ -110,7 +110,8 @@ impl<'de> Deserializer<'de> for &Node {
         self.deserialize_string(visitor)
     }
 
-    /// Rejects a list if a struct is expected. serde would otherwise read the items of the list as the fields in order.
+    /// Rejects a list where a struct is expected. Otherwise, serde would read the items of the list as the struct's
+    /// fields in order.
     fn deserialize_struct<V: Visitor<'de>>(
         self,
         _: &'static str,

@@ -1,13 +1,14 @@
-//! Writes YAML in kubectl's style. A string is quoted if a YAML 1.1 or YAML 1.2 parser could read it as another type.
+//! Writes YAML in kubectl's style. A string is quoted if a YAML 1.1 or YAML 1.2 parser could read it as a value of
+//! another type.
 
 use serde_json::Value;
 use zeroize::{Zeroize, Zeroizing};
 
 use super::scalar::{Meaning, resolve};
 
-/// Formats a value as a YAML document. Wipes the memory of the value.
+/// Formats a value as a YAML document. The memory of the value is wiped.
 pub(super) fn document(mut value: Value) -> Zeroizing<String> {
-    // Reserve the full capacity. A growing string would leave copies in memory that are not wiped.
+    // Reserve the full capacity. A growing string would leave copies of secrets in memory that are not wiped.
     let mut out = Zeroizing::new(String::with_capacity(2 * size(&value, 0)));
     match is_block(&value) {
         true => block(&mut out, &value, 0, false),
@@ -20,7 +21,7 @@ pub(super) fn document(mut value: Value) -> Zeroizing<String> {
     out
 }
 
-/// Returns whether the value is written in block style, on separate lines.
+/// Returns whether the value is written in block style, which means on separate lines.
 fn is_block(value: &Value) -> bool {
     match value {
         Value::Object(members) => !members.is_empty(),
@@ -103,7 +104,7 @@ fn text(out: &mut String, text: &str) {
     out.push('"');
 }
 
-/// Returns whether the string can be written without quotes.
+/// Returns whether the string can be written without quotes and is still read as the same string.
 fn is_plain(text: &str) -> bool {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./:@+=".contains(&byte);
     let is_time_like = text.bytes().all(|byte| byte.is_ascii_digit() || b":._-+".contains(&byte));

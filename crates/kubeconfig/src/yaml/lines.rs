@@ -9,13 +9,13 @@ use super::node::{Content, Document, Member, Node};
 pub(crate) struct Lines(Rc<Node>);
 
 impl Lines {
-    /// Parses the text. Returns `None` if it is invalid.
+    /// Parses the text. Returns `None` if the text is not valid YAML.
     pub(crate) fn of(text: &str) -> Option<Self> {
         Document::read(text).ok()?.root.map(Self)
     }
 
-    /// Returns the line number of a field, such as `clusters["eu-1"].server`. If the field is missing, returns the line
-    /// number of its parent.
+    /// Returns the line number of a field, given its path, such as `clusters["eu-1"].server`. If the field is missing,
+    /// returns the line number of the parent.
     pub(crate) fn find(&self, field: &str) -> Option<usize> {
         let list = field.split('[').next().unwrap_or_default();
         let found = member(&self.0, list)?;
@@ -25,8 +25,8 @@ impl Lines {
             for entry in entries {
                 let name = member(entry, "name").map_or("", |name| text(&name.node));
                 if let Some(members) = field.strip_prefix(&format!("{list}[{name:?}]")) {
-                    // The content of an entry is in a field with the singular name of the list, such as `cluster` in
-                    // `clusters`.
+                    // The content of a list entry is in a field whose name is the singular of the list's name, such as
+                    // `cluster` in `clusters`.
                     let inner = member(entry, list.trim_end_matches('s'));
                     (line, node) = inner.map_or((entry.line, entry), |inner| (inner.line, &inner.node));
                     rest = members;

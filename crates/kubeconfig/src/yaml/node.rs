@@ -1,5 +1,5 @@
-//! A YAML document as a tree. Each node has its line number. Text with too many nested values, or with aliases that
-//! expand to too many values, is rejected before the tree uses much memory.
+//! A YAML document as a tree. Each node has its line number. The text is rejected if its values are nested too deeply
+//! or its aliases expand to too many values. The check happens before the tree uses much memory.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -11,9 +11,9 @@ use zeroize::Zeroizing;
 
 use super::scalar::{Meaning, resolve};
 
-/// The maximum size of the text in bytes, and also of all values after alias expansion.
+/// The maximum size of the text in bytes. After alias expansion, all values together may also have at most this size.
 pub(crate) const MAX_SIZE: usize = 16 << 20;
-/// The size in bytes that is counted for each value, in addition to its text.
+/// The size in bytes that each value counts in addition to its text.
 const NODE: usize = 64;
 /// The maximum nesting depth of lists and maps.
 const MAX_NESTING: usize = 128;
@@ -21,21 +21,21 @@ const MAX_NESTING: usize = 128;
 const MAX_DIRECTIVES: usize = 64;
 const MERGE: &str = "<<";
 
-/// The first document of a text.
+/// The first document of a YAML text.
 pub(super) struct Document {
     /// The root value. `None` if the text has no document.
     pub(super) root: Option<Rc<Node>>,
-    /// Keys that occur twice in one map, with the line of the second key.
+    /// The keys that occur twice in the same map, with the line of the second occurrence.
     pub(super) repeated: Vec<(String, usize)>,
 }
 
-/// A value. The memory of its text is wiped on drop.
+/// A value. The memory of the node's text is wiped on drop.
 pub(super) struct Node {
     /// The line on which the value starts. The first line is 1.
     pub(super) line: usize,
     pub(super) content: Content,
     weight: usize,
-    /// The nesting depth of the lists and maps in this value, including the value itself.
+    /// The nesting depth of lists and maps in this value. The value itself is included.
     height: usize,
 }
 
@@ -58,7 +58,7 @@ pub(super) struct Member {
 }
 
 impl Document {
-    /// Reads the first document. Like kubectl, ignores all other documents.
+    /// Reads the first document. Like kubectl, the function ignores all other documents.
     pub(super) fn read(text: &str) -> Result<Self, String> {
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         if text.len() > MAX_SIZE {
@@ -78,7 +78,7 @@ impl Document {
 }
 
 fn options() -> Options {
-    // Where libyaml differs from the specification, follow libyaml, because kubectl uses it.
+    // Where libyaml differs from the YAML specification, follow libyaml, because kubectl uses it.
     granit_parser::options! {
         strict_indentation: false,
         block_scalar_eof_without_line_feed: true,
@@ -91,13 +91,13 @@ struct Reader<'a> {
     text: &'a str,
     events: Parser<'a, StrInput<'a>>,
     anchors: HashMap<usize, Rc<Node>>,
-    /// The total size of the values that were read.
+    /// The total size of the values that were read so far.
     weight: usize,
     repeated: Vec<(String, usize)>,
 }
 
 impl<'a> Reader<'a> {
-    /// Returns the next event that starts or ends a value, or `None` at the end of the document or the text.
+    /// Returns the next parser event that starts or ends a value, or `None` at the end of the document or of the text.
     fn next(&mut self) -> Result<Option<(Event<'a>, Span)>, String> {
         loop {
             match self.events.next_event() {
@@ -122,7 +122,7 @@ impl<'a> Reader<'a> {
         self.next()?.ok_or_else(|| "it ends within a list or a map".into())
     }
 
-    /// Reads the value that starts with `event`.
+    /// Reads the value that starts with the parser event `event`.
     fn node(&mut self, event: Event<'a>, span: Span) -> Result<Rc<Node>, String> {
         let (line, before) = (span.start.line(), self.weight);
         let (content, anchor, inner) = match event {
@@ -180,7 +180,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Reads a map. A later value replaces an earlier value of the same key, even if the later value comes from `<<`.
+    /// Reads a map. A later value replaces an earlier value with the same key, even if the later value comes from a
+    /// merge key (`<<`).
     fn map(&mut self) -> Result<Vec<Member>, String> {
         let (mut members, mut places) = (Vec::new(), HashMap::new());
         loop {
@@ -202,8 +203,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Returns whether a double-quoted scalar contains `\/`. This escape is valid in YAML 1.2 and JSON, but not in YAML
-    /// 1.1.
+    /// Returns whether a double-quoted scalar contains the escape `\/`. The escape `\/` is valid in YAML 1.2 and JSON,
+    /// but not in YAML 1.1.
     fn has_escaped_slash(&self, span: &Span) -> bool {
         let mut source = span.slice(self.text).unwrap_or_default().bytes();
         while let Some(byte) = source.next() {
@@ -215,7 +216,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Adds a field. If the field replaces another field, returns the key and its line.
+/// Adds a field. If the field replaces an earlier field, returns the key and the line of the new field.
 fn set(members: &mut Vec<Member>, places: &mut HashMap<String, usize>, member: Member) -> Option<(String, usize)> {
     let Some(&place) = places.get(&member.key) else {
         places.insert(member.key.clone(), members.len());
@@ -227,8 +228,8 @@ fn set(members: &mut Vec<Member>, places: &mut HashMap<String, usize>, member: M
     Some(replaced)
 }
 
-/// Returns the fields that the value of `<<` adds. The value is a map or a list of maps. If several maps have the same
-/// key, the first map is used.
+/// Returns the fields that the value of the merge key `<<` adds to a map. The value is either a map or a list of maps.
+/// If several of the maps have the same key, the value from the first map is used.
 fn merged(node: &Node) -> Result<Vec<Member>, String> {
     let fault = || format!("the value of `<<` is not a map or a list of maps, at line {}", node.line);
     match &node.content {
@@ -277,7 +278,7 @@ mod tests {
         Document::read(text).err()
     }
 
-    /// Creates a YAML text. Each row contains nine aliases of the row before.
+    /// Creates a YAML text. Each row of aliases contains nine aliases of the previous row.
     fn bomb(rows: usize) -> String {
         let mut text = String::from("a0: &a0 [x, x, x, x, x, x, x, x, x]\n");
         for n in 1..rows {

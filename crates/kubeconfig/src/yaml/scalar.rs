@@ -1,20 +1,20 @@
-//! Finds the types of plain scalars, by the YAML 1.1 rules of the Go library that kubectl uses.
+//! Determines the types of plain scalars with the YAML 1.1 rules of the Go library that kubectl uses.
 
 use serde_json::Number;
 use zeroize::Zeroizing;
 
-/// The value of a scalar. `Text` means a string that is equal to the scalar.
+/// The value of a scalar. `Text` means that the value is the scalar's text itself, as a string.
 #[derive(Debug, PartialEq)]
 pub(super) enum Meaning {
     Null,
     Bool(bool),
     Number(Number),
-    /// Infinity or NaN, which JSON cannot represent.
+    /// The number is infinity or NaN. JSON cannot represent these numbers.
     NoJson,
     Text,
 }
 
-/// Returns the value of a plain scalar.
+/// Returns the value that a plain scalar represents.
 pub(super) fn resolve(text: &str) -> Meaning {
     match text {
         "" | "~" | "null" | "Null" | "NULL" => Meaning::Null,
@@ -34,7 +34,7 @@ fn number(text: &str) -> Option<Number> {
     if !text.starts_with(|first: char| first.is_ascii_digit() || matches!(first, '+' | '-' | '.')) {
         return None;
     }
-    // Wipe the memory: the scalar can be a token that looks like a number.
+    // Wipe the memory of the scalar, because it can be a token that looks like a number.
     let plain = Zeroizing::new(text.replace('_', ""));
     integer(&plain).or_else(|| float(&plain))
 }
@@ -52,7 +52,7 @@ fn integer(text: &str) -> Option<Number> {
         [b'0', _, ..] => (8, &digits[1..]),
         _ => (10, digits),
     };
-    // `from_str_radix` accepts a sign, but the sign was already removed.
+    // `from_str_radix` accepts a sign, but this code has already removed the sign.
     let amount =
         u64::from_str_radix(digits, radix).ok().filter(|_| digits.starts_with(|c: char| c.is_ascii_hexdigit()))?;
     match is_negative {

@@ -1,9 +1,9 @@
-//! Tests that the parser never panics or hangs, and that every configuration that was read can be written.
+//! Tests that the parser never panics or hangs, and that every configuration that was read can be written again.
 
 use pintle_kubeconfig::{Kubeconfig, Overrides};
 use proptest::prelude::*;
 
-/// Generates pieces of valid and invalid kubeconfigs.
+/// Generates fragments of valid and invalid kubeconfigs.
 fn piece() -> impl Strategy<Value = String> {
     let fixed = [
         "apiVersion: v1\n",

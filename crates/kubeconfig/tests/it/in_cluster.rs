@@ -8,7 +8,7 @@ use pintle_meta::{PemSource, Secret};
 
 const ACCOUNT: &str = "var/run/secrets/kubernetes.io/serviceaccount";
 
-/// Creates the environment of a pod with these files in the directory of its service account.
+/// Creates the environment of a pod whose service account directory contains these files.
 fn pod(root: &Path, files: &[(&str, &str)]) -> Environment {
     let account = root.join(ACCOUNT);
     std::fs::create_dir_all(&account).unwrap();

@@ -123,8 +123,8 @@ fn empty_fields_are_absent() {
     config.validate().unwrap();
 }
 
-/// The relative path of the CA file is resolved from the directory of the kubeconfig. The working directory has no
-/// `ca.pem`.
+/// The relative path of the CA file is resolved from the directory that contains the kubeconfig. The working directory
+/// does not contain the file `ca.pem`.
 #[test]
 fn ca_file_is_used_if_ca_data_is_empty() {
     let dir = tempfile::tempdir().unwrap();
@@ -143,7 +143,7 @@ fn example(cluster: &str) -> String {
     )
 }
 
-/// kubectl 1.32 reads each of these files with the same result.
+/// kubectl 1.32 reads each of these files with the same result as this crate.
 #[test]
 fn files_that_kubectl_reads_are_read() {
     let plain = example("");
@@ -216,7 +216,7 @@ fn context_without_user_sends_no_credentials() {
     assert!(missing.client_config(&Overrides::default()).unwrap_err().is_invalid(), "a named user must exist");
 }
 
-/// kubectl reads `yes` without quotes as a boolean. If the quotes were missing, it would reject the whole file.
+/// kubectl reads `yes` without quotes as a boolean. If the quotes were missing, kubectl would reject the whole file.
 #[test]
 fn string_that_yaml_reads_as_another_type_is_quoted() {
     let mut config = Kubeconfig::parse(&example("")).unwrap();
@@ -247,8 +247,8 @@ fn repeated_key_logs_a_warning_with_its_line() {
     let writer = log.clone();
     let subscriber = || tracing_subscriber::fmt().with_ansi(false);
     // If the process has only one subscriber, the first thread that reaches an event decides whether tracing enables
-    // the event for all threads. That thread may have no subscriber. With a second subscriber, tracing checks the
-    // subscriber of each thread.
+    // the event for all threads. The thread that decides may have no subscriber. If there is a second subscriber,
+    // tracing asks the subscriber of each thread instead.
     let _another = tracing::Dispatch::new(subscriber().with_writer(io::sink).finish());
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), "users:\n- name: u\n  user:\n    token: hush\n    token: t\n").unwrap();

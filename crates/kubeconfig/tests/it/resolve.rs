@@ -1,4 +1,4 @@
-//! Tests of client configurations that come from a kubeconfig.
+//! Tests of client configurations that are created from a kubeconfig.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -6,7 +6,8 @@ use std::time::Duration;
 use pintle_kubeconfig::{Error, Kubeconfig, Overrides};
 use pintle_meta::{ClientConfig, InteractiveMode, PemSource, Secret};
 
-/// Creates a configuration whose context has these fields of the cluster and of the user. Both are in flow style.
+/// Creates a configuration with a context. `cluster` and `user` are the fields of its cluster and of its user. Both are
+/// in flow style.
 fn config(cluster: &str, user: &str) -> Kubeconfig {
     let text = format!(
         "current-context: c\ncontexts: [{{name: c, context: {{cluster: eu, user: me}}}}]\n\
@@ -56,7 +57,8 @@ fn server_without_scheme_is_rejected_with_credentials() {
     assert_eq!(token(&resolve("server: 'http://host'", "token: t", &Overrides::default())), None);
 }
 
-/// With spaces, the URL would not start with `https`, and the client would silently not send the credentials.
+/// The server has spaces around its URL. If they stayed, the URL would not start with `https`, and the client would
+/// silently omit the credentials.
 #[test]
 fn spaces_around_server_are_trimmed() {
     let used =
@@ -110,7 +112,7 @@ fn server_trust_settings_are_replaced_together() {
     assert!(!used.tls.insecure_skip_verify);
 }
 
-/// `insecure_skip_tls_verify: Some(false)` does not replace the CA of a file.
+/// `insecure_skip_tls_verify: Some(false)` does not replace the CA in a file.
 #[test]
 fn explicit_verification_keeps_the_file_ca() {
     let verified = Overrides { insecure_skip_tls_verify: Some(false), ..Overrides::default() };
@@ -120,7 +122,7 @@ fn explicit_verification_keeps_the_file_ca() {
     assert!(!used.tls.insecure_skip_verify);
 }
 
-/// A flag that the user does not set becomes an empty override.
+/// A flag that the user does not set becomes an override with an empty value.
 #[test]
 fn empty_overrides_change_nothing() {
     let text = || Some(String::new());

@@ -1,5 +1,5 @@
-//! Tests that no output shows a secret. The output is the `Debug` of all public types, and the errors and their sources
-//! for all kinds of mistakes in a file.
+//! Tests that no output shows a secret. The tests collect the `Debug` output of all public types, and the errors and
+//! their sources for all kinds of mistakes in a file.
 
 use std::error::Error as StdError;
 use std::fmt::Debug;
@@ -8,10 +8,10 @@ use pintle_kubeconfig::{Environment, Error, Files, Kubeconfig, Overrides, in_clu
 use pintle_meta::{ApiError, Secret};
 use serde_json::{Value, json};
 
-/// Each secret in these tests has this value, as text and as base64.
+/// Every secret in these tests has this value, either as text or as base64.
 const CANARIES: [&str; 2] = ["hush-0815", "aHVzaC0wODE1"];
 
-/// The collected output, and the names of the printed types.
+/// The output that was collected so far, and the names of the types that were printed.
 #[derive(Default)]
 struct Shown {
     text: String,
@@ -24,7 +24,7 @@ impl Shown {
         self.types += &format!("{} ", std::any::type_name::<T>());
     }
 
-    /// Adds the output of an error, its sources and its conversions.
+    /// Adds the text of an error, of its sources and of its conversions to the output.
     fn error(&mut self, error: Error) {
         for error in std::iter::successors(Some(&error as &dyn StdError), |error| StdError::source(*error)) {
             self.text += &format!("{error}\n{error:?}\n");
@@ -95,7 +95,7 @@ fn overrides() -> Overrides {
     }
 }
 
-/// Returns a valid configuration. Every field that can contain a secret has one of the [`CANARIES`].
+/// Returns a valid configuration. Every field that can contain a secret contains one of the [`CANARIES`].
 fn full() -> Value {
     let [text, base64] = CANARIES;
     let extensions = json!([{"name": "client.authentication.k8s.io/exec", "extension": {"key": text}}]);
@@ -128,7 +128,7 @@ fn full() -> Value {
     })
 }
 
-/// Returns copies of the configuration. In each copy, one field has another value.
+/// Returns copies of the configuration. Each copy differs from the original in the value of one field.
 fn spoilt() -> Vec<Value> {
     fn pointers(value: &Value, at: String, all: &mut Vec<String>) {
         let members: Vec<(String, &Value)> = match value {
@@ -145,8 +145,8 @@ fn spoilt() -> Vec<Value> {
     let text = CANARIES[0];
     let mut spoilt = Vec::new();
     for pointer in &all {
-        // Names and URLs without a user are not secret, so error messages may show a string in such a field. Therefore,
-        // do not put a secret string there.
+        // Names, and URLs without a user, are not secret, so error messages may show a string in such a field.
+        // Therefore, the tests put no secret into such a string.
         let is_name = |text: &str| text.contains('@') || !CANARIES.iter().any(|canary| text.contains(canary));
         let as_text = !whole.pointer(pointer).unwrap().as_str().is_some_and(is_name);
         for other in [json!(text), json!([text]), json!({"x": text}), json!([{"name": "x", "user": text}])] {
@@ -165,7 +165,7 @@ fn public_types_and_errors_show_no_secret() {
     let mut shown = Shown::default();
     for config in std::iter::once(full()).chain(spoilt()) {
         shown.kubeconfig(&serde_json::to_string_pretty(&config).unwrap());
-        // Adds a context for each user.
+        // Create a copy of the configuration with a context for each user.
         for user in ["basic", "old", "gone"] {
             let mut config = config.clone();
             if let Some(name) = config.pointer_mut("/contexts/0/context/user") {
@@ -174,10 +174,10 @@ fn public_types_and_errors_show_no_secret() {
             shown.kubeconfig(&config.to_string());
         }
     }
-    // YAML that is truncated, or has no indentation or no quotes.
+    // YAML text that is truncated, or that has no indentation or no quotes.
     let yaml = Kubeconfig::parse(&full().to_string()).unwrap().to_yaml().unwrap();
     for (at, _) in yaml.char_indices() {
-        // The end of a truncated `https://me:…@a` can be read as a host and a port. Hosts and ports are not secret.
+        // The end of a truncated URL `https://me:…@a` can be read as a host and a port. Hosts and ports are not secret.
         Kubeconfig::parse(&yaml[..at]).map_or_else(|error| shown.error(error), drop);
     }
     for (at, _) in yaml.match_indices(CANARIES[0]) {
@@ -227,7 +227,7 @@ fn file_and_pod_configurations_show_no_secret() {
     shown.check();
 }
 
-/// Compares the public types of the crate with the types in these tests, so that no new type is forgotten.
+/// Compares the public types of the crate with the types in these tests, so that no new type is missing here.
 #[test]
 fn secret_test_covers_every_public_type() {
     let mut shown = Shown::default();

@@ -3,7 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
-/// An event of a lock, or a problem with it. The `Display` output is a log line.
+/// An event in the history of a lock, or a problem with the lock. The `Display` output of a finding is a line for a
+/// log.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Finding {
@@ -11,10 +12,10 @@ pub enum Finding {
     Began {
         /// The holder.
         holder: String,
-        /// The number of holder changes that the record contains.
+        /// The number of holder changes according to the record.
         transitions: i32,
-        /// The observed time without a leader before this term. If the last holder did not release the lock, this time
-        /// starts at its last renewal. `None` if it is unknown.
+        /// The observed time without a leader before this leadership term. If the last holder did not release the lock,
+        /// this time starts at the holder's last renewal. `None` if it is unknown.
         gap: Option<Duration>,
     },
     /// A term ended.
@@ -23,68 +24,71 @@ pub enum Finding {
         holder: String,
         /// How it ended.
         end: AuditedEnd,
-        /// The observed duration of the term.
+        /// The observed duration of the leadership term.
         lasted: Duration,
     },
-    /// The lock was taken too early: the record of the previous holder had not been unchanged for its stated duration.
-    /// Both holders may have worked at the same time. The lock may have been deleted in between. Unsafe.
+    /// A contender took the lock too early: the record of the previous holder had not been unchanged for its lease
+    /// duration. Both the old and the new holder may have worked during the same time. The lock may have been deleted
+    /// between the two terms. Unsafe.
     TakenEarly {
         /// The new holder.
         by: String,
         /// The previous holder.
         from: String,
-        /// An upper bound of the time for which the record was unchanged before the takeover.
+        /// The longest time for which the record can have been unchanged before the takeover.
         after: Duration,
-        /// The required time without a change: the lease duration in the record.
+        /// The lease duration in the record: the required time without a change.
         of: Duration,
     },
-    /// A term resumed after it had ended: the former holder wrote the lock again, although another holder had taken it.
-    /// Unsafe.
+    /// A term resumed after it had ended: the former holder wrote the lock again, although another holder had taken the
+    /// lock. Unsafe.
     Resumed {
         /// The holder.
         holder: String,
-        /// The holder between the two writes.
+        /// The holder that held the lock between the two writes.
         after: String,
     },
-    /// A term was renewed after its record had expired. Any contender could have taken the lock before that. Unsafe.
+    /// A term was renewed although its record had already expired. Any other contender could have taken the lock before
+    /// this renewal. Unsafe.
     Lapsed {
         /// The holder.
         holder: String,
-        /// A lower bound of the time between two renewals.
+        /// The shortest time that can have passed between two renewals.
         after: Duration,
         /// The lease duration.
         of: Duration,
     },
-    /// The record states no duration, so other contenders take the lock as soon as they see it. Unsafe.
+    /// The record contains no lease duration, so other contenders take the lock as soon as they see it. Unsafe.
     NoDuration {
         /// The holder.
         holder: String,
     },
-    /// A term was renewed after more than two thirds of its duration. Its leader may have stopped already, or may have
-    /// been about to stop.
+    /// A term was renewed only after more than two thirds of the lease duration. The leader may have already stopped
+    /// its work, or may have been close to it.
     Late {
         /// The holder.
         holder: String,
-        /// A lower bound of the time between two renewals.
+        /// The shortest time that can have passed between two renewals.
         after: Duration,
         /// The lease duration.
         of: Duration,
     },
-    /// Several renewals happen within one second. For client-go's candidates, the record looks unchanged.
+    /// The holder renews the lock several times within one second. client-go's candidates cannot distinguish such
+    /// records, so for them the record is unchanged.
     Invisible {
         /// The holder.
         holder: String,
     },
-    /// The renewTime of the record differs from the local time of day by more than the tolerance. Programs that compare
-    /// both times take the lock too early or never.
+    /// The `renewTime` in the record differs from the local time of day by more than the tolerance. Programs that
+    /// compare `renewTime` with the time of day take the lock too early or never.
     Skewed {
         /// The holder.
         holder: String,
-        /// The difference in seconds. It is negative if the renewTime is behind the local time.
+        /// The difference in seconds. The difference is negative if the `renewTime` is behind the local time.
         seconds: i64,
     },
-    /// The holder has changed, but the count of transitions did not increase by one. Therefore, the count cannot be
-    /// used as a fencing token.
+    /// The holder has changed, but the number of transitions did not increase by one. Therefore, the number of
+    /// transitions cannot be used as a fencing token.
     Miscounted {
         /// The holder.
         holder: String,
@@ -93,9 +97,9 @@ pub enum Finding {
         /// The count now.
         now: i32,
     },
-    /// The two halves of the lock have different holders, so no contender leads.
+    /// The two halves of a [`MultiLock`](crate::MultiLock) have different holders, so no contender leads.
     Disagree,
-    /// The record is unreadable, so no contender can lead.
+    /// The record cannot be read, so no contender can lead.
     Malformed {
         /// The reason.
         why: String,
@@ -108,14 +112,14 @@ pub enum Finding {
 pub enum AuditedEnd {
     /// The holder released the lock.
     Released,
-    /// Another holder took the lock, or the same holder took it again.
+    /// Another holder took the lock, or the same holder took the lock again.
     TakenOver,
     /// The object was deleted.
     Deleted,
 }
 
 impl Finding {
-    /// Returns whether two holders led, or could have led, at the same time.
+    /// Returns whether two holders worked, or could have worked, at the same time.
     pub fn is_unsafe(&self) -> bool {
         matches!(self, Self::TakenEarly { .. } | Self::Resumed { .. } | Self::Lapsed { .. } | Self::NoDuration { .. })
     }

@@ -1,4 +1,5 @@
-//! Releases the lock after the work has ended. It releases only a record of this elector.
+//! The machine in the release phase: it releases the lock after the work has ended. The machine releases the lock only
+//! if it contains a record of this elector.
 
 use std::time::Duration;
 
@@ -6,32 +7,34 @@ use super::{Doubt, Effect, Failure, LockRequest, Machine, Now, Observation, Phas
 use crate::record::{LeaderElectionRecord, LockState, Version};
 
 impl Machine {
-    /// Begins to release the lock of `term`, for at most `span`. If `span` is zero, the term ends without a release.
+    /// Begins to release the lock of `term`. The release may take at most `span`. If `span` is zero, the leadership
+    /// term ends and the lock is not released.
     pub(super) fn begin_release(&mut self, term: Option<Term>, span: Duration, now: Now) {
         self.phase =
             Phase::Releasing(Releasing { term, until: now.monotonic.saturating_add(span), conflicts: 0, write: None });
         self.next_try = now.monotonic;
     }
 
-    /// Returns the time limit of a release according to the configuration. Zero means no release.
+    /// Returns the time limit for a release, based on the configuration. Zero means no release.
     pub(super) fn release_span(&self) -> Duration {
         if self.config.release_on_cancel { self.config.renew_deadline } else { Duration::ZERO }
     }
 
-    /// Releases the lock after a stop. This is needed if a write with an unknown result may have taken the lock, or if the record of the
-    /// last term is still in the lock.
+    /// Releases the lock after a stop was requested, if necessary. The machine must release the lock if a write with an unknown
+    /// result may have taken the lock. The machine must also release the lock if the lock still contains the record of the last
+    /// leadership term.
     pub(super) fn release_rest(&mut self, now: Now) {
         let span = match self.left_over() {
             _ if !self.in_doubt.is_empty() => self.release_span(),
-            // Do not try longer than the record is valid, because any contender may take an expired lock.
+            // Do not try for longer than the record is valid, because any contender may take an expired lock.
             Some(expires) => self.release_span().min(expires.saturating_sub(now.monotonic)),
             None => return,
         };
         self.begin_release(None, span, now);
     }
 
-    /// Returns the time at which the record of the last term expires. `None` if the last known state of the lock does not
-    /// contain the record, or if the record does not have to be released.
+    /// Returns the time at which the record of the last leadership term expires. `None` if the last known state of the
+    /// lock does not contain that record, or if the record does not have to be released.
     pub(super) fn left_over(&self) -> Option<Duration> {
         let (uid, last) = self.last_term.as_ref().filter(|_| self.config.release_on_cancel)?;
         let Observation { state: LockState { version, record, .. }, at, .. } = self.observed.as_ref()?;
@@ -39,7 +42,7 @@ impl Machine {
         is_there.then(|| at.saturating_add(record.lease_duration(self.config.lease_duration)))
     }
 
-    /// Handles the read before a release.
+    /// Processes the result of the read before a release.
     pub(super) fn release_read(&mut self, sent: Sent, answer: Result<Option<LockState>, Failure>, now: Now) {
         let Phase::Releasing(releasing) = &mut self.phase else { return };
         let found = match answer {
@@ -64,12 +67,12 @@ impl Machine {
         let time = Some(self.precision.cut(now.wall.max(last)));
         let record = LeaderElectionRecord {
             holder_identity: String::new(),
-            // One second is the minimum that a server accepts.
+            // A lease duration of one second is the minimum that a server accepts.
             lease_duration_seconds: 1,
             acquire_time: time,
             renew_time: time,
             leader_transitions: found.record.leader_transitions,
-            // Clear the strategy and the preferred holder, because they apply only to the term.
+            // Clear the strategy and the preferred holder, because they belong to the term that has ended.
             ..LeaderElectionRecord::default()
         };
         let base = self.newest(found).version;
@@ -78,14 +81,14 @@ impl Machine {
         self.next_try = now.monotonic;
     }
 
-    /// Handles the result of a release.
+    /// Processes the result of a release.
     pub(super) fn released(&mut self, answer: Result<Version, Failure>, now: Now) {
         let Phase::Releasing(releasing) = &mut self.phase else { return };
         match answer {
             Ok(_) => self.release_done(now),
             Err(Failure { effect: Effect::Conflict, .. }) => {
-                // Another program wrote the object after the read. Read again immediately after the first conflict. After
-                // more conflicts, pause before each read.
+                // Another program wrote the object after the read. After the first conflict, read the lock again
+                // immediately. After further conflicts, pause before each read.
                 releasing.conflicts += 1;
                 let again = releasing.conflicts > 1;
                 self.next_try = now.monotonic + if again { self.conflict_pause() } else { Duration::ZERO };

@@ -1,4 +1,4 @@
-//! The inputs and outputs of the machine.
+//! The inputs and outputs of the state machine.
 
 use std::time::Duration;
 
@@ -13,40 +13,40 @@ pub enum Signal {
     Tick,
     /// The result of [`LockRequest::Read`]. `None` if the object does not exist.
     Read(Result<Option<LockState>, Failure>),
-    /// The result of [`LockRequest::Create`] or [`LockRequest::Update`]: the version of the object with the stored
-    /// record.
+    /// The result of [`LockRequest::Create`] or [`LockRequest::Update`]: the version of the object that contains the
+    /// written record.
     Written(Result<Version, Failure>),
     /// A message from the watch.
     Watch(Hint),
     /// The preferred holder has changed.
     Prefer(Preference),
-    /// The work of the term has returned or was dropped.
+    /// The work of the leadership term has returned or was dropped.
     WorkEnded,
     /// A request to stop. The machine asks the work to end, releases the lock, and finishes.
     Stop,
 }
 
-/// The preferred holder among replicas that share several locks. The preference only determines which replica tries
-/// first. At most one replica leads in any case.
+/// Which replica should hold the lock, if replicas share several locks. The preference only determines which replica
+/// tries to take the lock first. Regardless of the preference, at most one replica leads.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Preference {
-    /// The time for which this contender leaves a free lock to other contenders.
+    /// How long this contender leaves a free lock to other contenders.
     pub defer: Duration,
-    /// If set, this contender gives up its lock in favor of the named contender. The machine asks the work to end,
-    /// renews the term until the work has ended, and releases the lock. If no other contender took the lock while this
-    /// contender deferred, this contender ignores the preference and keeps the lock.
+    /// If set, this contender gives up its lock in favor of the contender with this identity. The machine asks the work
+    /// to end, renews the term until the work has ended, and releases the lock. If no other contender takes the lock
+    /// while this contender leaves it free, this contender ignores the preference and keeps the lock.
     pub yield_to: Option<String>,
 }
 
-/// A message from the watch of the lock. A message may be stale, and may be missing. It only makes an elector act
-/// sooner.
+/// A message about the lock from its watch. A message may describe an old state, and some messages may be missing. A
+/// message only makes an elector act sooner.
 #[derive(Clone, Debug)]
 pub enum Hint {
     /// The watch is open.
     Up,
     /// The watch has ended.
     Down,
-    /// The object had this state when the event was sent.
+    /// The object had this state when the server sent the event.
     Changed(LockState),
     /// The object may have changed.
     MaybeChanged,
@@ -60,27 +60,28 @@ pub enum Hint {
 /// An output of the machine.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Instruction {
-    /// Send this request, and pass the result to the machine. The machine has at most one request in flight.
+    /// Send this request, and pass its result to the machine. The machine has at most one request in flight at any
+    /// time.
     Send {
         /// The request.
         request: LockRequest,
-        /// The timeout of the request. After the timeout, pass [`Failure::unknown`] to the machine.
+        /// The timeout of the request. When the timeout has passed, pass [`Failure::unknown`] to the machine.
         timeout: Duration,
     },
-    /// The observed holder has changed. It is empty if the lock is free.
+    /// The observed holder has changed. The new holder is empty if the lock is free.
     NewLeader(String),
-    /// A term begins: start the work.
+    /// A leadership term begins: start the work.
     StartLeading {
         /// The term.
         term: Term,
         /// The deadline of the term.
         deadline: Deadline,
     },
-    /// The deadline of the term was extended.
+    /// The deadline of the leadership term was extended.
     Extend(Deadline),
-    /// Ask the work to end, for this reason. The term continues until the work has ended.
+    /// Ask the work to end, for the given reason. The leadership term continues until the work has ended.
     Drain(EndReason),
-    /// The term is over: end the work immediately.
+    /// The leadership term is over: stop the work immediately.
     StopLeading(EndReason),
     /// The machine has finished.
     Finish,
@@ -93,7 +94,7 @@ pub enum LockRequest {
     Read,
     /// Create the object.
     Create(LeaderElectionRecord),
-    /// Replace the record if the object still has this version.
+    /// Replace the record, but only if the object still has this version.
     Update {
         /// The version.
         base: Version,
@@ -102,7 +103,7 @@ pub enum LockRequest {
     },
 }
 
-/// A failed request, with only the data that the machine needs.
+/// A failed request. The type contains only the data that the machine needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Failure {
     /// The known effect.
@@ -111,22 +112,22 @@ pub struct Failure {
     pub retry_after: Option<Duration>,
 }
 
-/// The effect of a failed request.
+/// Whether a failed request may have had an effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// The write was not executed. The object has another version, or already exists.
+    /// The write was not executed. The write was rejected because the object has another version or already exists.
     Conflict,
     /// The write was not executed. The object does not exist.
     NotFound,
-    /// The request was not executed. The server rejected it, or it was never sent.
+    /// The request was not executed. The server rejected the request, or the request was never sent.
     None,
     /// Unknown.
     Unknown,
 }
 
 impl Failure {
-    /// Returns the failure of a request without a response. The server may have executed the request, or may still
-    /// execute it.
+    /// Returns the failure of a request that got no response. The server may have already executed the request, or may
+    /// still execute it.
     pub fn unknown() -> Self {
         Self { effect: Effect::Unknown, retry_after: None }
     }

@@ -1,4 +1,4 @@
-//! Assignment of shards to replicas, and deletion of unused leases.
+//! The assignment of shards to replicas, and the deletion of unused leases.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -13,18 +13,18 @@ use super::rivals::Rivals;
 use crate::machine::Preference;
 use crate::{Deadline, LeaderElectionConfig, Lease, Version};
 
-/// The replicas that share the shards, from the view of one replica.
+/// The replicas that share the shards, as one replica sees them.
 pub(super) struct Fleet<A> {
     pub(super) api: A,
     pub(super) namespace: String,
     pub(super) name: String,
-    /// The options of a list of all leases of the fleet.
+    /// The options for listing all leases of the fleet.
     pub(super) options: ListOptions,
     pub(super) config: ShardsConfig,
-    /// The membership lease of this replica.
+    /// The name of this replica's membership lease.
     pub(super) own_lease: String,
     pub(super) members: Arc<watch::Sender<Members>>,
-    /// For each shard, the channel that sends the preferred holder to its elector.
+    /// For each shard, the channel that sends the preferred holder to the elector of the shard.
     pub(super) preferences: Vec<watch::Sender<Preference>>,
 }
 
@@ -35,7 +35,7 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease>> Fleet<A> {
         Rivals { api, namespace, options, election, members, started: AtomicU64::new(0), last: Mutex::default() }
     }
 
-    /// Updates the preferred holder of each shard, whenever the members change.
+    /// Updates the preferred holder of each shard when the members of the fleet change.
     pub(super) async fn prefer(&self) {
         let LeaderElectionConfig { clocks, lease_duration, retry_period, .. } = self.election();
         let mut members = self.members.subscribe();
@@ -72,8 +72,8 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease>> Fleet<A> {
         }
     }
 
-    /// Deletes the leases of departed replicas and of unused numbers of shards. Only the preferred replica of the first
-    /// shard does this.
+    /// Deletes the leases of replicas that have left, and the leases of unused numbers of shards. Only the preferred
+    /// replica of the first shard deletes these leases.
     pub(super) async fn clean(&self) {
         let LeaderElectionConfig { clocks, lease_duration, .. } = self.election();
         loop {

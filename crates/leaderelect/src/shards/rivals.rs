@@ -1,9 +1,9 @@
-//! Detects rivals. A rival is a replica of the same fleet that uses another number of shards.
+//! Detects rivals. Detection of rivals. A rival is a replica of the same fleet that uses another number of shards.
 //!
-//! The shards of a rival have different leases, but they may contain the same objects as the shards of this replica.
-//! Therefore, a replica that has acquired the lease of a shard lists all leases of the fleet before it works on the
-//! shard. If two rivals acquire leases at the same time, at least one of them finds the other's lease in its list, and
-//! gives up its own lease.
+//! The shards of a rival have other leases, but may contain the same objects as the shards of this replica. Therefore,
+//! a replica that has acquired the lease of a shard lists all leases of the fleet before it works on the shard. If two
+//! rivals acquire leases at the same time, at least one of them finds the other's lease in its list. That rival gives
+//! up its own lease.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,18 +20,18 @@ use crate::{Deadline, LeaderElectionConfig, LeaderElectionRecord, Lease, LockSta
 pub(super) struct Rivals<'a, A> {
     pub(super) api: &'a A,
     pub(super) namespace: &'a str,
-    /// The options of a list of all leases of the fleet.
+    /// The options for listing all leases of the fleet.
     pub(super) options: ListOptions,
     pub(super) election: &'a LeaderElectionConfig,
     pub(super) members: &'a watch::Sender<Members>,
-    /// The number of lists that this replica has started.
+    /// The number of list requests that this replica has started.
     pub(super) started: AtomicU64,
-    /// The number of the last complete list, and whether that list shows that a rival leads a shard.
+    /// The number of the last complete list request, and whether its result shows that a rival leads a shard.
     pub(super) last: Mutex<(u64, bool)>,
 }
 
 impl<A: ListWatch<Object = Lease>> Rivals<'_, A> {
-    /// Waits until no known rival leads a shard.
+    /// Waits until no rival is known to lead a shard.
     pub(super) async fn wait_until_gone(&self) {
         let mut members = self.members.subscribe();
         loop {
@@ -45,8 +45,8 @@ impl<A: ListWatch<Object = Lease>> Rivals<'_, A> {
         }
     }
 
-    /// Returns whether a rival leads a shard, according to a list that starts after this call. Concurrent callers share
-    /// one list.
+    /// Returns whether a rival leads a shard, based on a list request that starts after this call. Concurrent callers
+    /// share one list.
     pub(super) async fn any_leads(&self) -> bool {
         let started = self.started.load(Ordering::Relaxed);
         let mut last = self.last.lock().await;
@@ -85,14 +85,14 @@ impl<A: ListWatch<Object = Lease>> Rivals<'_, A> {
         self.members.send_modify(|members| {
             found.iter().for_each(|(name, state)| members.record(name, state, *lease_duration, now));
         });
-        // A rival leads if its lease expires after the time at which the request was sent. If a lease expired earlier,
-        // it was not renewed in time, because the list would contain the renewal. A lease that expired later may have
-        // been renewed after the server read it, so it still counts as led.
+        // A rival counts as leading if its lease expires after the time at which the request was sent. A lease that
+        // expired earlier was not renewed in time, because otherwise the list would contain the renewal. A lease that
+        // expired later may have been renewed after the server read it, so its holder still counts as leading.
         Ok(self.members.borrow().rivals_until(sent.monotonic).is_some())
     }
 
-    /// Lists the shard leases of rivals. Returns the names and states of these leases. All pages have the same
-    /// revision, which is not older than the request.
+    /// Lists the shard leases that belong to rivals. Returns the names and states of these shard leases. All pages have
+    /// the same revision, and this revision is not older than the request.
     async fn list_rival_leases(&self) -> Result<Vec<(String, LockState)>, ApiError> {
         let (mut found, mut options) = (Vec::new(), self.options.clone());
         loop {
@@ -118,13 +118,13 @@ impl<A: ListWatch<Object = Lease>> Rivals<'_, A> {
     }
 }
 
-/// Returns a state for a lease that cannot be decoded. The state makes the lease count as held for one lease duration
-/// after each change of the lease.
+/// Returns a substitute state for a lease that cannot be decoded. With this state, the lease counts as held for one
+/// lease duration after each change of the lease.
 fn held_by_unknown(metadata: &ObjectMeta, error: &impl fmt::Display) -> LockState {
     let ObjectMeta { namespace, name, uid, resource_version, .. } = metadata;
     tracing::warn!(namespace, name, %error, "cannot read a lease of another number of shards; treating it as held");
     let record = LeaderElectionRecord { holder_identity: "unknown".into(), ..LeaderElectionRecord::default() };
     let version = Version { uid: uid.clone(), resource_version: resource_version.clone() };
-    // Use the resourceVersion as stored data, because each write may be a renewal.
+    // Use the resourceVersion as the stored data, because each write may be a renewal.
     LockState { version, record, raw: Some(resource_version.as_str().into()) }
 }

@@ -1,11 +1,12 @@
-//! A shard, which is a range of hashes.
+//! A shard: the objects whose hashes are in a range.
 
 use std::fmt;
 
 use pintle_meta::Object;
 
 /// One of the subsets into which [`Shards`](crate::Shards) divide all objects. A shard contains the objects whose uid
-/// has an FNV-1a hash in a given range, as in sharded lists and watches (KEP-5866). All ranges have the same size.
+/// has an FNV-1a hash in the range of the shard, as in sharded lists and watches (KEP-5866). The ranges of all shards
+/// have the same size.
 ///
 /// # Examples
 ///
@@ -24,17 +25,17 @@ pub struct Shard {
 }
 
 impl Shard {
-    /// Returns all shards of a division into `count` parts.
+    /// Returns all shards if the objects are divided into `count` shards.
     pub fn all(count: u32) -> impl Iterator<Item = Self> {
         (0..count).map(move |index| Self { index, count })
     }
 
-    /// Returns the index of this shard, starting from 0.
+    /// Returns the index of this shard. The first index is 0.
     pub fn index(self) -> u32 {
         self.index
     }
 
-    /// Returns the number of shards in the division.
+    /// Returns the total number of shards.
     pub fn count(self) -> u32 {
         self.count
     }
@@ -50,13 +51,13 @@ impl Shard {
         (self.bound(self.index)..self.bound(self.index + 1)).contains(&hash)
     }
 
-    /// Returns the lowest hash of the shard with this index.
+    /// Returns the lowest hash in the range of the shard with this index.
     fn bound(self, index: u32) -> u128 {
         (u128::from(index) << 64) / u128::from(self.count)
     }
 }
 
-/// Formats the `shardSelector` of list and watch requests.
+/// Returns the value of the `shardSelector` parameter for list and watch requests.
 impl fmt::Display for Shard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (start, end) = (self.bound(self.index), self.bound(self.index + 1));

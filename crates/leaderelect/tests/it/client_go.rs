@@ -1,4 +1,5 @@
-//! A model of client-go's elector, which competes with the electors of this crate. Tests step it like the machine.
+//! A model of client-go's elector that competes with the electors of this crate. Tests step the model in the same way
+//! as the machine.
 
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use pintle_meta::MicroTime;
 pub(crate) struct ClientGo {
     config: LeaderElectionConfig,
     rng: fastrand::Rng,
-    /// The record that was last read. Its times are whole seconds.
+    /// The record that the model read last. Its times are whole seconds.
     raw: Option<Raw>,
     observed: LeaderElectionRecord,
     observed_at: Duration,
@@ -19,12 +20,12 @@ pub(crate) struct ClientGo {
     request: Option<LockRequest>,
     tried_at: Duration,
     next_try: Duration,
-    /// The time at which the current or next round of renewals times out.
+    /// The time at which the current or the next round of renewals times out.
     round_ends: Option<Duration>,
-    /// The time at which its release times out. `None` until its caller has cancelled it.
+    /// The time at which the release times out. `None` until the caller has cancelled the elector.
     releases_until: Option<Duration>,
-    /// Whether it uses the lease duration of its configuration instead of the lease duration in the record. client-go before 1.27
-    /// does.
+    /// Whether the model uses the lease duration of its configuration instead of the lease duration in the record. client-go
+    /// before 1.27 does.
     counts_by_its_own: bool,
 }
 
@@ -85,7 +86,7 @@ impl ClientGo {
                 return instructions;
             }
             Signal::Stop => return vec![Instruction::Finish],
-            // The requests of a run end with the run. The next run begins with a read.
+            // Requests in flight are dropped when the run ends. The next run begins by reading the lock.
             Signal::Read(_) | Signal::Written(_) if !instructions.is_empty() => {
                 (self.request, self.object) = (None, None);
                 self.failed(now);
@@ -116,8 +117,8 @@ impl ClientGo {
         instructions
     }
 
-    /// Releases the lock. The work continues until the lock is released. If the elector is the leader according to its own state, the
-    /// release overwrites any record that was just read.
+    /// Releases the lock. The work continues until the lock has been released. If the elector believes that it leads, the
+    /// release overwrites any record, even one that it has just read.
     fn release(&mut self, signal: Signal, now: Now, instructions: &mut Vec<Instruction>) {
         let late = self.releases_until.is_some_and(|until| now.monotonic >= until);
         match signal {
@@ -179,14 +180,14 @@ impl ClientGo {
             LockRequest::Read => return,
         };
         let Ok(version) = answer else {
-            // After a failed fast path, it tries the slow path. After a failed slow path, it pauses.
+            // If the fast path fails, the model tries the slow path. If the slow path fails, the model pauses.
             let fast = self.object.take().is_some() && self.observed.holder_identity == record.holder_identity;
             return if fast { self.send(LockRequest::Read, instructions) } else { self.failed(now) };
         };
         let term = Term { version: version.clone(), record: record.clone() };
         (self.object, self.observed, self.observed_at) = (Some(version), record, now.monotonic);
         self.next_try = now.monotonic + self.config.retry_period;
-        // The next round begins after the retry period and has the whole deadline.
+        // The next round begins after the retry period and gets the whole deadline again.
         let deadline = Deadline::after(now, self.config.retry_period + self.config.renew_deadline);
         let led = self.round_ends.replace(deadline.monotonic).is_some();
         instructions.push(if led {

@@ -1,4 +1,5 @@
-//! Tests with clocks that are set and with silent watches. Also tests how often clocks are read.
+//! Tests with clocks that are set to other times, and with watches that report no events. The tests also count how
+//! often clocks are read.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -26,13 +27,14 @@ fn at(monotonic: f64, wall: f64) -> Now {
     Now { boot: monotonic, monotonic, wall }
 }
 
-/// Returns the renew times that a machine writes, in seconds of the time of day. `clocks` are the values of the clocks at its renewals. All
-/// requests are answered immediately.
+/// Returns the renew times that a machine writes, in seconds of the time of day. `clocks` contains the values of the clocks at each
+/// renewal. All requests are answered immediately.
 fn written(precision: TimePrecision, coordinated: bool, clocks: &[(f64, f64)]) -> Vec<f64> {
     let config = LeaderElectionConfig { identity: "me".into(), coordinated, ..LeaderElectionConfig::default() };
     let mut machine = Machine::new(config, precision, at(0.0, 0.0));
     machine.step(Signal::Tick, at(0.0, 0.0));
-    // In a coordinated election, the control plane has assigned the lock to this contender. Otherwise the lock is free.
+    // In this coordinated election, the control plane has assigned the lock to this contender. Otherwise the lock is
+    // free.
     let holder_identity = if coordinated { "me".into() } else { String::new() };
     let record = LeaderElectionRecord { holder_identity, ..LeaderElectionRecord::default() };
     let version = Version { uid: "1".into(), resource_version: "0".into() };
@@ -62,8 +64,8 @@ fn written(precision: TimePrecision, coordinated: bool, clocks: &[(f64, f64)]) -
 fn each_record_has_a_later_renew_time() {
     let micros = |clocks: &[(f64, f64)]| written(TimePrecision::Micros, false, clocks);
     assert_eq!(micros(&[(0.0, 0.0), (2.0, 2.0), (4.0, 4.0)]), [0.0, 2.0, 4.0]);
-    // The time of day does not advance. After a second, the time in the record must still advance by a second, because client-go compares
-    // whole seconds.
+    // The time of day does not advance. After a second, the time in the record must still increase by a second, because client-go
+    // compares whole seconds.
     assert_eq!(micros(&[(0.0, 0.0), (2.0, 0.0), (4.0, 0.0), (6.0, 6.0)]), [0.0, 1.0, 2.0, 6.0]);
     assert_eq!(micros(&[(0.0, 0.0), (2.0, 2.5), (4.0, -60.0), (6.0, -58.0)]), [0.0, 2.5, 3.0, 4.0]);
     let seconds = |clocks: &[(f64, f64)]| written(TimePrecision::Seconds, false, clocks);
@@ -72,20 +74,20 @@ fn each_record_has_a_later_renew_time() {
     assert_eq!(seconds(&[(0.0, 0.0), (2.0, 2.9), (4.0, -60.5), (6.0, -58.5)]), [0.0, 2.0, 3.0, 4.0]);
 }
 
-/// The control plane compares the renew time with its own clock. A time in the future would keep the lease of a dead holder alive for too
-/// long.
+/// The control plane compares the renew time with its own clock. A renew time in the future would keep the lease of a dead holder valid
+/// for too long.
 #[test]
 fn coordinated_record_follows_wall_clock_set_far_back() {
     let micros = |clocks: &[(f64, f64)]| written(TimePrecision::Micros, true, clocks);
     assert_eq!(micros(&[(0.0, 0.0), (2.0, 2.5), (4.0, -60.0), (6.0, -58.0)]), [0.0, 2.5, -60.0, -58.0]);
-    // The time of day is set back by less than ten seconds compared to the last record, so the written times still increase.
+    // The time of day is set back to less than ten seconds before the last record, so the written times still increase.
     assert_eq!(micros(&[(0.0, 0.0), (2.0, 2.5), (4.0, -5.499)]), [0.0, 2.5, 3.0]);
-    // The time of day is set back by slightly less and slightly more than the limit.
+    // The time of day is set back by slightly less or slightly more than the limit.
     assert_eq!(micros(&[(0.0, 0.0), (2.0, 2.5), (4.0, -7.999)]), [0.0, 2.5, 3.0]);
     assert_eq!(micros(&[(0.0, 0.0), (2.0, 2.5), (4.0, -8.001)]), [0.0, 2.5, -8.001]);
 }
 
-/// The renewal has an earlier time, but it extends the term, because the whole second differs.
+/// The renewal has an earlier time, but extends the term, because it is in another whole second.
 #[test]
 fn coordinated_renewal_with_earlier_time_counts() {
     let config = LeaderElectionConfig { identity: "me".into(), coordinated: true, ..LeaderElectionConfig::default() };
@@ -101,8 +103,8 @@ fn coordinated_renewal_with_earlier_time_counts() {
     assert_eq!(machine.step(Signal::Written(Ok(version(3))), now), [Instruction::Extend(deadline)]);
 }
 
-/// A holder whose clock was set back may have written the same record again. Therefore, after a long time without a read, a candidate
-/// starts its wait again.
+/// A holder whose clock was set back may have written the same record a second time. Therefore, after a long time without a read, a
+/// candidate starts to wait from the beginning.
 #[test]
 fn unrelated_write_after_long_blindness_counts_as_renewal() {
     for (second_read, taken) in [(30.9, true), (31.0, false)] {
@@ -124,13 +126,13 @@ fn unrelated_write_after_long_blindness_counts_as_renewal() {
             machine.step(held(number), at(now, now))
         };
         assert_eq!(look(6.0, 2), []);
-        // The times without a read are slightly less and slightly more than the sum of a lease duration and a renew deadline.
+        // The times without a read are slightly shorter and slightly longer than a lease duration plus a renew deadline.
         let instructions = look(second_read, 3);
         assert_eq!(!instructions.is_empty(), taken, "{instructions:?}");
     }
 }
 
-/// Clocks that count calls of `sleep_until`.
+/// Clocks that count the calls of `sleep_until`.
 #[derive(Debug)]
 struct Counting {
     inner: Arc<TestClock>,
@@ -165,7 +167,8 @@ async fn idle_standby_sets_few_timers() {
     pass(10.0).await;
     clocks.naps.store(0, Ordering::Relaxed);
     pass(100.0).await;
-    // There is one timer for three or four retry periods, because each renewal that the watch reports postpones it.
+    // There is only one timer in three or four retry periods, because each renewal that the watch reports postpones the
+    // timer.
     assert!(clocks.naps.load(Ordering::Relaxed) <= 17, "{clocks:?}");
     run.abort();
 }
@@ -187,7 +190,7 @@ async fn monotonic_sleep_uses_long_intervals() {
     assert_eq!(naps(Deadline::after(now, Duration::from_secs(60))).await, 61);
 }
 
-/// Clocks that count how often the elector reads them.
+/// Clocks that count how often an elector reads them.
 #[derive(Debug)]
 struct Reads(Arc<TestClock>, AtomicUsize);
 
@@ -198,7 +201,7 @@ impl Clocks for Reads {
     }
 }
 
-/// A lock whose watch can hang, or sends events without end.
+/// A lock whose watch can hang or can report events without end.
 struct Watched {
     lock: LeaseLock<Client<Lease>>,
     hangs: Arc<AtomicBool>,
@@ -277,7 +280,7 @@ async fn silent_watch_does_not_delay_a_takeover() {
             while !status.is_leader() {
                 pass(0.05).await;
             }
-            // ELECTION.md states this bound for a candidate without a working watch: a lease duration and two polls.
+            // ELECTION.md states this bound for a candidate whose watch does not work: a lease duration and two polls.
             let took = died.elapsed().as_secs_f64();
             assert!(took <= 15.0 + 2.0 * 4.4, "seed {seed}, it dies after {dies_after} s: {took} s");
             run.abort();
@@ -285,7 +288,7 @@ async fn silent_watch_does_not_delay_a_takeover() {
     }
 }
 
-/// A timer triggers renewals. It is checked even if the watch always has another event ready.
+/// A timer triggers renewals. The deadline is checked even if the watch always has another event ready.
 #[tokio::test(start_paused = true)]
 async fn flooding_watch_costs_no_term() {
     let server = server();
@@ -302,7 +305,7 @@ async fn flooding_watch_costs_no_term() {
     pass(1.0).await;
     begins.store(true, Ordering::Relaxed);
     for second in 0..60 {
-        // The runtime is never idle here, so paused time does not advance by itself.
+        // The runtime is never idle here, so paused time does not advance automatically.
         tokio::time::advance(Duration::from_secs(1)).await;
         for _ in 0..20 {
             tokio::task::yield_now().await;

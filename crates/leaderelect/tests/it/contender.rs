@@ -1,4 +1,4 @@
-//! An elector in a task for tests. Its work records what it does.
+//! An elector that tests run in a task. The work of the elector records its actions.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::server::{NAME, NAMESPACE};
 
-/// tokio's clock, and other clocks that follow it until a test sets them.
+/// tokio's clock, and other clocks that follow tokio's clock until a test sets them.
 #[derive(Debug)]
 pub(crate) struct TestClock(pub(crate) SteppedClock, Mutex<Duration>);
 
@@ -24,7 +24,7 @@ impl TestClock {
         Arc::new(Self(SteppedClock::beside_tokio(), Mutex::default()))
     }
 
-    /// Suspends the machine for `time`. The time of day does not advance in this model.
+    /// Suspends the machine for `time`. The time of day does not advance during a simulated suspend.
     pub(crate) fn suspend(&self, time: Duration) {
         *self.1.lock().unwrap() += time;
     }
@@ -37,7 +37,7 @@ impl Clocks for TestClock {
     }
 }
 
-/// A log of events with their times, for example `7.0 a started`.
+/// A log of events with their times, such as `7.0 a started`.
 #[derive(Clone, Debug)]
 pub(crate) struct Story {
     start: Instant,
@@ -58,7 +58,7 @@ impl Story {
         std::mem::take(&mut self.lines.lock().unwrap())
     }
 
-    /// Works like [`take`](Self::take), but returns the events without their times.
+    /// Returns the same events as [`take`](Self::take), but without their times.
     pub(crate) fn take_deeds(&self) -> Vec<String> {
         self.take().into_iter().map(|line| line.split_once(' ').unwrap().1.to_owned()).collect()
     }
@@ -78,9 +78,9 @@ pub(crate) struct Contender {
 /// The configuration of a contender.
 pub(crate) struct Setup {
     pub(crate) config: LeaderElectionConfig,
-    /// The time for which the work continues after it was asked to end.
+    /// How long the work continues after it was asked to end.
     pub(crate) drain: Duration,
-    /// The time at which the work ends without a request to end. `None` if the work ends only on request.
+    /// The time at which the work ends although it was not asked to. `None` if the work ends only when it is asked to.
     pub(crate) work: Option<Duration>,
     pub(crate) watch: bool,
     pub(crate) once: bool,
@@ -146,12 +146,12 @@ impl Setup {
 }
 
 impl Contender {
-    /// Returns the leadership of the last term.
+    /// Returns the leadership of the elector's last term.
     pub(crate) fn guard(&self) -> Leadership {
         self.leadership.lock().unwrap().clone().expect("never led")
     }
 
-    /// Returns a metric of the elector, by its name without `leader_election_`.
+    /// Returns a metric of the elector. The name is given without the prefix `leader_election_`.
     pub(crate) fn count(&self, name: &str) -> Option<f64> {
         self.memory.value(&format!("leader_election_{name}"), &[])
     }
@@ -175,7 +175,7 @@ async fn work_of(guard: Leadership, story: Story, identity: String, drain: Durat
     drop(end);
 }
 
-/// Records the end of the work when it is dropped, whether the work has finished or not.
+/// Records the end of the work when it is dropped, whether or not the work has finished.
 struct Ending {
     story: Story,
     identity: String,
@@ -187,7 +187,7 @@ impl Drop for Ending {
     }
 }
 
-/// Lets time pass while all tasks run.
+/// Advances the time while all tasks run.
 pub(crate) async fn pass(seconds: f64) {
     tokio::time::sleep(Duration::from_secs_f64(seconds)).await;
 }

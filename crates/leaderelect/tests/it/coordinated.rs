@@ -10,7 +10,7 @@ use pintle_testing::Collection;
 use crate::contender::{Setup, Story, pass};
 use crate::server::{delete, holder, put, record, server, take_verbs};
 
-/// Returns the record with which the control plane assigns the lease to `holder` for five seconds.
+/// Returns the record that the control plane writes to assign the lease to `holder` for five seconds.
 fn given_to(holder: &str) -> LeaderElectionRecord {
     LeaderElectionRecord {
         holder_identity: holder.into(),
@@ -44,7 +44,7 @@ async fn named_candidate_leads() {
     assert_eq!((written.leader_transitions, written.lease_duration_seconds), (0, 15));
     assert_eq!(written.strategy.as_deref(), Some(OLDEST_EMULATION_VERSION));
     assert!(written.acquire_time.is_some(), "the assignment had no acquire time");
-    // Renewals keep the acquire time and the strategy.
+    // Renewals do not change the acquire time and the strategy.
     pass(60.0).await;
     assert!(elector.status.is_leader());
     let renewed = record(&server);
@@ -87,8 +87,8 @@ async fn coordinated_elector_never_takes_an_unassigned_lock() {
     }
 }
 
-/// The control plane may assign an expired lock to another candidate. It does not touch the lock if it would choose the same candidate
-/// again.
+/// The control plane may assign an expired lock to another candidate. The control plane does not write the lock if it would choose the
+/// same candidate again.
 #[tokio::test(start_paused = true)]
 async fn expired_assignment_is_taken_after_another_lease_duration() {
     let server = server();
@@ -103,7 +103,7 @@ async fn expired_assignment_is_taken_after_another_lease_duration() {
     pass(5.5).await;
     elector.client.faults().heal();
     take_verbs(&server);
-    // The candidate read the assignment immediately, and the assignment lasted for five seconds.
+    // The candidate read the assignment immediately, and the assignment was valid for five seconds.
     pass(14.4).await;
     assert!(take_verbs(&server).iter().all(|verb| verb == "get"));
     assert!(!elector.status.is_leader());
@@ -128,7 +128,7 @@ async fn partitioned_leader_leads_again_if_still_named() {
     }
 }
 
-/// The control plane creates another lock immediately. It does not take into account that the leader of the deleted lock may still work.
+/// The control plane creates another lock immediately. The control plane ignores that the leader of the deleted lock may still work.
 #[tokio::test(start_paused = true)]
 async fn named_candidate_waits_for_leader_of_deleted_lock() {
     for (watch, wait_after_deletion, waits) in [(true, true, true), (false, true, true), (true, false, false)] {
@@ -141,7 +141,7 @@ async fn named_candidate_waits_for_leader_of_deleted_lock() {
         delete(&server);
         put(&server, &given_to("baz"));
         pass(if waits { 19.9 } else { 0.1 }).await;
-        // The assignment has expired by now, and the control plane does not change it.
+        // The assignment has expired by now, and the control plane does not change the lock.
         assert_eq!(elector.status.is_leader(), !waits, "watched: {watch}");
         pass(9.0).await;
         assert!(elector.status.is_leader(), "watched: {watch}");
@@ -159,7 +159,8 @@ async fn unpreferred_leader_drains_without_renewal_and_releases() {
         pass(1.0).await;
         preferring(&server, "bing");
         let preferred = record(&server);
-        // Without a watch, the next renewal discovers the preferred holder. The leader leads until its work has ended.
+        // Without a watch, the next renewal detects the preferred holder. The leader continues to lead until its work
+        // has ended.
         pass(2.5).await;
         assert!(elector.status.is_leader());
         assert_eq!(record(&server), preferred, "the leader does not renew while another candidate is preferred");
@@ -169,7 +170,7 @@ async fn unpreferred_leader_drains_without_renewal_and_releases() {
         assert_eq!((holder(&server).as_str(), released.strategy, released.preferred_holder), ("", None, None));
         let deeds = story.take_deeds();
         assert_eq!(deeds[1..4], ["baz works", "baz rests", "baz stopped: Preferred { other: \"bing\" }"]);
-        // The elector contends again, and leads when the control plane assigns the lock to it.
+        // The elector contends again, and leads as soon as the control plane assigns the lock to it.
         put(&server, &given_to("baz"));
         pass(5.0).await;
         assert!(elector.status.is_leader());

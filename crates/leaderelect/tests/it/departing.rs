@@ -1,4 +1,4 @@
-//! Tests of requests that wait in a queue. The machine is notified when they are sent.
+//! Tests of requests that wait in a queue. The machine is notified when such a request is sent.
 
 use std::time::Duration;
 
@@ -33,7 +33,8 @@ fn machine(config: LeaderElectionConfig) -> Machine {
     machine
 }
 
-/// Returns a machine that has led since 0, with the lock in version 1. Its renewal at 2 is queued.
+/// Returns a machine that has led since second 0, with the lock in version 1. The renewal of the machine at second 2 is
+/// queued.
 fn renewing() -> Machine {
     let mut machine = machine(config());
     machine.step(Signal::Read(Ok(None)), at(0));
@@ -56,7 +57,7 @@ fn queued_renewal_is_stamped_when_sent() {
     assert_eq!((base, record.renew_time, timeout), (version(1), time(5), TIMEOUT));
     let deadline = Deadline::after(at(5), Duration::from_secs(10));
     assert_eq!(machine.step(Signal::Written(Ok(version(2))), at(6)), [Instruction::Extend(deadline)]);
-    // The next renewal is due a retry period after this renewal was sent.
+    // The next renewal is due one retry period after this renewal was sent.
     assert_eq!(machine.wake_at().unwrap().monotonic, Duration::from_secs(7));
 }
 
@@ -107,7 +108,7 @@ fn queued_renewal_reads_first_after_watch_reports_other_holder() {
     assert_eq!(machine.slow_paths(), 0);
     assert_eq!(machine.depart(at(4)), Some((LockRequest::Read, TIMEOUT)));
     assert_eq!(machine.slow_paths(), 1);
-    // A read that waited in the queue counts as one slow path only.
+    // A read that waited in the queue counts as a slow path only once.
     assert_eq!(machine.depart(at(5)), Some((LockRequest::Read, TIMEOUT)));
     assert_eq!(machine.slow_paths(), 1);
 }
@@ -169,7 +170,7 @@ fn free_lock_is_read_again_after_a_foreign_write() {
 #[test]
 fn no_request_is_sent_after_a_stop() {
     let mut machine = machine(config());
-    // A write that was never sent had no effect, so its result is not unknown.
+    // A write that was never sent had no effect, so its result is known.
     machine.step(Signal::Read(Ok(None)), at(0));
     assert_eq!(machine.step(Signal::Stop, at(1)), []);
     assert_eq!(machine.depart(at(2)), None);
@@ -194,7 +195,7 @@ fn stop_first_resolves_writes_in_doubt() {
 fn leave_by_is_the_deadline_of_the_term() {
     let machine = renewing();
     assert_eq!(machine.leave_by(at(2)), Duration::from_secs(10));
-    // On the boot clock, the machine was suspended for three seconds.
+    // According to the boot clock, the machine was suspended for three seconds.
     let resumed = Now { boot: Duration::from_secs(6), ..at(3) };
     assert_eq!(machine.leave_by(resumed), Duration::from_secs(7));
 }

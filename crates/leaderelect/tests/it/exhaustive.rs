@@ -18,17 +18,17 @@ struct Peer {
     machine: Machine,
     /// The rate of its clocks.
     rate: f64,
-    /// The request in flight, and the time at which it times out.
+    /// The request of this peer in flight, and the time at which it times out.
     request: Option<(LockRequest, Duration)>,
     answer: Option<Signal>,
-    /// A write that has timed out and was not applied yet.
+    /// A write that has timed out and that the server has not applied yet.
     stray: Option<LockRequest>,
     deadline: Option<Deadline>,
     /// Whether the elector has asked its work to end.
     drains: bool,
     lost: bool,
     stopped: bool,
-    /// The last version that the watch of this peer reported.
+    /// The last version that the watch has reported to this peer.
     reported: u64,
 }
 
@@ -41,10 +41,10 @@ struct World {
     broken: Option<&'static str>,
 }
 
-/// A move that a peer can make next.
+/// A move that a peer can make next in the exploration.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Move {
-    /// The timer fires, on time or late.
+    /// The timer of the peer fires, either on time or late.
     Timer(usize),
     /// The server applies the request.
     Serve(usize),
@@ -52,9 +52,9 @@ enum Move {
     Hear(usize),
     /// The request times out.
     GiveUp(usize),
-    /// The server applies a request that has timed out.
+    /// The server applies a write request that has timed out.
     ServeStray(usize),
-    /// The watch reports the current state.
+    /// The watch reports the current state of the lock.
     Watch(usize),
     Stop(usize),
     /// The work ends.
@@ -91,7 +91,7 @@ impl Peer {
         self.deadline.is_some_and(|deadline| !self.lost && !deadline.has_passed(on_clock(now, self.rate)))
     }
 
-    /// Returns the world's time at which the clock of the peer shows `local`.
+    /// Returns the time of the world at which the clock of the peer shows `local`.
     fn when(&self, local: Duration) -> Duration {
         local.div_f64(self.rate) + Duration::from_micros(1)
     }
@@ -237,8 +237,8 @@ impl World {
     }
 }
 
-/// Explores all sequences of `depth` moves. Returns the number of explored worlds, or the first sequence of moves that
-/// breaks a rule.
+/// Explores all sequences of `depth` moves that begin in the world `start`. Returns the number of explored worlds, or
+/// the first sequence of moves that breaks a rule.
 fn search(start: World, depth: usize) -> Result<usize, (Vec<Move>, &'static str)> {
     let mut seen = HashSet::from([start.fingerprint()]);
     let mut worlds = vec![(start, Vec::new())];
@@ -262,7 +262,7 @@ fn search(start: World, depth: usize) -> Result<usize, (Vec<Move>, &'static str)
     Ok(seen.len())
 }
 
-/// Returns a world in which one peer leads, and the other peer has just observed that.
+/// Returns a world in which one peer leads and the other peer has just observed this leader.
 fn led(rates: [f64; 2]) -> World {
     let mut world = World::new(rates);
     let [timer, serve, hear] = [Move::Timer, Move::Serve, Move::Hear];
@@ -277,7 +277,8 @@ fn depth(usual: usize) -> usize {
     env::var("PINTLE_DEPTH").ok().map_or(usual, |depth| depth.parse().expect("PINTLE_DEPTH"))
 }
 
-/// The rates of two clocks. One clock runs 1.45 times as fast as the other. With the default durations, a factor below 1.5 is safe.
+/// The rates of two clocks. One of the clocks runs 1.45 times as fast as the other clock. With the default durations, the
+/// election is safe if this factor is below 1.5.
 const WITHIN: [f64; 2] = [1.0, 1.45];
 
 #[test]
@@ -299,8 +300,8 @@ fn one_leader_in_all_sequences_from_the_start() {
 
 #[test]
 fn search_finds_two_leaders_when_clock_rates_exceed_bound() {
-    // The candidate observes the renewal, and takes the lock when the lease duration is over on its clock, which is too
-    // fast.
+    // The candidate observes the renewal, and takes the lock when the lease duration has passed on its clock, which
+    // runs too fast.
     let mut world = led([1.0, 1.7]);
     [Move::Timer(0), Move::Serve(0), Move::Hear(0), Move::Watch(1)].into_iter().for_each(|next| world.make(next));
     let (path, broken) = search(world, 6).unwrap_err();

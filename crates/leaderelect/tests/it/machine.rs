@@ -1,4 +1,4 @@
-//! Tests of single steps of the machine, for sequences that are too rare in a simulation.
+//! Tests of single steps of the machine for sequences that are too rare in a simulation.
 
 mod versions;
 
@@ -16,7 +16,7 @@ fn at(seconds: u64, wall: i64) -> Now {
     Now { boot: monotonic, monotonic, wall: Timestamp::from_second(1_800_000_000 + wall).unwrap() }
 }
 
-/// Returns the only request in the instructions.
+/// Returns the only request that the instructions contain.
 fn sent(instructions: &[Instruction]) -> LockRequest {
     let requests = instructions.iter().filter_map(|instruction| match instruction {
         Instruction::Send { request, .. } => Some(request.clone()),
@@ -50,21 +50,22 @@ fn write_in_doubt_is_not_confused_with_older_record() {
         assert_eq!(sent(&machine.step(Signal::Tick, at(0, 100))), LockRequest::Read);
         let LockRequest::Create(first) = sent(&machine.step(Signal::Read(Ok(None)), at(0, 100))) else { panic!() };
         assert!(matches!(machine.step(written(), at(0, 100))[..], [.., Instruction::StartLeading { .. }]));
-        // The term expires without a renewal.
+        // The term expires without a stored renewal.
         assert!(matches!(sent(&machine.step(Signal::Tick, at(2, 102))), LockRequest::Update { .. }));
         machine.step(Signal::Written(Err(Failure::unknown())), at(5, 105));
         machine.step(Signal::Tick, at(10, 110));
         machine.step(Signal::WorkEnded, at(10, 110));
         machine.step(Signal::Read(Err(Failure::unknown())), at(12, 112));
-        // The stored record belongs to the lost term, so the machine takes the lock again. The time of day was set back, so this happens in
-        // the same second as the first write.
+        // The stored record belongs to the lost leadership term, so the machine takes the lock again. The time of day was set back, so
+        // the machine takes the lock in the second of its first write.
         assert_eq!(sent(&machine.step(Signal::Tick, at(20, 100))), LockRequest::Read);
         let LockRequest::Update { record, .. } = sent(&machine.step(stored(&first), at(20, 100))) else { panic!() };
         assert_ne!(record, first);
         assert!(record.renew_time > first.renew_time);
         machine.step(Signal::Written(Err(Failure::unknown())), at(21, 101));
         assert_eq!(sent(&machine.step(Signal::Tick, at(26, 106))), LockRequest::Read);
-        // The old record is still stored, so the server did not apply the write. Therefore, there is no term yet.
+        // The old record is still stored, so the server did not apply the write. Therefore, no leadership term has
+        // begun yet.
         let instructions = machine.step(stored(&first), at(26, 106));
         assert!(matches!(sent(&instructions), LockRequest::Update { .. }), "{instructions:?}");
         assert_eq!(instructions.len(), 1, "{instructions:?}");
@@ -73,7 +74,8 @@ fn write_in_doubt_is_not_confused_with_older_record() {
 
 #[test]
 fn renewals_within_a_second_do_not_extend_a_term() {
-    // For client-go's candidates, a renewal within the same second looks unchanged, so they do not start their wait again.
+    // For client-go's candidates, the record looks unchanged after a renewal within the same second, so they do not start
+    // to wait again.
     let millis = Duration::from_millis;
     let config = LeaderElectionConfig {
         identity: "me".into(),
@@ -108,7 +110,8 @@ fn renewals_are_batched_only_if_over_a_second_apart() {
         let wall = Timestamp::from_millisecond(1_800_000_000_000 + time as i64).unwrap();
         Now { boot: millis(time), monotonic: millis(time), wall }
     };
-    // Each renewal runs 50 ms late. If renewals are batched, the time of the next one is rounded down, which removes these 50 ms.
+    // Each renewal is sent 50 ms late. If renewals are batched, the time of the next renewal is rounded down, so these 50 ms
+    // are removed.
     for (retry, next) in [(2_000, 4_000), (1_000, 2_050), (1_060, 2_170)] {
         let retry_period = millis(retry);
         let config = LeaderElectionConfig { identity: "me".into(), retry_period, ..LeaderElectionConfig::default() };
@@ -125,7 +128,8 @@ fn renewals_are_batched_only_if_over_a_second_apart() {
     }
 }
 
-/// Returns a candidate with this seed that has just read the lock. The record contains this lease duration.
+/// Returns a candidate that uses this seed and has just read the lock. The record that it has read contains this lease
+/// duration.
 fn candidate(seed: u64, lease_duration_seconds: i32) -> Machine {
     let mut config = LeaderElectionConfig { identity: "me".into(), ..LeaderElectionConfig::default() };
     config.seed = Some(seed);
@@ -161,7 +165,8 @@ fn candidates_spread_reads_when_a_record_expires() {
     let mut looks: Vec<_> = looks.collect();
     looks.sort();
     assert!(*looks.last().unwrap() <= Duration::from_millis(120), "{looks:?}");
-    // Candidates whose wait ends more than ten milliseconds later observe the first write, so they do not need to read.
+    // If the wait of a candidate ends more than ten milliseconds later, the candidate observes the first write and does
+    // not need to read.
     let early = looks.iter().filter(|look| **look <= looks[0] + Duration::from_millis(10)).count();
     assert!(early <= 20, "{early} of a hundred: {looks:?}");
 }
@@ -182,7 +187,7 @@ fn excessive_retry_after_is_ignored() {
     }
 }
 
-/// The client may be user code, so its `retry_after` may have any value.
+/// The client may be user code, so `retry_after` may contain any value.
 #[test]
 fn longest_retry_after_does_not_overflow_the_clock() {
     let failure = || Failure { effect: Effect::None, retry_after: Some(Duration::MAX) };
@@ -223,11 +228,11 @@ fn lagging_watch_does_not_delay_takeover() {
     let mut machine = watching();
     let leaders = machine.step(Signal::Read(Ok(Some(held(100, "dead")))), at(0, 0));
     assert_eq!(leaders, [Instruction::NewLeader("dead".into())]);
-    // The watch reports old states with other leaders.
+    // The watch reports old states in which other contenders lead.
     for second in 1..15 {
         let old = held(50 + second, ["one", "other"][second as usize % 2]);
         let instructions = machine.step(Signal::Watch(Hint::Changed(old)), at(second, 0));
-        // The machine ignores the stale events, so it reads the lock once.
+        // The machine ignores the old events, so it reads the lock only once.
         match second {
             8 => {
                 assert_eq!(sent(&instructions), LockRequest::Read);
@@ -311,7 +316,7 @@ fn whole_second_renew_time_stays_behind_the_clock() {
     assert!(renewals >= 50, "{renewals}");
 }
 
-/// Returns the second at which the machine creates the lock, if every read reports that the lock does not exist.
+/// Returns the second in which the machine creates the lock if every read reports that the lock does not exist.
 fn created(machine: &mut Machine, first: u64) -> Option<u64> {
     (first..60).find(|second| {
         let now = at(*second, *second as i64);
@@ -324,7 +329,8 @@ fn created(machine: &mut Machine, first: u64) -> Option<u64> {
     })
 }
 
-/// The last holder may have taken the lock after the last read. Therefore, the candidate waits as long as for any other holder.
+/// The last holder may have taken the lock after the last read. Therefore, the candidate waits for as long as it does for any
+/// other holder.
 #[test]
 fn deleted_lock_counts_as_held_even_if_seen_free() {
     let config = LeaderElectionConfig { identity: "me".into(), seed: Some(7), ..LeaderElectionConfig::default() };
@@ -338,8 +344,8 @@ fn deleted_lock_counts_as_held_even_if_seen_free() {
     assert!(created.is_some_and(|second| (20..=25).contains(&second)), "{created:?}");
 }
 
-/// A create request is applied late, after another holder's lock existed and was deleted. The leader of that lock may not have observed the
-/// deletion.
+/// A create request is applied late. In the meantime, another holder's lock existed and was deleted. The leader of that lock may not
+/// have observed the deletion.
 #[test]
 fn lock_created_after_foreign_deletion_counts_as_foreign() {
     for (answered, told_before) in [(true, false), (false, false), (true, true), (false, true)] {
@@ -349,7 +355,7 @@ fn lock_created_after_foreign_deletion_counts_as_foreign() {
         machine.step(Signal::Watch(Hint::Deleted { uid: "uid".into() }), at(2, 2));
         let created = LockState::new(Version { uid: "late".into(), resource_version: "9".into() }, record);
         if told_before {
-            // The watch event arrives before the response. It reports the record of this machine.
+            // The watch event arrives before the response to the write. The event contains the record of this machine.
             machine.step(Signal::Watch(Hint::Changed(created.clone())), at(3, 3));
         }
         let answer = if answered { Ok(created.version.clone()) } else { Err(Failure::unknown()) };
@@ -367,7 +373,7 @@ fn lock_created_after_foreign_deletion_counts_as_foreign() {
     }
 }
 
-/// The leader of the second lock may not have observed the deletion of that lock either.
+/// The leader of the second lock may also not have observed the deletion of its lock.
 #[test]
 fn lock_seen_during_drain_then_deleted_counts_as_held() {
     for lost in [true, false] {
@@ -393,7 +399,7 @@ fn lock_seen_during_drain_then_deleted_counts_as_held() {
     }
 }
 
-/// The other lock was created after the deletion, but before the leader learned of the deletion.
+/// The other lock was created after the deletion, but before the leader observed the deletion.
 #[test]
 fn lock_watched_before_term_loss_then_deleted_is_held() {
     let mut machine = renewing();
@@ -423,8 +429,8 @@ fn late_watch_event_of_own_term_causes_no_wait() {
     assert!(matches!(sent(&instructions), LockRequest::Create(_)), "{instructions:?}");
 }
 
-/// A read finds no lock. The watch reported a lock either after or before the read. If it was after the read, the machine must wait for the
-/// reported holder.
+/// A read finds no lock. The watch reported a lock either after the read or before it. If the event came after the read, the machine
+/// must wait for the reported holder.
 #[test]
 fn read_older_than_watch_event_does_not_discard_it() {
     let mut machine = watching();
@@ -434,12 +440,12 @@ fn read_older_than_watch_event_does_not_discard_it() {
     let again = wake(&machine).unwrap();
     assert!((5_000..=7_400).contains(&again.as_millis()), "{again:?}");
     assert_eq!(sent(&machine.step(Signal::Tick, at(8, 8))), LockRequest::Read);
-    // The read was sent earlier, so the wait for the other holder starts at the watch event.
+    // The read was sent before the event, so the wait for the other holder starts at the watch event.
     let mut still = machine.clone();
     assert_eq!(still.step(Signal::Read(Ok(Some(held(1, "other")))), at(8, 8)), []);
     let expired = wake(&still).unwrap();
     assert!((16_000..=16_120).contains(&expired.as_millis()), "{expired:?}");
-    // The read was sent later, so the wait starts now, when the machine learns of the deletion.
+    // The read was sent after the event, so the wait starts now, when the machine learns of the deletion.
     assert_eq!(machine.step(Signal::Read(Ok(None)), at(8, 8)), [Instruction::NewLeader(String::new())]);
     let created = created(&mut machine, 9);
     assert!(created.is_some_and(|second| (23..=26).contains(&second)), "{created:?}");
@@ -447,7 +453,7 @@ fn read_older_than_watch_event_does_not_discard_it() {
 
 #[test]
 fn candidate_keeps_watch_event_received_during_a_request() {
-    // The read in flight was sent before the watch event.
+    // The read in flight was sent before the watch event arrived.
     let mut machine = watching();
     let instructions = machine.step(Signal::Watch(Hint::Changed(held(2, ""))), at(1, 1));
     assert_eq!(instructions, []);
@@ -461,13 +467,13 @@ fn candidate_keeps_watch_event_received_during_a_request() {
         machine.step(Signal::Watch(hint.clone()), at(1, 1));
         let instructions = machine.step(Signal::Read(Ok(Some(held(1, "other")))), at(2, 2));
         assert_eq!(sent(&instructions), LockRequest::Read, "{hint:?}");
-        // The machine does the extra read only once.
+        // The machine sends the additional read only once.
         machine.step(Signal::Read(Ok(Some(held(1, "other")))), at(2, 2));
         assert!((8..=10).contains(&wake(&machine).unwrap().as_secs()), "three or four retry periods");
     }
 }
 
-/// Returns a machine that has led since 0, and whose renewal at 2 is in flight.
+/// Returns a machine that has led since second 0, and whose renewal at second 2 is in flight.
 fn renewing() -> Machine {
     let mut machine = watching();
     machine.step(Signal::Read(Ok(None)), at(0, 0));
@@ -503,7 +509,7 @@ fn leader_backs_off_when_others_write_the_lock() {
                 LockRequest::Read => Signal::Read(Ok(Some(stored.clone()))),
                 LockRequest::Update { base, record } if base == stored.version => {
                     version += 2;
-                    // Another program changes the object immediately after each write.
+                    // Another program changes the object immediately after each of the machine's writes.
                     stored = LockState { record, ..held(version, "") };
                     Signal::Written(Ok(held(version - 1, "").version))
                 }
@@ -517,7 +523,7 @@ fn leader_backs_off_when_others_write_the_lock() {
     assert!(machine.leads() && requests <= 250, "{requests} requests in ten seconds");
 }
 
-/// The control plane may have assigned the lock to another candidate in the meantime.
+/// The control plane may have assigned the lock to another candidate since then.
 #[test]
 fn assignment_that_expires_during_a_read_is_not_taken() {
     let config = LeaderElectionConfig { identity: "me".into(), coordinated: true, ..LeaderElectionConfig::default() };

@@ -1,4 +1,4 @@
-//! Tests of the metrics of an elector, and how long they exist.
+//! Tests of the metrics of an elector, and of how long these metrics exist.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -92,7 +92,7 @@ async fn panicking_metrics_cost_no_term() {
     let mut elector = LeaderElector::new(lock, LeaderElectionConfig { metrics, ..Default::default() }).unwrap();
     let stop = CancellationToken::new();
     let work = LeaderCallbacks::new(async |leadership: Leadership| {
-        // This is long enough for several renewals.
+        // One minute is long enough for several renewals.
         pass(60.0).await;
         stop.cancel();
         leadership.cancelled().await;

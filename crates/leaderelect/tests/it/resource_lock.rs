@@ -1,4 +1,4 @@
-//! Tests that each kind of `ResourceLock` uses the same objects as client-go.
+//! Tests that each kind of `ResourceLock` uses the same objects as client-go does.
 
 use std::sync::{Arc, Mutex};
 
@@ -31,7 +31,7 @@ fn lock(kind: LockKind) -> (ResourceLock<Client<DynamicObject>, Client<Lease>>, 
 }
 
 impl Server {
-    /// Returns the holders of the annotated object and of the Lease, if they exist.
+    /// Returns the holders that the annotated object and the Lease contain, if these objects exist.
     fn holders(&self) -> (Option<String>, Option<String>) {
         let object = self.annotated.as_ref().and_then(|objects| objects.object(&key()));
         let holder = |object: DynamicObject| {
@@ -65,7 +65,7 @@ async fn each_lock_kind_uses_its_own_resource() {
             let work = LeaderCallbacks::new(async |leadership: Leadership| leadership.cancelled().await);
             async move { drop(elector.run(&stop, work).await) }
         });
-        // Wait for renewals. Each of them replaces the object that was read before.
+        // Wait for renewals. Each renewal replaces the object that was read before it.
         pass(15.0).await;
         assert!(status.is_leader(), "{name}");
         let baz = |there: bool| there.then(|| "baz".to_owned());

@@ -1,4 +1,4 @@
-//! Leases on an in-memory server. The server checks the requests of electors.
+//! Leases on an in-memory server. The server checks the requests that electors send.
 
 use pintle_leaderelect::{LeaderElectionRecord, Lease};
 use pintle_meta::{ObjectKey, ObjectMeta};
@@ -20,7 +20,7 @@ pub(crate) fn server() -> Collection<Lease> {
     server
 }
 
-/// Checks that an elector may send this request.
+/// Checks that the given request is one that an elector may send.
 fn check(request: &RecordedRequest) {
     match &request.call {
         Call::Get { .. } | Call::Create { .. } => {}
@@ -33,7 +33,7 @@ fn check(request: &RecordedRequest) {
     }
 }
 
-/// Returns the requests since the last call.
+/// Returns the requests since the previous call.
 pub(crate) fn take_log(server: &Collection<Lease>) -> Vec<RecordedRequest> {
     let log = server.take_requests();
     // Check failed requests as well.
@@ -41,7 +41,7 @@ pub(crate) fn take_log(server: &Collection<Lease>) -> Vec<RecordedRequest> {
     log
 }
 
-/// Returns the verbs of the requests since the last call, for example `get` and `update`.
+/// Returns the verbs of the requests since the previous call, for example `get` and `update`.
 pub(crate) fn take_verbs(server: &Collection<Lease>) -> Vec<String> {
     take_log(server).iter().map(|request| format!("{:?}", request.verb()).to_lowercase()).collect()
 }
@@ -58,7 +58,7 @@ pub(crate) fn holder(server: &Collection<Lease>) -> String {
     lease(server).map_or("(none)".into(), |lease| lease.spec.record().holder_identity)
 }
 
-/// Overwrites the record, as another program would.
+/// Overwrites the record in the same way as another program could.
 pub(crate) fn put(server: &Collection<Lease>, record: &LeaderElectionRecord) {
     let mut lease = lease(server).unwrap_or_else(|| Lease::new(ObjectMeta::new(NAMESPACE, NAME), record));
     lease.spec.put(record);

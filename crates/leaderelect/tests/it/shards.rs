@@ -1,4 +1,5 @@
-//! Tests of replicas that share shards: the assignment of shards, its changes, and times without a worker.
+//! Tests of replicas that share shards: how shards are assigned, how assignments change, and how long shards have no
+//! worker.
 
 mod asleep;
 mod dropped;
@@ -34,7 +35,7 @@ struct Replica {
     client: Client<Lease>,
     machine: Option<Arc<NodeClock>>,
     stop: CancellationToken,
-    /// Drops the run and starts another run.
+    /// Drops the run of this replica and starts another run.
     again: Arc<Notify>,
     run: JoinHandle<Option<(Shard, EndReason)>>,
 }
@@ -43,15 +44,15 @@ struct Replica {
 struct Setup {
     shards: u32,
     clocks: Arc<dyn Clocks>,
-    /// The machine of the replica, if it can be suspended. It then provides the clocks.
+    /// The machine on which the replica runs, if that machine can be suspended. The machine then provides the clocks.
     machine: Option<Arc<NodeClock>>,
-    /// The time for which the work continues after it was asked to end.
+    /// How long the work continues after it was asked to end.
     drain: Duration,
-    /// A shard whose work ends by itself after a second.
+    /// The shard whose work ends after a second, although it was not asked to end.
     ends: Option<u32>,
     release_on_cancel: bool,
     reuse_identity: bool,
-    /// The value of a label on the replica's leases.
+    /// The value of a label on the leases of the replica.
     version: &'static str,
 }
 
@@ -133,7 +134,7 @@ async fn replicas_divide_all_shards_stably() {
     server.take_requests();
     pass(100.0).await;
     assert_eq!((ledger.starts_so_far(), ledger.owners()), (starts, owners));
-    // Each lease is written once in each retry period, and there are no other requests.
+    // Each lease is written once in each retry period, and no other requests are sent.
     let requests = server.take_requests();
     assert!(requests.iter().all(|request| request.verb() == Verb::Update));
     let even = (SHARDS as usize + 3) * 50;
@@ -174,7 +175,7 @@ async fn shard_is_handed_over_without_release_on_cancel() {
     assert!(ledger.longest_gap() <= Duration::from_millis(100), "{:?}", ledger.longest_gap());
 }
 
-/// The preferred replica is a member, but cannot write the leases of shards.
+/// The preferred replica is a member of the fleet, but cannot write the leases of shards.
 #[tokio::test(start_paused = true)]
 async fn shard_is_yielded_once_if_successor_cannot_take_it() {
     let (server, ledger) = (Collection::default(), Ledger::default());
@@ -232,7 +233,7 @@ async fn stopping_replica_drains_and_hands_over() {
 async fn next_replica_takes_an_unclaimed_shard() {
     let (server, ledger) = (Collection::default(), Ledger::default());
     let a = usual().start(&server, &ledger, "a");
-    // Replica "a" is a member, but cannot take a shard.
+    // Replica "a" is a member of the fleet, but cannot take a shard.
     a.client.faults().when(|request| {
         let member = request.key().is_none_or(|key| key.name().contains("member"));
         (!member && request.verb() == Verb::Create).then(|| Outcome::refused(403, Reason::Forbidden))
@@ -321,7 +322,7 @@ async fn shard_source_lists_only_its_own_objects() {
         let Call::List { options } = &request.call else { panic!("{request}") };
         assert_eq!(options.shard_selector, source.shard.to_string());
     }
-    // The watch reports only changes of objects of its shard, and bookmarks.
+    // The watch reports only changes of objects in its shard, and bookmarks.
     let options =
         WatchOptions { allow_bookmarks: true, resource_version: server.revision().to_string(), ..Default::default() };
     let mut events = sources[0].watch(&options).await.unwrap();

@@ -1,4 +1,5 @@
-//! Tests of fleets under faults. The rules apply at every step. After the faults, exactly one contender leads.
+//! Tests of fleets under faults. The rules are checked at every step. After the faults have ended, exactly one
+//! contender leads.
 
 use std::env;
 use std::panic::{RefUnwindSafe, catch_unwind};
@@ -7,7 +8,7 @@ use std::time::Duration;
 use crate::world::weather::{BREEZE, NIGHT, QUIET, RULED, STORM, many, survive};
 use crate::world::{Chaos, Locks, Share, Tally, in_world};
 
-/// Simulates many worlds on all processors. `PINTLE_WORLDS` overrides the number.
+/// Simulates many worlds in parallel on all processors. `PINTLE_WORLDS` overrides the number.
 #[allow(clippy::print_stdout, reason = "prints the number of worlds")]
 fn survive_many(usual: u64, chaos: impl Fn(u64) -> Chaos + Sync) {
     let worlds = env::var("PINTLE_WORLDS").ok().map_or(usual, |worlds| worlds.parse().expect("PINTLE_WORLDS"));
@@ -43,8 +44,8 @@ fn deletions_and_foreign_writes_break_only_exclusion() {
     survive_many(60, |seed| Chaos { watches: seed % 2 == 0, tampering: true, ..STORM });
 }
 
-/// A contender that has seen a lock treats it as held after a deletion. A new contender does not, so this fleet has no
-/// new contenders.
+/// If a lock is deleted, a contender that has seen the lock treats it as held for some time. A new contender does not
+/// know about the deleted lock, so this fleet has no new contenders.
 #[test]
 fn one_leader_when_a_known_lock_is_deleted() {
     survive_many(60, |seed| {
@@ -56,7 +57,8 @@ fn one_leader_when_a_known_lock_is_deleted() {
 
 #[test]
 fn checker_finds_two_leaders_when_unknown_lock_is_deleted() {
-    // A restarted contender finds no lock and takes it. The old leader has not observed the deletion of its lock yet.
+    // A contender that was restarted finds no lock and creates one. The old leader has not observed the deletion of its
+    // lock yet.
     assert!(finds_two_leaders(2_000, |seed| survive(Chaos { deletions: true, ..STORM }, seed)));
 }
 
@@ -89,11 +91,11 @@ fn one_leader_in_coordinated_elections() {
 
 #[test]
 fn checker_finds_two_leaders_when_control_plane_clock_differs() {
-    // If a lease is renewed by a clock that was set back, the control plane considers the lease expired.
+    // If the clock that renews a lease was set back, the control plane considers the lease expired.
     assert!(finds_two_leaders(2_000, |seed| survive(Chaos { wall_jumps: true, ..RULED }, seed)));
 }
 
-/// Returns whether the rules detect two leaders in any of the worlds.
+/// Returns whether the rules detect two leaders in at least one of the worlds.
 fn finds_two_leaders<T>(worlds: u64, world: impl Fn(u64) -> T + RefUnwindSafe) -> bool {
     (0..worlds).any(|seed| {
         let outcome = catch_unwind(|| world(seed));
@@ -106,8 +108,8 @@ fn checker_finds_two_leaders_when_clock_rates_exceed_bound() {
     assert!(finds_two_leaders(2_000, |seed| survive(Chaos { rate_error: 0.45, ..STORM }, seed)));
 }
 
-/// Delays the responses to the leader and cuts the leader off some time later. There are no other faults, and all
-/// clocks are correct.
+/// Delays the responses to the leader, and cuts the leader off from the server some time later. No other faults occur,
+/// and all clocks are correct.
 fn cut_off_the_leader(client_go: Share, answers_late: Duration, seed: u64) {
     in_world(Chaos { nodes: 6, client_go, ..QUIET }, seed, async |world| {
         world.run(20).await;
@@ -119,12 +121,13 @@ fn cut_off_the_leader(client_go: Share, answers_late: Duration, seed: u64) {
     });
 }
 
-/// The longest delay of responses that client-go's clients tolerate, which is half of the renew deadline.
+/// The longest delay of responses that client-go's clients tolerate: half of the renew deadline.
 const LATE: Duration = Duration::from_millis(4_500);
 
 #[test]
 fn checker_finds_two_client_go_leaders_on_slow_responses() {
-    // client-go's leader counts its deadline from the response, but its candidates count from the write.
+    // client-go's leader computes its deadline from the time of the response, but its candidates compute it from the
+    // time of the write.
     assert!(finds_two_leaders(50, |seed| cut_off_the_leader(Share::All, LATE, seed)));
     (0..50).for_each(|seed| cut_off_the_leader(Share::All, Duration::ZERO, seed));
     (0..50).for_each(|seed| cut_off_the_leader(Share::None, LATE, seed));
@@ -138,7 +141,7 @@ fn checker_finds_two_client_go_leaders_on_suspended_machines() {
 
 #[test]
 fn checker_finds_two_client_go_leaders_when_it_releases() {
-    // client-go's work ends only after the release, and the release overwrites any record.
+    // The work of client-go's elector ends only after the release, and the release overwrites any record.
     let releasing = Chaos { client_go: Share::All, client_go_stops: true, ..BREEZE };
     assert!(finds_two_leaders(2_000, |seed| survive(releasing, seed)));
 }
@@ -174,10 +177,10 @@ fn same_seed_gives_the_same_world() {
     }
 }
 
-/// Returns the counts of a hundred seconds, after the first half minute.
+/// Returns the counts for a hundred seconds that follow the first half minute.
 fn hundred_seconds(chaos: Chaos) -> Tally {
     in_world(chaos, 7, async |world| {
-        // A watch that lags counts as silent, so end the faults.
+        // A watch that lags is treated as silent, so end all faults first.
         world.calm_down();
         world.run(30).await;
         let before = world.tally();
@@ -207,7 +210,7 @@ fn release_is_noticed_by_watch_or_next_poll() {
                 world.calm_down();
                 world.run(20).await;
                 world.change(world.leader(), |node| node.stop.cancel());
-                // The work takes up to four seconds to end, and the release takes a few messages.
+                // The work takes up to four seconds to end, and the release then takes a few messages.
                 let stopped = tokio::time::Instant::now();
                 while world.leaders() == 1 && stopped.elapsed() < Duration::from_secs(5) {
                     tokio::time::sleep(Duration::from_millis(10)).await;

@@ -1,5 +1,5 @@
-//! Tests the sizes of the futures that programs spawn or join. A future contains the futures that it awaits, often
-//! twice.
+//! Tests the sizes of the futures that programs spawn or join. A future contains all futures that it awaits, and often
+//! contains them twice.
 
 use pintle_leaderelect::{
     Candidate, LeaderCallbacks, LeaderElectionConfig, LeaderElector, Leadership, LeaseCandidate, LeaseCandidateSpec,

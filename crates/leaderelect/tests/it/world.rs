@@ -1,6 +1,6 @@
-//! A simulated cluster ("world") of electors, driven by one seed. It has processes with their own clocks, a lock with one or two halves,
-//! and a network that loses, delays and repeats messages. The world runs the real elector, shell, guard and timers. It checks the
-//! [rules](rules) at every request, every response and every step of the work.
+//! A simulated cluster (a "world") of electors that is driven by one seed. A world contains processes with their own clocks, a lock with
+//! one or two halves, and a network that loses, delays and repeats messages. The world runs the real elector with its tasks, guards and
+//! timers. The world checks the [rules](rules) at every request, at every response and at every step of the work.
 
 pub(crate) mod clock;
 mod control_plane;
@@ -26,34 +26,36 @@ pub(crate) struct Chaos {
     pub(crate) loss: f64,
     pub(crate) slow: f64,
     pub(crate) refused: f64,
-    /// The probability that a write is sent twice, and the client gets the second response.
+    /// The probability that a write is sent twice and the client gets the response to the second attempt.
     pub(crate) resent: f64,
     pub(crate) partitions: bool,
-    /// Whether processes are stopped, as by SIGSTOP.
+    /// Whether processes are stopped for some time, as by SIGSTOP.
     pub(crate) pauses: bool,
-    /// Whether machines are suspended. Some of them are paused virtual machines, in which all clocks stop except the
-    /// time of day.
+    /// Whether machines are suspended. Some of the suspended machines are paused virtual machines, in which all clocks
+    /// stop except the time of day.
     pub(crate) suspends: bool,
     pub(crate) crashes: bool,
     pub(crate) stops: bool,
-    /// Whether the time of day is set. This excludes `suspends`, because a paused virtual machine with a wrong time of
-    /// day would have no correct clock.
+    /// Whether the time of day is set to other times. A world with this setting has no `suspends`, because a paused
+    /// virtual machine with a wrong time of day would have no correct clock.
     pub(crate) wall_jumps: bool,
     pub(crate) watches: bool,
     pub(crate) locks: Locks,
-    /// The nodes that run client-go's elector: none, every second node, or all.
+    /// Which nodes run the model of client-go's elector: none, every second node, or all.
     pub(crate) client_go: Share,
-    /// Whether client-go's electors are also stopped and release the lock.
+    /// Whether client-go's electors are also asked to stop, and then release the lock.
     pub(crate) client_go_stops: bool,
-    /// Whether client-go's electors are older than 1.27, with shorter durations than the electors of this crate.
+    /// Whether client-go's electors are older than 1.27, and have shorter durations than the electors of this crate.
     pub(crate) client_go_is_old: bool,
-    /// Whether another program deletes and blanks the lock. Then there may be two leaders, but all other rules apply.
+    /// Whether another program deletes the lock and clears its record. In such a world there may be two leaders, but
+    /// all other rules apply.
     pub(crate) tampering: bool,
-    /// Whether the lock is deleted after all running contenders have seen it.
+    /// Whether the lock is deleted after all running contenders have observed it.
     pub(crate) deletions: bool,
     /// Whether other programs write the object without changing its record.
     pub(crate) touches: bool,
-    /// Whether the control plane chooses the leader. The times of day then differ by at most two seconds.
+    /// Whether the control plane chooses the leader in this world. In this case, the times of day differ by at most two
+    /// seconds.
     pub(crate) coordinated: bool,
 }
 
@@ -64,19 +66,21 @@ pub(crate) enum Share {
     All,
 }
 
-/// The locks of the nodes in a world.
+/// Which halves of the lock the nodes of a world use.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Locks {
     One,
     /// All nodes use both halves of a `MultiLock`.
     Both,
-    /// The first rollout of a migration. Every second node uses only the primary half.
+    /// The state during the first rollout of a migration. In the first rollout, every second node uses only the primary
+    /// half.
     PrimaryOrBoth,
-    /// The second rollout of a migration. Every second node uses only the secondary half.
+    /// The state during the second rollout of a migration. In the second rollout, every second node uses only the
+    /// secondary half.
     BothOrSecondary,
 }
 
-/// The lock that a node uses.
+/// Which halves of the lock a node uses.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Holds {
     Half(usize),
@@ -97,7 +101,7 @@ impl Locks {
 pub(crate) struct World {
     chaos: Chaos,
     seed: u64,
-    /// Whether each half stores only whole seconds.
+    /// For each half, whether it stores only whole seconds.
     seconds_only: [bool; 2],
     start: Instant,
     state: Mutex<State>,
@@ -107,25 +111,25 @@ pub(crate) struct World {
 pub(crate) struct State {
     rng: fastrand::Rng,
     calm: bool,
-    /// Whether another program breaks the exclusion. Then two terms may begin in any order.
+    /// Whether another program can cause two leaders. If so, two terms may begin in any order.
     tampering: bool,
     coordinated: bool,
-    /// The node that the control plane chooses.
+    /// The node that the control plane has chosen.
     eldest: usize,
-    /// The stored lock, or its two halves.
+    /// The stored state of the lock, or of its two halves.
     halves: [Option<Stored>; 2],
     last_uid: u64,
     last_version: u64,
     last_term: Option<Version>,
     nodes: Vec<Node>,
-    /// The first rule that was broken.
+    /// The first rule that was broken, if any.
     broken: Option<String>,
     terms: usize,
     writes: usize,
     reads: usize,
-    /// The number of partitions and suspends.
+    /// The number of partitions and suspends so far.
     cuts: usize,
-    /// The number of effects that slept during a suspend and resumed while another contender led.
+    /// The number of actions that were in progress at a suspend and resumed while another contender led.
     outlived: usize,
 }
 
@@ -134,7 +138,7 @@ pub(crate) struct Stored {
     uid: u64,
     version: u64,
     record: LeaderElectionRecord,
-    /// The time at which the record was stored.
+    /// The time at which the record was stored in the lock.
     committed: Instant,
 }
 
@@ -145,7 +149,7 @@ impl Stored {
     }
 }
 
-/// The counts of events in a world.
+/// The numbers of certain events in a world.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Tally {
     pub(crate) terms: usize,
@@ -155,7 +159,7 @@ pub(crate) struct Tally {
     pub(crate) outlived: usize,
 }
 
-/// Runs `story` in a world with this seed and a paused clock.
+/// Runs the function `story` in a world with this seed and a paused clock.
 pub(crate) fn in_world<T>(chaos: Chaos, seed: u64, story: impl AsyncFnOnce(&Arc<World>) -> T) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
     runtime.block_on(async {
@@ -195,7 +199,8 @@ pub(crate) fn in_world<T>(chaos: Chaos, seed: u64, story: impl AsyncFnOnce(&Arc<
 
 impl World {
     fn lock(&self) -> MutexGuard<'_, State> {
-        // If a rule is broken, the check panics and poisons the lock. Ignore the poisoning, so that the other tasks can end.
+        // If a rule is broken, the check panics while the lock is held, which poisons the lock. Ignore that the lock is
+        // poisoned, so that the other tasks can end.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -203,7 +208,7 @@ impl World {
     ///
     /// # Panics
     ///
-    /// Panics if a rule was broken. The message contains the first broken rule.
+    /// Panics if a rule was broken in this world. The panic message contains the first broken rule.
     pub(crate) async fn run(self: &Arc<Self>, seconds: u64) {
         let end = Instant::now() + Duration::from_secs(seconds);
         loop {
@@ -314,7 +319,7 @@ impl World {
                 false
             }
             7 if chaos.watches => {
-                // Make the watch lag or break.
+                // Make the watch lag, or end the watch.
                 node.watch_lag = if coin { span } else { Duration::ZERO };
                 if !coin {
                     node.watchers.clear();
@@ -344,7 +349,7 @@ impl World {
         }
         match action {
             1 => stored.record.holder_identity = String::new(),
-            // The record now has a term that no elector has begun.
+            // The stored record now has a term that no elector has begun.
             2 => stored.record.leader_transitions += 1,
             _ => {}
         }
@@ -354,7 +359,7 @@ impl World {
         state.rewrite(half, stored);
     }
 
-    /// Writes the object without changing its record, for example a label.
+    /// Writes the object without changing its record, for example to change a label.
     fn touch(&self, state: &mut State) {
         let half = if self.chaos.locks == Locks::One { 0 } else { state.rng.usize(..2) };
         if let Some(stored) = state.halves[half].take() {
@@ -364,7 +369,7 @@ impl World {
 }
 
 impl State {
-    /// Writes the object in the same way as a program that is not a contender.
+    /// Writes the object like a program that is not a contender.
     fn rewrite(&mut self, half: usize, mut stored: Stored) {
         self.last_version += 1;
         stored.version = self.last_version;
@@ -372,7 +377,7 @@ impl State {
         self.halves[half] = Some(stored);
     }
 
-    /// Deletes the lock if all running nodes have seen it.
+    /// Deletes the lock if all running nodes have observed it.
     fn delete(&mut self) {
         let Some(stored) = self.halves[0].take() else { return };
         if self.nodes.iter().all(|node| node.knows == Some(stored.uid)) {

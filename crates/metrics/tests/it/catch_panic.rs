@@ -10,17 +10,17 @@ static COUNTER: Metric = Metric { name: "a_total", help: "A", kind: MetricKind::
 static GAUGE: Metric = Metric { name: "b", help: "B", kind: MetricKind::Gauge, labels: &[] };
 static HISTOGRAM: Metric = Metric { name: "c", help: "C", kind: MetricKind::Histogram(&[]), labels: &[] };
 
-/// The point at which the provider panics.
+/// The point in the test at which the provider panics.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum When {
     Made,
     Used,
     Dropped,
-    /// The provider panics when an instrument is used. A drop of the payload of this panic panics again.
+    /// The provider panics when an instrument is used. Dropping the payload of this panic causes another panic.
     Twice,
 }
 
-/// A provider that panics at one point, and counts its calls.
+/// A provider that panics at one point, and counts how often it is called.
 #[derive(Clone, Debug)]
 struct Bad {
     when: When,

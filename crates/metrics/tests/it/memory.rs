@@ -45,7 +45,7 @@ fn dropped_gauge_removes_its_value() {
     assert_eq!(level(), None);
 }
 
-/// Prometheus interprets a decrease of a counter as a reset, and counts the remaining value again.
+/// Prometheus interprets a decrease of a counter as a reset, and would count the remaining value a second time.
 #[test]
 fn counters_and_histograms_never_decrease_while_shared() {
     let memory = InMemoryProvider::new();
@@ -109,7 +109,7 @@ fn missing_label_panics() {
     InMemoryProvider::new().histogram(&TIME, &["a"]);
 }
 
-/// A component creates and uses instruments under its lock, and its pulled gauges take the same lock.
+/// A component creates and uses instruments while it holds its lock, and its pulled gauges take the same lock.
 #[test]
 fn concurrent_scrapes_and_components_do_not_deadlock() {
     let memory = InMemoryProvider::new();

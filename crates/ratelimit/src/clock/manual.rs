@@ -10,10 +10,10 @@ use crate::sync::thread::{self, Thread};
 use crate::sync::{Arc, Mutex};
 use crate::wake::{call_all, pass_on};
 
-/// A clock that advances only in [`advance`](ManualClock::advance). Clones share the time.
+/// A clock that advances only when [`advance`](ManualClock::advance) is called. Clones share the time.
 ///
-/// `advance` wakes sleeping tasks and threads whose deadline has passed. Deadlines are absolute, so a sleep also ends in time if the clock
-/// advances between computing a deadline and setting the timer.
+/// `advance` wakes the sleeping tasks and threads whose deadline has passed. Deadlines are absolute. Therefore, a sleep also ends in
+/// time if the clock advances after the deadline was computed and before the timer is set.
 ///
 /// # Examples
 ///
@@ -41,7 +41,8 @@ struct State {
 #[derive(Debug)]
 struct Sleeper {
     id: u64,
-    /// The deadline. `None` for a thread that is parked without a deadline. `advance` does not wake such a thread.
+    /// The deadline. `None` for a thread that is parked without a deadline. `advance` does not wake a thread without a
+    /// deadline.
     deadline: Option<Instant>,
     wake: Wake,
 }
@@ -59,12 +60,12 @@ impl ManualClock {
         Self { state: Arc::new(Mutex::new(State { now: Instant::now(), next_id: 0, sleepers: Vec::new() })) }
     }
 
-    /// Advances the time and wakes all tasks and threads whose deadline has passed, earliest first.
+    /// Advances the time, and wakes all tasks and threads whose deadline has passed. The earliest deadline comes first.
     ///
     /// # Panics
     ///
-    /// Panics if a waker panics, after all other wakers were called. Also panics if an [`Instant`] cannot represent the new time. In that
-    /// case, the time is unchanged.
+    /// Panics if a waker panics. All other wakers are called before the panic. The method also panics if an [`Instant`] cannot
+    /// represent the new time. After such a panic, the time is unchanged.
     pub fn advance(&self, by: Duration) {
         let mut due = {
             let mut state = self.state.lock();
@@ -82,12 +83,13 @@ impl ManualClock {
         pass_on(call_all(due.into_iter().map(wake)));
     }
 
-    /// Returns how many tasks and threads wait on this clock. A test can use this to wait until the code under test sleeps.
+    /// Returns how many tasks and threads are waiting on this clock. A test can call this method to wait until the code
+    /// under test sleeps.
     pub fn sleepers(&self) -> usize {
         self.state.lock().sleepers.len()
     }
 
-    /// Returns the earliest deadline of a sleeping task or thread.
+    /// Returns the earliest deadline of all sleeping tasks and threads.
     pub fn next_deadline(&self) -> Option<Instant> {
         self.state.lock().sleepers.iter().filter_map(|s| s.deadline).min()
     }
@@ -107,7 +109,7 @@ impl ManualClock {
         let mut state = self.state.lock();
         let at = state.sleepers.iter().position(|sleeper| sleeper.id == id);
         let removed = at.map(|at| state.sleepers.swap_remove(at));
-        // Drop the waker outside the lock, because it may own a task that also sleeps on this clock.
+        // Drop the waker outside the lock, because the waker may own a task that also sleeps on this clock.
         drop(state);
         drop(removed);
     }
@@ -135,7 +137,7 @@ impl Timer for ManualClock {
 struct ManualSleep {
     clock: ManualClock,
     deadline: Instant,
-    /// The entry that the last poll registered.
+    /// The entry that the last poll has registered.
     id: Option<u64>,
 }
 

@@ -7,18 +7,19 @@ use super::{Clock, Sleep, ThreadTimer, Timer};
 
 /// The machine's monotonic clock.
 ///
-/// Its [`Timer`] works with any executor. A single thread wakes the tasks of the whole process. The thread starts at the first poll of a
-/// sleep, and ends ten seconds after the last sleep. A [`ThreadTimer`] uses a separate thread instead.
+/// The [`Timer`] implementation works with any executor. A single thread wakes all sleeping tasks of the process. The timer thread
+/// starts when a sleep is first polled, and ends ten seconds after the last sleep. A [`ThreadTimer`] is a clock with a separate
+/// thread.
 ///
-/// This clock does not follow tokio's paused time. Use `TokioClock` for that.
+/// A `StdClock` does not follow the paused time of tokio. Use `TokioClock` for that.
 ///
 /// # Panics
 ///
-/// Polling a sleep panics if the operating system cannot start a thread.
+/// The poll of a sleep panics if the operating system cannot start a thread.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct StdClock;
 
-/// The timer of the whole process.
+/// The timer that the whole process shares.
 static TIMER: LazyLock<ThreadTimer> = LazyLock::new(ThreadTimer::default);
 
 impl Clock for StdClock {

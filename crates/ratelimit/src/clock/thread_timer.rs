@@ -10,15 +10,15 @@ use std::time::{Duration, Instant};
 use super::{Clock, Sleep, StdClock, Timer};
 use crate::wake::call_all;
 
-/// A clock like [`StdClock`], but with a separate timer thread. Clones share the thread.
+/// A clock like [`StdClock`], but with its own timer thread. Clones share the thread.
 ///
-/// The thread starts at the first poll of a sleep, and ends ten seconds after the last sleep.
+/// The thread starts when a sleep is first polled, and ends ten seconds after the last sleep.
 ///
-/// A panicking waker does not end the thread. The panic hook reports the panic, and other sleeps are not affected.
+/// If a waker panics, the thread continues. The panic hook reports the panic, and other sleeps are not affected.
 ///
 /// # Panics
 ///
-/// Polling a sleep panics if the operating system cannot start a thread.
+/// The poll of a sleep panics if the operating system cannot start a thread.
 #[derive(Clone, Debug, Default)]
 pub struct ThreadTimer {
     shared: Arc<Shared>,
@@ -26,27 +26,27 @@ pub struct ThreadTimer {
 
 #[derive(Debug, Default)]
 struct Shared {
-    /// The sleeps. They are locked for a few map operations, and never while a waker is called.
+    /// The sleeps. The lock is held only for a few map operations, and never while a waker is called.
     schedule: Mutex<Schedule>,
     changed: Condvar,
 }
 
-/// The sleeps, and the state of the thread.
+/// The sleeps that are registered, and the state of the thread.
 #[derive(Debug, Default)]
 struct Schedule {
     next_id: u64,
     sleepers: BTreeMap<(Instant, u64), Waker>,
-    /// The time of the thread's next check of the sleeps. `None` if there is no thread.
+    /// The time at which the thread checks the sleeps next. `None` if the thread is not running.
     looks_at: Option<Instant>,
-    /// The time at which the thread ends, unless a sleep is registered earlier.
+    /// The time at which the thread ends, unless a sleep is registered before.
     ends_at: Option<Instant>,
 }
 
-/// The time for which the thread waits for new sleeps before it ends. It does not end immediately, because starting a
+/// How long the thread waits for new sleeps before it ends. The thread does not end immediately, because starting a
 /// thread takes longer than a short sleep.
 const LINGER: Duration = Duration::from_secs(10);
 
-/// The next action of the thread.
+/// The next action that the thread must take.
 #[derive(Debug)]
 enum Next {
     Wake(Waker),
@@ -54,24 +54,24 @@ enum Next {
     End,
 }
 
-/// The effect of a new sleep on the thread.
+/// How a new sleep affects the thread.
 #[derive(Debug, PartialEq, Eq)]
 enum Thread {
     /// The thread must be started.
     Start,
-    /// The thread waits for a later deadline and must be notified.
+    /// The thread waits for a later deadline, so it must be notified.
     Notify,
     LooksInTime,
 }
 
 impl Schedule {
-    /// Returns the ID of a new sleep.
+    /// Returns an ID for a new sleep.
     fn new_id(&mut self) -> u64 {
         self.next_id += 1;
         self.next_id
     }
 
-    /// Registers the waker of a sleep. Returns the waker that it replaces.
+    /// Registers the waker that is called when a sleep ends. Returns the waker that the new waker replaces.
     fn insert(&mut self, deadline: Instant, id: u64, waker: Waker) -> (Thread, Option<Waker>) {
         let replaced = self.sleepers.insert((deadline, id), waker);
         let thread = match self.looks_at {
@@ -89,7 +89,7 @@ impl Schedule {
     fn next(&mut self, now: Instant) -> Next {
         let until = match self.sleepers.first_entry() {
             Some(first) if first.key().0 <= now => {
-                // New sleeps need not notify the thread, because the thread checks the sleeps right after this.
+                // New sleeps do not have to notify the thread, because the thread checks all sleeps right after this.
                 self.looks_at = Some(now);
                 return Next::Wake(first.remove());
             }
@@ -131,7 +131,7 @@ impl Shared {
             match schedule.next(StdClock.now()) {
                 Next::Wake(waker) => {
                     drop(schedule);
-                    // Drop the panic. The panic hook has already reported it, and no code joins this thread.
+                    // Drop the panic. The panic hook has already reported the panic, and no code joins this thread.
                     drop(call_all([|| waker.wake()]));
                     schedule = self.lock();
                 }
@@ -200,7 +200,7 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    /// Returns a schedule whose thread is running and has checked it at `start`.
+    /// Returns a schedule whose thread is running and has checked the schedule at `start`.
     fn running(start: Instant) -> Schedule {
         let mut schedule = Schedule::default();
         assert_eq!(schedule.insert(start + 5 * SECOND, 1, Waker::noop().clone()).0, Thread::Start);

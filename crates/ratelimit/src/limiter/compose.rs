@@ -1,4 +1,4 @@
-//! Limiters that combine other limiters, or use a bucket.
+//! Limiters that combine other limiters, or that use a token bucket.
 
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -6,17 +6,18 @@ use std::time::{Duration, Instant};
 use super::RateLimiter;
 use crate::TokenBucket;
 
-/// A limiter with one bucket for all items. Each attempt reserves a token and waits until the bucket has earned it.
+/// A limiter that uses one token bucket for all items. Each attempt reserves a token, and its delay is the time until
+/// that token becomes available.
 ///
-/// Reservations are never returned, so the waits grow without bound if there is a backlog. To cap the rate of a work queue, use its dequeue
-/// limit instead.
+/// Reserved tokens are never returned, so the delays grow without bound if there is a backlog. To limit the rate of a work queue, use
+/// its dequeue limit instead.
 #[derive(Clone, Debug)]
 pub struct BucketRateLimiter {
     bucket: TokenBucket,
 }
 
 impl BucketRateLimiter {
-    /// Creates a limiter that reserves tokens from `bucket`.
+    /// Creates a limiter that reserves tokens in `bucket`.
     pub fn new(bucket: TokenBucket) -> Self {
         Self { bucket }
     }
@@ -36,7 +37,7 @@ impl<K: ?Sized> RateLimiter<K> for BucketRateLimiter {
     }
 }
 
-/// A limiter that returns the longest delay of several limiters. It charges all these limiters.
+/// A limiter that combines several limiters and returns the longest of their delays. All these limiters are charged.
 ///
 /// # Examples
 ///
@@ -58,7 +59,7 @@ pub struct MaxOfRateLimiter<K: ?Sized> {
 }
 
 impl<K: ?Sized> MaxOfRateLimiter<K> {
-    /// Creates a limiter from `limiters`. Without limiters, the delay is zero.
+    /// Creates a limiter from `limiters`. If there are no limiters, the delay is zero.
     pub fn new(limiters: Vec<Box<dyn RateLimiter<K>>>) -> Self {
         Self { limiters }
     }
@@ -92,7 +93,7 @@ impl<K: ?Sized> RateLimiter<K> for MaxOfRateLimiter<K> {
     }
 }
 
-/// A limiter that limits another limiter's delay to `max`. It also charges the other limiter.
+/// A limiter that reduces the delays of another limiter to at most `max`. Charges are passed on to the other limiter.
 #[derive(Clone, Debug)]
 pub struct WithMaxWaitRateLimiter<L> {
     limiter: L,
@@ -100,7 +101,7 @@ pub struct WithMaxWaitRateLimiter<L> {
 }
 
 impl<L> WithMaxWaitRateLimiter<L> {
-    /// Creates a limiter that limits the delays of `limiter` to `max`.
+    /// Creates a limiter that reduces the delays of `limiter` to at most `max`.
     pub fn new(limiter: L, max: Duration) -> Self {
         Self { limiter, max }
     }

@@ -1,4 +1,4 @@
-//! A limiter that stores the failures of each item.
+//! A limiter that stores the number of failures of each item.
 
 use std::fmt;
 use std::hash::{BuildHasher, Hash};
@@ -10,8 +10,9 @@ use super::RateLimiter;
 
 /// A [`RateLimiter`] that also stores the number of failures of each item.
 ///
-/// This is client-go's `TypedRateLimiter`: [`when`](Self::when), [`forget`](Self::forget), [`num_requeues`](Self::num_requeues). Do not
-/// use it with a work queue, which already stores the failures of its items.
+/// This type corresponds to client-go's `TypedRateLimiter`: [`when`](Self::when), [`forget`](Self::forget),
+/// [`num_requeues`](Self::num_requeues). Do not use this type with a work queue, because the queue already stores the failures of its
+/// items.
 ///
 /// # Examples
 ///
@@ -33,34 +34,34 @@ pub struct ItemRateLimiter<K, L> {
     keep: KeepFailures,
     hasher: DefaultHashBuilder,
     items: HashTable<Item<K>>,
-    /// The number of items at which the next insert first removes expired items.
+    /// When the number of items reaches this value, the next insert first removes expired items.
     sweep_at: usize,
 }
 
-/// The time for which the failures of an item are remembered.
+/// How long the failures of an item are remembered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeepFailures {
-    /// Until `forget`, as in client-go. If `forget` is never called for an item, the item is kept forever.
+    /// Until `forget`, as in client-go. If `forget` is never called for an item, the item is never removed.
     UntilForgotten,
-    /// Until `forget`, or until this time has passed since the end of the last delay. When failures expire, the limiter's `forget` is
-    /// called as well.
+    /// The failures are remembered until `forget` is called, or until this time has passed since the end of the last delay.
+    /// When the failures of an item expire, the limiter's `forget` is also called.
     For(Duration),
 }
 
 struct Item<K> {
     key: K,
     failures: u32,
-    /// The time at which the failures expire. `None` means never.
+    /// The time at which the failures of the item expire. `None` means never.
     expires: Option<Instant>,
 }
 
 impl<K: Hash + Eq + Clone, L: RateLimiter<K>> ItemRateLimiter<K, L> {
-    /// Creates a limiter without stored items. `limiter` computes the delays.
+    /// Creates a limiter that stores no items yet. `limiter` computes the delays.
     pub fn new(limiter: L, keep: KeepFailures) -> Self {
         Self { limiter, keep, hasher: DefaultHashBuilder::default(), items: HashTable::new(), sweep_at: 64 }
     }
 
-    /// Counts a failure of `item` and returns its delay.
+    /// Counts a failure of `item` and returns how long to wait before the retry.
     pub fn when(&mut self, item: &K, now: Instant) -> Duration {
         if self.items.len() >= self.sweep_at {
             self.sweep(now);
@@ -93,7 +94,7 @@ impl<K: Hash + Eq + Clone, L: RateLimiter<K>> ItemRateLimiter<K, L> {
         delay
     }
 
-    /// Resets the failure count of `item`. Call this method after a success, or when you stop retrying.
+    /// Resets the failure count of `item` to zero. Call this method after a success, or when you stop retrying.
     pub fn forget(&mut self, item: &K) {
         self.limiter.forget(item);
         if let Ok(entry) = self.items.find_entry(self.hasher.hash_one(item), |i| i.key == *item) {
@@ -107,18 +108,18 @@ impl<K: Hash + Eq + Clone, L: RateLimiter<K>> ItemRateLimiter<K, L> {
         found.map_or(0, |item| item.failures_at(now))
     }
 
-    /// Returns the number of stored items, including expired items that have not been removed yet.
+    /// Returns the number of stored items. Expired items that were not removed yet are included.
     pub fn len(&self) -> usize {
         self.items.len()
     }
 
-    /// Returns whether no item is stored.
+    /// Returns whether no items are stored.
     pub fn is_empty(&self) -> bool {
         self.items.is_empty()
     }
 
-    /// Removes expired items, releases their memory, and calls the limiter's `forget`. It runs only when the number of items has doubled,
-    /// so `when` is cheap on average.
+    /// Removes all expired items, releases their memory, and calls the limiter's `forget` for each of them. Expired items are removed
+    /// only when the number of items has doubled, so `when` is cheap on average.
     fn sweep(&mut self, now: Instant) {
         let Self { limiter, hasher, items, sweep_at, .. } = self;
         items.retain(|item| {

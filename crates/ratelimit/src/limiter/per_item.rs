@@ -1,4 +1,4 @@
-//! Limiters that depend on the failures of one item.
+//! Limiters whose delays depend on the failures of a single item.
 
 use std::time::{Duration, Instant};
 
@@ -6,8 +6,8 @@ use super::RateLimiter;
 
 /// A limiter that doubles the delay with each failure: `base * 2^failures`, at most `max`.
 ///
-/// The default is controller-runtime's: delays from 5 ms to 1000 s. The integer arithmetic saturates, so any number of failures is safe. A
-/// zero `base` always produces a zero delay.
+/// The default values come from controller-runtime: delays from 5 ms to 1000 s. The integer arithmetic saturates, so there is no
+/// overflow for any number of failures. If `base` is zero, every delay is zero.
 ///
 /// # Examples
 ///
@@ -27,7 +27,8 @@ pub struct ExponentialFailureRateLimiter {
 }
 
 impl ExponentialFailureRateLimiter {
-    /// Creates a limiter with delays from `base` to `max`. If `max` is less than `base`, every delay is `max`.
+    /// Creates a limiter with delays that grow from `base` to `max`. If `max` is less than `base`, every delay is
+    /// `max`.
     pub const fn new(base: Duration, max: Duration) -> Self {
         Self { base, max }
     }
@@ -45,7 +46,7 @@ impl<K: ?Sized> RateLimiter<K> for ExponentialFailureRateLimiter {
     }
 }
 
-/// A limiter with a few fast attempts, followed by slow attempts.
+/// A limiter with a few short delays for the first attempts, followed by long delays.
 ///
 /// # Examples
 ///
@@ -66,8 +67,8 @@ pub struct FastSlowRateLimiter {
 }
 
 impl FastSlowRateLimiter {
-    /// Creates a limiter. The first `max_fast_attempts` attempts wait for `fast`, and all later attempts wait for
-    /// `slow`.
+    /// Creates a limiter. The delay is `fast` for the first `max_fast_attempts` attempts, and `slow` for all later
+    /// attempts.
     pub const fn new(fast: Duration, slow: Duration, max_fast_attempts: u32) -> Self {
         Self { fast, slow, max_fast_attempts }
     }
@@ -79,7 +80,7 @@ impl<K: ?Sized> RateLimiter<K> for FastSlowRateLimiter {
     }
 }
 
-/// Returns `base * 2^doublings`, at most `max`.
+/// Returns `base * 2^doublings`, but at most `max`.
 pub(crate) fn exponential(base: Duration, max: Duration, doublings: u32) -> Duration {
     match 2u32.checked_pow(doublings).and_then(|factor| base.checked_mul(factor)) {
         Some(delay) => delay.min(max),
@@ -91,7 +92,7 @@ pub(crate) fn exponential(base: Duration, max: Duration, doublings: u32) -> Dura
 
 #[cold]
 fn exponential_slow(base: Duration, max: Duration, doublings: u32) -> Duration {
-    // The longest `Duration` is below 2^94 ns, so 94 doublings of 1 ns exceed it.
+    // The longest `Duration` is less than 2^94 ns, so 1 ns that is doubled 94 times exceeds it.
     let nanos = base.as_nanos();
     if doublings >= 94 || nanos.leading_zeros() <= doublings {
         return max;
@@ -109,7 +110,7 @@ fn from_nanos(nanos: u128) -> Duration {
 mod tests {
     use super::*;
 
-    /// Computes the same delay by repeated addition.
+    /// Computes the same delay by adding repeatedly.
     fn oracle(base: Duration, max: Duration, doublings: u32) -> Duration {
         let mut delay = base;
         for _ in 0..doublings {

@@ -1,4 +1,4 @@
-//! Tests of the contract of timers, and of panicking wakers.
+//! Tests of the rules for timers, and of wakers that panic.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
@@ -13,10 +13,10 @@ use pintle_ratelimit::{Clock, ManualClock, Sleep, StdClock, ThreadTimer, Throttl
 
 use crate::{MS, SECOND};
 
-/// The time limit of a test that would otherwise hang.
+/// The time limit for a test that would otherwise hang.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// A waker that reports each call.
+/// A waker that reports each time it is called.
 struct Bell(Mutex<Sender<()>>);
 
 impl Wake for Bell {
@@ -61,7 +61,7 @@ fn poll(sleep: &mut Sleep, waker: &Waker) -> Poll<()> {
     Pin::new(sleep).poll(&mut Context::from_waker(waker))
 }
 
-/// Polls a short sleep until it ends.
+/// Polls a short sleep until the sleep has ended.
 fn sleeps(timer: &impl Timer) {
     let (waker, rings) = bell();
     let mut sleep = timer.sleep_until(timer.now() + MS);
@@ -159,7 +159,7 @@ fn stop_ends_the_wait_of_a_thread() {
     assert_eq!(receiver.recv_timeout(LIMIT), Ok(Err(ThrottleError::Stopped)));
 }
 
-/// A panic drops the waiter. The waker of the next waiter panics as well.
+/// A panic drops the waiter. The waker of the next waiter also panics.
 #[test]
 fn panicking_waker_does_not_abort_an_unwinding_thread() {
     let throttle = Throttle::new(0.001, 1, ManualClock::new());
@@ -194,8 +194,8 @@ mod on_tokio {
         Builder::new_multi_thread().worker_threads(1).enable_time().build().unwrap()
     }
 
-    /// In `Runtime::block_on`, the task has used up its budget. Without `unconstrained`, tokio's sleep would call its
-    /// waker during the poll and not register with the timer.
+    /// The task that runs in `Runtime::block_on` has used up its cooperative budget. Without `unconstrained`, tokio's
+    /// sleep would call its waker during the poll and would not register with the timer.
     #[test]
     fn tokio_sleep_registers_without_cooperative_budget() {
         runtime().block_on(async {

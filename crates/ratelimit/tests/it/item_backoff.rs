@@ -1,4 +1,4 @@
-//! client-go's tests of `flowcontrol.Backoff`, B1 to B8.
+//! The tests B1 to B8 of client-go's `flowcontrol.Backoff`.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ fn backoff(config: ItemBackoffConfig) -> ItemBackoff {
     ItemBackoff::new(config, 42)
 }
 
-/// Returns a configuration whose backoffs grow from one second to `seconds`.
+/// Returns a configuration whose backoffs grow from one second up to `seconds`.
 fn up_to(seconds: u32) -> ItemBackoffConfig {
     ItemBackoffConfig { base: SECOND, cap: seconds * SECOND, ..ItemBackoffConfig::default() }
 }
@@ -19,7 +19,7 @@ fn secs(secs: &[u64]) -> Vec<Duration> {
     secs.iter().map(|secs| Duration::from_secs(*secs)).collect()
 }
 
-/// Increases the backoff to the cap. The clock does not advance.
+/// Increases the backoff until it has reached the cap. The clock does not advance.
 fn at_the_cap(backoff: &mut ItemBackoff, clock: &ManualClock, max: Duration) {
     while backoff.get("id") < max {
         backoff.next("id", clock.now(), clock.now());

@@ -1,4 +1,4 @@
-//! Tests in virtual time. The names of client-go's cases are those in ROWS.md.
+//! Tests in virtual time. The names of client-go's test cases are listed in ROWS.md.
 
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 

@@ -1,4 +1,4 @@
-//! Request bodies of writes, and server-side apply.
+//! Server-side apply, and the request bodies of writes.
 
 use std::borrow::Cow;
 
@@ -16,18 +16,19 @@ use crate::{Error, Request, extract_managed_fields};
 impl<T: Object + Serialize + DeserializeOwned> Api<T> {
     /// Applies an object with server-side apply. Creates the object if it does not exist.
     ///
-    /// The options' field manager becomes an owner of all fields in the object. The field manager gives up the fields
-    /// that it applied earlier and that are missing from `object`.
+    /// The field manager in the options becomes an owner of all fields in the object. The field manager gives up the
+    /// fields that it applied earlier and that are missing from `object`.
     ///
-    /// If the type does not serialize a kind, the method adds it to the request. A `resourceVersion` or `uid` in the
-    /// metadata is a precondition. Do not apply an object that a read returned, because it also contains the fields of
-    /// other managers. Start with a new object or with the result of [`applied`](Self::applied). To apply a partial
-    /// object, use [`patch`](Self::patch) with [`Patch::Apply`].
+    /// If the type does not serialize a kind, the method adds it to the request. If the metadata contains a
+    /// `resourceVersion` or `uid`, it is a precondition. Do not apply an object that a read returned, because it also
+    /// contains the fields of other managers. Start with a new object or with the result of [`applied`](Self::applied).
+    /// To apply a partial object, use [`patch`](Self::patch) with [`Patch::Apply`].
     ///
     /// # Errors
     ///
     /// Returns an error without I/O if there is no field manager. Returns `Conflict` if another manager owns a field
-    /// with a different value, unless the options force the apply. Returns any other error of a request.
+    /// with a different value. The option to force the apply avoids this error. Returns another error if the request
+    /// fails for another reason.
     ///
     /// # Examples
     ///
@@ -49,11 +50,11 @@ impl<T: Object + Serialize + DeserializeOwned> Api<T> {
         Ok(self.apply_request(object, options, false).object().await?)
     }
 
-    /// Applies the status of an existing object: see [`apply`](Self::apply).
+    /// Applies the status of an existing object, as [`apply`](Self::apply) does for the whole object.
     ///
     /// # Errors
     ///
-    /// The same as for [`apply`](Self::apply), or `NotFound`.
+    /// Returns the same errors as [`apply`](Self::apply), and `NotFound` if the object does not exist.
     pub async fn apply_status(&self, object: &T, options: &WriteOptions) -> Result<T, ApiError> {
         Ok(self.apply_request(object, options, true).object().await?)
     }
@@ -72,7 +73,8 @@ impl<T: Object + Serialize + DeserializeOwned> Api<T> {
         self.with_object(request, object, options)
     }
 
-    /// Sets the body of a write. Adds apiVersion and kind if the type does not serialize them. Most Rust types do not.
+    /// Sets the body of a create or update request. Adds apiVersion and kind if the type does not serialize them. Most
+    /// Rust types do not.
     pub(super) fn with_object(&self, request: Request, object: &T, options: &WriteOptions) -> Request {
         let request = with_write_options(request, options);
         if self.representation != Representation::Whole {
@@ -92,13 +94,13 @@ impl<T: Object + Serialize + DeserializeOwned> Api<T> {
 }
 
 impl<T> Api<T> {
-    /// Returns the fields that a manager has applied to an object and still owns: client-go's `Extract`. Returns
+    /// Returns the fields that a manager has applied to an object and still owns, like client-go's `Extract`. Returns
     /// `None` if the manager has applied nothing. The result includes apiVersion, kind, name and namespace, so it can
-    /// start the next [`apply`](Self::apply). See [`extract_managed_fields`].
+    /// be the start of the next [`apply`](Self::apply). See [`extract_managed_fields`].
     ///
     /// # Errors
     ///
-    /// Returns `NotFound`, or any error of a request.
+    /// Returns `NotFound`, or another error if the request fails.
     pub async fn applied(
         &self,
         key: impl TryInto<ObjectKey, Error: Into<InvalidKey>>,
@@ -112,7 +114,7 @@ impl<T> Api<T> {
         Ok(extract_managed_fields(&object, field_manager, "").map_err(|error| unreadable(error.to_string()))?)
     }
 
-    /// Returns the body of a patch. An apply must have apiVersion and kind.
+    /// Returns the body of a patch. The body of an apply patch must have apiVersion and kind.
     pub(super) fn patch_body<'a>(&self, patch: &'a Patch) -> Cow<'a, Value> {
         match patch {
             Patch::Apply(body) => {

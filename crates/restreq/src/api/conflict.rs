@@ -1,4 +1,4 @@
-//! Writes that read the object again and retry after a conflict.
+//! Writes that read the object again and retry after a conflict with another write.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 use super::Api;
 use crate::error::InvalidRequest;
 
-/// The number of attempts of [`Api::create_or_update`], as in client-go.
+/// The maximum number of attempts that [`Api::create_or_update`] makes, as in client-go.
 const ATTEMPTS: u32 = 5;
 
 /// Calls `attempt` until it returns a result other than a conflict, at most `attempts` times. This is client-go's
@@ -58,29 +58,30 @@ where
     attempt().await
 }
 
-/// The outcome of [`Api::create_or_update`], named as in controller-runtime.
+/// The outcome of [`Api::create_or_update`]. The names are the same as in controller-runtime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OperationResult {
     /// The object did not exist and was created.
     Created,
     /// The object existed and was changed.
     Updated,
-    /// The change did not modify the object. Nothing was written.
+    /// `change` did not modify the object, so nothing was written. Nothing was written.
     Unchanged,
 }
 
 impl<T: Object + Clone + Serialize + DeserializeOwned> Api<T> {
     /// Reads the stored object with the key of `object`, applies `change`, and updates the stored object. If there is no stored object,
     /// applies `change` to a copy of `object` and creates it. If `change` does not modify the stored object, nothing is written. After a
-    /// conflict, or if a create fails because the object exists, the method starts again with the read. It makes at most five attempts.
+    /// conflict, or if a create fails because the object already exists, the method reads the object again and retries. The method makes
+    /// at most five attempts.
     ///
     /// `T` must model all fields of the object. The update drops fields that `T` does not have. If `T` does not model all fields,
     /// use [`apply`](Self::apply).
     ///
     /// # Errors
     ///
-    /// Returns the error of the last attempt if all attempts fail. Returns any other error than a conflict or "already exists"
-    /// without a further attempt.
+    /// Returns the error of the last attempt if all attempts fail. Errors other than a conflict or "already exists" are
+    /// returned without a further attempt.
     ///
     /// # Examples
     ///
@@ -135,7 +136,7 @@ impl<T: Object + Clone + Serialize + DeserializeOwned> Api<T> {
     }
 }
 
-/// The pauses between attempts, as in client-go's `DefaultRetry`.
+/// The pauses between attempts. These are the pauses of client-go's `DefaultRetry`.
 fn pauses() -> Backoff {
     let base = Duration::from_millis(10);
     let config = BackoffConfig { base, factor: 1.0, jitter: 0.1, ..BackoffConfig::default() };

@@ -25,21 +25,22 @@ use super::options::with_list_options;
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub enum Deletion<T> {
-    /// The server responded with the object. Usually the object still exists, and is deleted when its last finalizer
-    /// is removed or its grace period ends. For some kinds, such as pods, this can also be the last state of an object
-    /// that is already deleted. [`Api::wait_for_deletion`] waits until the object is deleted.
+    /// The server responded with an object. Usually the object still exists, and is deleted when its last finalizer is
+    /// removed or its grace period ends. For some kinds, such as pods, the response can also be the last state of an
+    /// object that is already deleted. [`Api::wait_for_deletion`] waits until the object is deleted.
     Object(Box<T>),
-    /// The object is deleted. In a dry run, it would be deleted. The details of this status contain the object's UID.
+    /// The object is deleted. In a dry run, the object would have been deleted. The details of this status contain the
+    /// object's UID.
     Status(Box<Status>),
 }
 
 impl<T: DeserializeOwned> Api<T> {
-    /// Deletes an object. If finalizers or a grace period delay the deletion, the method only requests it. The result
-    /// shows whether the object still exists.
+    /// Deletes an object. If finalizers or a grace period delay the deletion, the method only requests the deletion.
+    /// The result shows whether the object still exists.
     ///
     /// # Errors
     ///
-    /// Returns `NotFound`, `Conflict` if a precondition fails, or any other error of a request.
+    /// Returns `NotFound`, `Conflict` if a precondition fails, or another error if the request fails.
     pub async fn delete(
         &self,
         key: impl TryInto<ObjectKey, Error: Into<InvalidKey>>,
@@ -63,7 +64,8 @@ impl<T> Api<T> {
     ///
     /// # Errors
     ///
-    /// Returns any error of a request. Some of the objects may be deleted even if the method returns an error.
+    /// Returns an error if the request fails. Some of the objects may have been deleted even if the method returns an
+    /// error.
     pub async fn delete_collection(&self, which: &ListOptions, options: &DeleteOptions) -> Result<(), ApiError> {
         with_list_options(self.on_collection(self.client.delete()), which).json(options).send().await?;
         Ok(())

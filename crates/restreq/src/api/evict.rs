@@ -12,31 +12,32 @@ use crate::error::InvalidRequest;
 /// The outcome of an eviction. [`Api::evict`] returns it.
 #[derive(Clone, Debug, PartialEq)]
 pub enum EvictionOutcome {
-    /// The server accepted the eviction and deletes the pod. In a dry run, it would accept the eviction.
+    /// The server accepted the eviction and deletes the pod. In a dry run, the server would have accepted the eviction.
     Evicted,
     /// The server rejected the eviction with status 429, usually because it would violate a PodDisruptionBudget.
     /// Nothing changed.
     Blocked {
-        /// The delay before a retry that the server asks for, if any. kubectl retries every 5 s.
+        /// The delay after which the server asks the client to retry, if any. kubectl retries every 5 s.
         retry_after: Option<Duration>,
-        /// The server's status. The causes in it contain the name of the PodDisruptionBudget.
+        /// The server's status. The causes in this status contain the name of the PodDisruptionBudget.
         status: Box<Status>,
     },
 }
 
 impl<T> Api<T> {
-    /// Evicts a pod: deletes it if its PodDisruptionBudgets allow that.
+    /// Evicts a pod: the server deletes the pod if its PodDisruptionBudgets allow the deletion.
     ///
-    /// If the server asks for a later retry, this method does not wait. It returns [`EvictionOutcome::Blocked`].
+    /// If the server asks the client to retry later, this method returns without waiting. The method then returns
+    /// [`EvictionOutcome::Blocked`].
     ///
     /// # Errors
     ///
     /// Returns one of these errors:
     ///
     /// - `NotFound` if the pod does not exist.
-    /// - `InternalError` if several budgets match the pod.
-    /// - An error if this is not an `Api` for pods.
-    /// - Any other error of a request.
+    /// - `InternalError` if several PodDisruptionBudgets match the pod.
+    /// - An error if this `Api` is not for pods.
+    /// - Any other error if the request fails for another reason.
     ///
     /// # Examples
     ///

@@ -8,7 +8,8 @@ use crate::Request;
 use crate::error::InvalidRequest;
 use crate::process::{AttachedProcess, PROTOCOLS, Streams};
 
-/// The options of [`Api::exec`] and [`Api::attach`]. The default requests stdout and stderr of the default container.
+/// The options of [`Api::exec`] and [`Api::attach`]. By default, stdout and stderr of the default container are
+/// requested.
 ///
 /// # Examples
 ///
@@ -23,14 +24,14 @@ pub struct ExecOptions {
     /// The name of the container. Empty means the pod's only container, or the container that the pod's annotation
     /// `kubectl.kubernetes.io/default-container` names.
     pub container: String,
-    /// Whether to write to the command's input.
+    /// Whether the client can write to the command's standard input.
     pub stdin: bool,
-    /// Whether to read the command's output.
+    /// Whether the client reads the command's standard output.
     pub stdout: bool,
-    /// Whether to read the command's error output. This field is ignored if `tty` is true, because a terminal has only
-    /// one output.
+    /// Whether the client reads the command's standard error. This field has no effect if `tty` is true, because a
+    /// terminal has only one output.
     pub stderr: bool,
-    /// Whether the command runs in a terminal.
+    /// Whether to allocate a terminal for the command.
     pub tty: bool,
 }
 
@@ -41,12 +42,12 @@ impl Default for ExecOptions {
 }
 
 impl ExecOptions {
-    /// Returns the options for stdin, stdout and stderr.
+    /// Returns options that connect stdin, stdout and stderr.
     pub fn with_stdin() -> Self {
         Self { stdin: true, ..Self::default() }
     }
 
-    /// Returns the options for a terminal, for example to run an interactive shell.
+    /// Returns options for an interactive command in a terminal, such as a shell.
     pub fn terminal() -> Self {
         Self { tty: true, stderr: false, ..Self::with_stdin() }
     }
@@ -74,25 +75,25 @@ impl ExecOptions {
 }
 
 impl<T> Api<T> {
-    /// Runs a command in a container of a pod. The command does not run in a shell. The method returns as soon as the
-    /// connection is established. The command may start later.
+    /// Runs a command in a container of a pod. The command is started directly, without a shell. The method returns as
+    /// soon as the connection is established. The command may start later.
     ///
     /// The user needs the verbs `get` and `create` for `pods/exec`. The request opens a WebSocket over HTTP/1.1, on a
-    /// separate connection. All proxies on the way must support WebSockets.
+    /// separate connection. All proxies between the client and the server must support WebSockets.
     ///
     /// # Errors
     ///
-    /// Returns `NotFound`, an error if this is not an `Api` for pods, or any other error of a request. A request whose
-    /// connection was lost is not retried, because the command may have run. [`AttachedProcess::status`] returns
+    /// Returns `NotFound`, an error if this is not an `Api` for pods, or another error if the request fails. The request is
+    /// not retried after the connection is lost, because the command may have run. [`AttachedProcess::status`] returns
     /// failures that occur after the connection is established, such as an unknown container.
     ///
     /// # Panics
     ///
-    /// Panics outside of a tokio runtime with timers.
+    /// Panics if called outside of a tokio runtime with timers enabled.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future closes the connection. It is then unknown whether the command ran.
+    /// Dropping the future closes the connection. After a drop, it is unknown whether the command ran.
     ///
     /// # Examples
     ///
@@ -125,15 +126,15 @@ impl<T> Api<T> {
     /// Attaches to the main process of a container.
     ///
     /// The user needs the verbs `get` and `create` for `pods/attach`. Input reaches the process only if its container
-    /// has `stdin: true`. Output from before the call is not sent.
+    /// has `stdin: true`. Output that the process wrote before this call is not sent.
     ///
     /// # Errors
     ///
-    /// The same as for [`exec`](Self::exec).
+    /// Returns the same errors as [`exec`](Self::exec).
     ///
     /// # Panics
     ///
-    /// Panics outside of a tokio runtime with timers.
+    /// Panics if called outside of a tokio runtime with timers enabled.
     ///
     /// # Cancel safety
     ///

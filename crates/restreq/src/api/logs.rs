@@ -16,8 +16,8 @@ use super::Api;
 use crate::error::InvalidRequest;
 use crate::{ByteStream, Request};
 
-/// The options of [`Api::logs`] and [`Api::log_lines`]: `PodLogOptions`. The default requests the whole log of the
-/// default container.
+/// The options of [`Api::logs`] and [`Api::log_lines`]. These options correspond to `PodLogOptions`. By default, the whole log
+/// of the default container is requested.
 ///
 /// # Examples
 ///
@@ -33,21 +33,23 @@ pub struct LogOptions {
     pub container: String,
     /// Whether to follow the log until the container ends. Only [`Api::log_lines`] supports this.
     pub follow: bool,
-    /// Whether to read the log of the previous instance of the container, before its last restart.
+    /// Whether to read the log of the previous instance of the container, from before its last restart.
     pub previous: bool,
-    /// If set, the log has only lines that are at most this old. The value is rounded up to whole seconds. It cannot be
-    /// combined with `since_time`.
+    /// If set, the log contains only lines that are at most this old. The value is rounded up to a whole number of
+    /// seconds. This field cannot be combined with `since_time`.
     pub since: Option<Duration>,
-    /// If set, the log has only lines since this time.
+    /// If set, the log contains only lines that were written at or after this time.
     pub since_time: Option<Time>,
-    /// Whether each line starts with its time in RFC 3339 format.
+    /// Whether each line starts with its timestamp in RFC 3339 format.
     pub timestamps: bool,
-    /// If set, the log has only this number of lines, counted from the end.
+    /// If set, the log contains only its last lines, at most this number.
     pub tail_lines: Option<u64>,
-    /// The maximum size of the log in bytes, at least 1. The server may send slightly more or less.
+    /// The maximum size of the log in bytes, at least 1. The server may send slightly more or slightly less than this
+    /// size.
     pub limit_bytes: Option<u64>,
-    /// The output of the container to read. `None` means both outputs. Servers support this field since Kubernetes 1.32
-    /// if the feature gate `PodLogsQuerySplitStreams` is on. They do not support it together with `tail_lines`.
+    /// The output stream of the container to read: stdout, stderr or both. `None` means both outputs. Servers support
+    /// this field since Kubernetes 1.32 if the feature gate `PodLogsQuerySplitStreams` is enabled. Servers do not
+    /// support this field together with `tail_lines`.
     pub stream: Option<LogSource>,
 }
 
@@ -91,7 +93,7 @@ impl LogOptions {
 }
 
 impl<T> Api<T> {
-    /// Returns the log of a container. The maximum size is the client's
+    /// Returns the log of a container as one string. The log can be at most as large as the client's
     /// [`max_body`](crate::RestClientConfig::max_body). Invalid UTF-8 is replaced by U+FFFD.
     ///
     /// # Errors
@@ -100,8 +102,8 @@ impl<T> Api<T> {
     ///
     /// - `NotFound` if the pod does not exist.
     /// - `BadRequest` if the container is unknown or has not started.
-    /// - An error if this is not an `Api` for pods, or if [`follow`](LogOptions::follow) is set.
-    /// - Any other error of a request.
+    /// - An error if this `Api` is not for pods, or if [`follow`](LogOptions::follow) is set.
+    /// - Any other error if the request fails for another reason.
     ///
     /// # Examples
     ///
@@ -129,12 +131,12 @@ impl<T> Api<T> {
         Ok(text(&request.raw().await?))
     }
 
-    /// Returns a stream of the lines of a container's log. It returns each line as soon as the line arrives. See
-    /// [`LogLines`].
+    /// Returns a stream of the lines of a container's log. The stream returns each line as soon as the line arrives.
+    /// See [`LogLines`].
     ///
     /// # Errors
     ///
-    /// The same as for [`logs`](Self::logs), except that [`follow`](LogOptions::follow) is allowed.
+    /// Returns the same errors as [`logs`](Self::logs), except that [`follow`](LogOptions::follow) is allowed.
     ///
     /// # Examples
     ///
@@ -168,9 +170,10 @@ impl<T> Api<T> {
 /// A stream of the lines of a log, without their line ends. [`Api::log_lines`] returns it.
 ///
 /// A line of more than 1 MiB is split into several items. Invalid UTF-8 is replaced by U+FFFD. The stream ends when the
-/// log ends. A followed log ends when the container ends or the server closes the connection. The stream does not
-/// reconnect. To resume a log, request [`timestamps`](LogOptions::timestamps), and open the log again with the last
-/// timestamp as [`since_time`](LogOptions::since_time). The new stream repeats the lines of that second.
+/// log ends. If the log is followed, it ends when the container ends or the server closes the connection. The stream
+/// does not reconnect. To resume a log after a lost connection, request [`timestamps`](LogOptions::timestamps), and
+/// open the log again with the last timestamp as [`since_time`](LogOptions::since_time). The new stream repeats the
+/// lines that were written in that second.
 #[must_use = "a log is not read until it is polled"]
 pub struct LogLines {
     log: ByteStream,
@@ -183,7 +186,7 @@ impl LogLines {
     ///
     /// # Errors
     ///
-    /// Returns an error if the connection is lost. After an error, the stream has ended.
+    /// Returns an error if the connection is lost. After an error, the stream returns no further lines.
     ///
     /// # Cancel safety
     ///
@@ -231,7 +234,7 @@ fn text(bytes: &[u8]) -> String {
 #[derive(Default)]
 struct LineSplitter {
     buffer: BytesMut,
-    /// The length of the start of the buffer that was already searched for a line end, in bytes.
+    /// The size of the part at the start of the buffer that was already searched for a line end, in bytes.
     searched: usize,
 }
 
@@ -262,7 +265,7 @@ impl LineSplitter {
         None
     }
 
-    /// Returns the last line of the log if the line has no line end.
+    /// Returns the last line of the log if that line has no line end.
     fn rest(&mut self) -> Option<Bytes> {
         self.searched = 0;
         Some(self.buffer.split().freeze()).filter(|line| !line.is_empty())

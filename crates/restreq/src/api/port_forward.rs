@@ -18,10 +18,11 @@ use crate::error::InvalidRequest;
 ///
 /// - **Backpressure**: at most 64 KiB plus one message are buffered in each direction.
 /// - **End of the connection**: a read returns the end of the stream when the pod closes the connection. If the port
-///   cannot be reached, a read returns an error with the message of the node. If the connection to the API server is
+///   cannot be reached, a read returns an error with the message from the node. If the connection to the API server is
 ///   lost, a read returns an error. Dropping the value closes the connection.
-/// - **Half-closed connections**: the protocol does not support them. Shutting down the write side only flushes it, so
-///   the pod does not see the end of the input. To close the connection, drop the value.
+/// - **Half-closed connections**: the protocol does not support half-closed connections. Shutting down the write side
+///   only flushes the sent data, so the pod does not see the end of the input. To close the connection, drop the
+///   [`PortForward`].
 ///
 /// # Cancel safety
 ///
@@ -39,7 +40,7 @@ const PROTOCOL: &str = "v4.channel.k8s.io";
 const LAYOUT: Layout = Layout {
     inputs: &[0],
     error: 1,
-    // The server introduces each channel with the port, as two bytes.
+    // On each channel, the server first sends the port as two bytes.
     preamble: 2,
     close_signal: CloseSignal::Flush,
 };
@@ -49,16 +50,16 @@ impl<T> Api<T> {
     /// connection is closed separately.
     ///
     /// The user needs the verbs `get` and `create` for `pods/portforward`. The request opens a WebSocket over
-    /// HTTP/1.1. In the pod, the connection appears to come from localhost.
+    /// HTTP/1.1. For the process in the pod, the connection appears to come from localhost.
     ///
     /// # Errors
     ///
-    /// Returns `NotFound`, an error if this is not an `Api` for pods, or any other error of a request. If nothing
-    /// listens on the port, reading from the result returns an error.
+    /// Returns `NotFound`, an error if this is not an `Api` for pods, or another error if the request fails. If no process
+    /// listens on the port, reading from the returned connection returns an error.
     ///
     /// # Panics
     ///
-    /// Panics outside of a tokio runtime with timers.
+    /// Panics if called outside of a tokio runtime with timers enabled.
     ///
     /// # Cancel safety
     ///
@@ -66,7 +67,7 @@ impl<T> Api<T> {
     ///
     /// # Examples
     ///
-    /// A local port that forwards to the pod:
+    /// This example listens on a local port and forwards each connection to the pod:
     ///
     /// ```
     /// use pintle_meta::DynamicObject;

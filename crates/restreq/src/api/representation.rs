@@ -1,4 +1,4 @@
-//! Requests for other representations of objects: only their metadata, or a table.
+//! Requests that return only the metadata of objects, or a table.
 
 use http::header::ACCEPT;
 use pintle_meta::{ApiError, ListMeta, ListOptions, PartialObject, TypeMeta};
@@ -9,21 +9,22 @@ use super::Api;
 use super::options::with_list_options;
 use crate::Error;
 
-/// The representation of objects that a client requests.
+/// The form in which a client requests objects: complete, only their metadata, or as a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Representation {
     Whole,
     Metadata,
 }
 
-// A server that does not support this form sends whole objects. The decoder then skips everything except the
-// metadata.
+// A server that does not support metadata-only responses sends whole objects. The decoder then skips all fields except
+// the metadata.
 const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1, application/json";
 const METADATA_LIST: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1, application/json";
 const TABLE: &str = "application/json;as=Table;g=meta.k8s.io;v=v1";
 
 impl Representation {
-    /// Returns the `Accept` header for an object or for events, or `None` for the client's default.
+    /// Returns the `Accept` header for reading an object or events in this form, or `None` for the client's default
+    /// header.
     pub(super) fn object(self) -> Option<&'static str> {
         match self {
             Self::Whole => None,
@@ -63,10 +64,11 @@ pub struct Table {
     /// The metadata of the list, such as the continue token. Tables have pages, like lists.
     #[serde(default, deserialize_with = "or_empty")]
     pub metadata: ListMeta,
-    /// The columns, in the order of the cells. Only the first page has them.
+    /// The columns of the table, in the same order as the cells of each row. Only the first page of a list contains the
+    /// columns.
     #[serde(default, rename = "columnDefinitions", deserialize_with = "or_empty")]
     pub columns: Vec<TableColumn>,
-    /// The rows, one for each object, in the order of the keys.
+    /// The rows in the order of the object keys, one row for each object.
     #[serde(default, deserialize_with = "or_empty")]
     pub rows: Vec<TableRow>,
 }
@@ -81,14 +83,14 @@ pub struct TableColumn {
     /// The OpenAPI type: `string`, `integer`, `number`, `boolean` or `array`.
     #[serde(default, rename = "type")]
     pub column_type: String,
-    /// The format of the type, such as `date`, or `name` for the column with the object's name.
+    /// The format of the values, such as `date`. The column with the object's name has the format `name`.
     #[serde(default)]
     pub format: String,
     /// A human-readable description of the column.
     #[serde(default)]
     pub description: String,
-    /// The priority of the column. 0 means that the column is always shown. Columns with higher numbers are less
-    /// important.
+    /// The priority of the column. A column with priority 0 is always shown. Columns with higher numbers are less
+    /// important, and are only shown in wide output.
     #[serde(default)]
     pub priority: i32,
 }
@@ -106,11 +108,12 @@ pub struct TableRow {
 }
 
 impl<T> Api<T> {
-    /// Returns an `Api` for the metadata of the same objects: client-go's metadata client. The server sends only the
-    /// metadata, even in lists and watches. An informer then stores only the metadata.
+    /// Returns an `Api` that reads only the metadata of the same objects, like client-go's metadata client. The server
+    /// sends only the metadata, even in lists and watches. An informer that uses the returned `Api` stores only the
+    /// metadata.
     ///
     /// The returned `Api` supports reads, patches and deletes. Creating or replacing an object returns an error without
-    /// I/O, because such a write would erase all fields outside of the metadata.
+    /// sending a request, because such a write would erase all fields outside of the metadata.
     ///
     /// # Examples
     ///
@@ -131,7 +134,7 @@ impl<T> Api<T> {
     ///
     /// # Errors
     ///
-    /// Returns any error of a request. `NotAcceptable` means that the server has no tables for this resource.
+    /// Returns an error if the request fails. `NotAcceptable` means that the server cannot return this resource as a table.
     pub async fn table(&self, options: &ListOptions) -> Result<Table, ApiError> {
         let request = self.on_collection(self.client.get().header(ACCEPT.as_str(), TABLE));
         let request = with_list_options(request, options);
@@ -145,7 +148,7 @@ impl<T> Api<T> {
     }
 }
 
-/// Go writes an empty list as `null`.
+/// Decodes `null` as an empty list, because Go writes an empty list as `null`.
 fn or_empty<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(deserializer: D) -> Result<T, D::Error> {
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }

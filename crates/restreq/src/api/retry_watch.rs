@@ -15,15 +15,16 @@ use tokio::time::Instant;
 use super::{Api, EventStream};
 use crate::error::InvalidRequest;
 
-/// A watch that resumes when its connection breaks or the server ends it: client-go's `RetryWatcher`.
+/// A watch that resumes when its connection breaks or the server ends it, like client-go's `RetryWatcher`.
 ///
-/// Each event is delivered exactly once, unless the server has already discarded it. Bookmarks are not delivered. They
-/// only advance the revision from which the watch resumes.
+/// Each event is delivered exactly once, unless the server has already discarded it. Bookmarks are not delivered.
+/// Bookmarks only advance the revision from which the watch resumes.
 ///
-/// At least a second passes between the starts of two watches. While watches fail, the pauses grow up to 30 s, plus
-/// jitter of up to the same length. If the server asks for a longer pause, that pause is used.
+/// The watch waits so that at least a second passes between the starts of two requests. While the requests fail, the
+/// pauses between them grow up to 30 s. A random jitter of up to the same length is added to each pause. If the server
+/// asks for a longer pause, the watch waits for as long as the server asks.
 ///
-/// The watch has no task. It makes progress only while it is polled. Dropping it ends the watch.
+/// The watch has no task. A `RetryWatch` makes progress only while it is polled. Dropping it ends the watch.
 ///
 /// # Examples
 ///
@@ -45,7 +46,7 @@ pub struct RetryWatch<T> {
     /// Where to resume.
     options: WatchOptions,
     state: State<T>,
-    /// The earliest start of the next watch.
+    /// The earliest time at which the next watch request may start.
     not_before: Option<Instant>,
     backoff: Backoff,
     done: bool,
@@ -53,16 +54,16 @@ pub struct RetryWatch<T> {
 
 enum State<T> {
     Closed,
-    /// The future that opens the watch. It is stored here, so that the watch opens even if the caller drops each
-    /// future of `next` early.
+    /// The future that opens the next watch. The future is stored here, so that opening the watch can finish even if
+    /// the caller drops each future returned by `next` early.
     Opening(Opening<T>),
     Open(Box<EventStream<T>>),
 }
 
-/// The start time of the watch and the result of opening it.
+/// The time at which the watch request started, and the opened watch or an error.
 type Opening<T> = Pin<Box<dyn Future<Output = (Instant, Result<EventStream<T>, ApiError>)> + Send>>;
 
-/// The minimum time between the starts of two watches.
+/// The minimum time between the starts of two watch requests.
 const MIN_INTERVAL: Duration = Duration::from_secs(1);
 
 impl<T: Object + DeserializeOwned> Api<T> {
@@ -90,7 +91,7 @@ impl<T: Object + DeserializeOwned> Api<T> {
 }
 
 impl<T: Object + DeserializeOwned> RetryWatch<T> {
-    /// Returns the next change: an added, modified or deleted object. Returns `None` after an error.
+    /// Returns the next change: an object that was added, modified or deleted. Returns `None` after an error.
     ///
     /// # Errors
     ///
@@ -100,7 +101,7 @@ impl<T: Object + DeserializeOwned> RetryWatch<T> {
     /// - The server rejects the watch as forbidden or invalid.
     /// - An object cannot be decoded as `T`, or has no resourceVersion.
     ///
-    /// After an error, the watch has ended.
+    /// After an error, the watch returns no further events.
     ///
     /// # Cancel safety
     ///
@@ -109,16 +110,16 @@ impl<T: Object + DeserializeOwned> RetryWatch<T> {
         poll_fn(|cx| Pin::new(&mut *self).poll_next(cx)).await
     }
 
-    /// Returns the next event for which `is_met` returns true: client-go's `Until`. After this event, the watch can
-    /// continue.
+    /// Returns the next event for which `is_met` returns true, like client-go's `Until`. The watch can still be used
+    /// after this event.
     ///
     /// # Errors
     ///
-    /// The same as for [`next`](Self::next). Returns an error if the watch has already ended.
+    /// Returns the same errors as [`next`](Self::next). Returns an error if the watch has already ended.
     ///
     /// # Cancel safety
     ///
-    /// Events that were already passed to `is_met` are consumed. No other event is lost.
+    /// Events that were passed to `is_met` before the drop are consumed. No other event is lost.
     pub async fn until(&mut self, mut is_met: impl FnMut(&WatchEvent<T>) -> bool) -> Result<WatchEvent<T>, ApiError> {
         while let Some(event) = self.next().await {
             let event = event?;
@@ -139,7 +140,7 @@ impl<T: Object + DeserializeOwned> RetryWatch<T> {
         })
     }
 
-    /// Advances the position and returns the event, unless it is a bookmark.
+    /// Advances the revision from which the watch resumes. Returns the event, unless the event is a bookmark.
     fn take(&mut self, event: WatchEvent<T>) -> Option<Result<WatchEvent<T>, ApiError>> {
         let revision = match &event {
             WatchEvent::Added(object) | WatchEvent::Modified(object) | WatchEvent::Deleted(object) => {
@@ -160,7 +161,7 @@ impl<T: Object + DeserializeOwned> RetryWatch<T> {
         Some(event).filter(|event| !matches!(event, WatchEvent::Bookmark(_))).map(Ok)
     }
 
-    /// Closes the current watch after a failure. Returns the error if a retry would fail with the same error.
+    /// Closes the current watch after a failure. Returns the error if a retry would fail for the same reason.
     fn end(&mut self, error: ApiError) -> Option<Result<WatchEvent<T>, ApiError>> {
         self.state = State::Closed;
         if is_lasting(&error) {

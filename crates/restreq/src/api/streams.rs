@@ -1,4 +1,4 @@
-//! Streams of lists and watches with the error type of `pintle_meta`.
+//! Streams of lists and watches whose error type is [`ApiError`](pintle_meta::ApiError).
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -10,13 +10,13 @@ use serde::de::DeserializeOwned;
 
 use crate::{Error, ListStream, RawWatch, Watch};
 
-/// The items of a list as a stream, with [`ApiError`](pintle_meta::ApiError) as its error. The
+/// A stream of the items of a list, with [`ApiError`](pintle_meta::ApiError) as its error type. The
 /// [`ListWatch`](pintle_meta::ListWatch) of an [`Api`](crate::Api) returns it.
 #[must_use = "a list is not read until it is polled"]
 #[derive(Debug)]
 pub struct PageStream(pub(super) ListStream);
 
-/// The decoded events of a watch, with [`ApiError`](pintle_meta::ApiError) as the error.
+/// A stream of the decoded events of a watch, with [`ApiError`](pintle_meta::ApiError) as its error type.
 /// [`Api::watch`](crate::Api::watch) returns it.
 ///
 /// # Examples
@@ -40,7 +40,7 @@ pub struct PageStream(pub(super) ListStream);
 #[derive(Debug)]
 pub struct EventStream<T>(pub(super) Watch<T>);
 
-/// The undecoded events of a watch, with [`ApiError`](pintle_meta::ApiError) as the error. The
+/// A stream of the undecoded events of a watch, with [`ApiError`](pintle_meta::ApiError) as its error type. The
 /// [`ListWatch`](pintle_meta::ListWatch) of an [`Api`](crate::Api) returns it.
 #[must_use = "a watch does nothing until it is polled"]
 #[derive(Debug)]
@@ -51,13 +51,13 @@ impl<T: DeserializeOwned> EventStream<T> {
     ///
     /// # Errors
     ///
-    /// Returns an error in these cases. After an error, the watch has ended.
+    /// Returns an error in one of these cases. After an error, the watch returns no further events.
     ///
     /// - The connection is lost.
-    /// - The connection is silent for too long.
+    /// - The server sends nothing for too long.
     /// - The server sends a frame that is not an event of a `T`.
     ///
-    /// A failure that the server reports is not an error but an event: [`WatchEvent::Error`].
+    /// If the server reports a failure, the method returns the event [`WatchEvent::Error`], not an error.
     ///
     /// # Cancel safety
     ///

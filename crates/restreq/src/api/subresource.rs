@@ -14,14 +14,14 @@ use super::options::with_write_options;
 use crate::Request;
 use crate::error::InvalidRequest;
 
-/// One subresource of one object, such as the `scale` of a deployment. [`Api::subresource`] creates it.
+/// A subresource of an object, such as the `scale` of a deployment. [`Api::subresource`] creates it.
 ///
-/// `S` is the type of responses. It can differ from the object's type: the response to an eviction is a
-/// [`Status`](pintle_meta::Status). Request bodies are sent without changes.
+/// `S` is the type of the responses. The type of responses can differ from the object's type: the response to an
+/// eviction is a [`Status`](pintle_meta::Status). Request bodies are sent without changes.
 ///
 /// # Cancel safety
 ///
-/// The same as for [`Api`].
+/// Dropping the future has the same effect as for [`Api`].
 ///
 /// # Examples
 ///
@@ -42,14 +42,14 @@ use crate::error::InvalidRequest;
 /// ```
 #[must_use = "a subresource does nothing by itself"]
 pub struct Subresource<S> {
-    /// The request for the subresource, without method and body.
+    /// The request for the subresource. The method and the body of the request are not set yet.
     request: Request,
     object: PhantomData<fn() -> S>,
 }
 
 impl<T> Api<T> {
-    /// Returns a subresource of an object. This method sends nothing. The methods that send a request report an
-    /// invalid key or name.
+    /// Returns a handle for a subresource of an object. This method sends nothing. If the key or the name is invalid,
+    /// each method that sends a request returns an error.
     pub fn subresource<S>(
         &self,
         key: impl TryInto<ObjectKey, Error: Into<InvalidKey>>,
@@ -69,8 +69,8 @@ impl<T> Api<T> {
 }
 
 impl<S> Subresource<S> {
-    /// Returns a request for the subresource. Use it for requests without a method in this type, such as following a
-    /// log.
+    /// Returns a request for the subresource, with the given method. Use this request for operations that this type has
+    /// no method for, such as following a log.
     pub fn request(&self, method: Method) -> Request {
         self.request.clone().verb(method)
     }
@@ -81,17 +81,17 @@ impl<S: DeserializeOwned> Subresource<S> {
     ///
     /// # Errors
     ///
-    /// Returns `NotFound`, or any error of a request.
+    /// Returns `NotFound`, or another error if the request fails.
     pub async fn get(&self) -> Result<S, ApiError> {
         Ok(self.request(Method::GET).object().await?)
     }
 
-    /// Creates the subresource, such as an eviction, a binding or a token.
+    /// Sends a create request for the subresource, such as an eviction, a binding or a token.
     ///
     /// # Errors
     ///
-    /// Returns any error of a request. `TooManyRequests` for an eviction means that it would violate a disruption
-    /// budget.
+    /// Returns an error if the request fails. For an eviction, `TooManyRequests` means that the eviction would violate a
+    /// PodDisruptionBudget.
     pub async fn create(&self, body: &impl Serialize, options: &WriteOptions) -> Result<S, ApiError> {
         Ok(with_write_options(self.request(Method::POST), options).json(body).object().await?)
     }
@@ -101,16 +101,16 @@ impl<S: DeserializeOwned> Subresource<S> {
     ///
     /// # Errors
     ///
-    /// Returns `Conflict`, `NotFound`, or any error of a request.
+    /// Returns `Conflict`, `NotFound`, or another error if the request fails.
     pub async fn update(&self, body: &impl Serialize, options: &WriteOptions) -> Result<S, ApiError> {
         Ok(with_write_options(self.request(Method::PUT), options).json(body).object().await?)
     }
 
-    /// Patches the subresource. An apply must have apiVersion and kind.
+    /// Patches the subresource. The body of an apply patch must have apiVersion and kind.
     ///
     /// # Errors
     ///
-    /// Returns any error of a request.
+    /// Returns an error if the request fails.
     pub async fn patch(&self, patch: &Patch, options: &WriteOptions) -> Result<S, ApiError> {
         let request = self.request(Method::PATCH).header(CONTENT_TYPE.as_str(), patch.content_type());
         Ok(with_write_options(request, options).json(patch.body()).object().await?)

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::Api;
 
-/// The properties of a requested token. The default requests a token for the API server, with the server's default
+/// The properties of a token to request. By default, the token is for the API server and has the server's default
 /// lifetime.
 ///
 /// # Examples
@@ -26,9 +26,10 @@ use super::Api;
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TokenRequest {
-    /// The services that accept the token. Empty means the API server.
+    /// The audiences of the token: the services that accept it. Empty means the API server.
     pub audiences: Vec<String>,
-    /// The lifetime, in whole seconds. Servers require at least 10 minutes, and can shorten it. `None` means an hour.
+    /// The lifetime, in whole seconds. Servers require a lifetime of at least 10 minutes, and can shorten the requested
+    /// lifetime. `None` means an hour.
     pub lifetime: Option<Duration>,
     /// The object to which the token is bound. When this object is deleted, the token becomes invalid.
     pub bound_object: Option<BoundObjectReference>,
@@ -44,7 +45,7 @@ pub struct BoundObjectReference {
     pub kind: String,
     /// The name of the object.
     pub name: String,
-    /// The UID of the object. Empty means any object of that name.
+    /// The UID of the object. Empty means any object with that name.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub uid: String,
 }
@@ -66,9 +67,9 @@ impl<T> Api<T> {
     /// Returns one of these errors:
     ///
     /// - `NotFound` if the ServiceAccount does not exist.
-    /// - `Invalid` for a lifetime below 10 minutes.
+    /// - `Invalid` if the requested lifetime is below 10 minutes.
     /// - An error if this is not an `Api` for serviceaccounts.
-    /// - Any other error of a request.
+    /// - Any other error if the request fails for another reason.
     ///
     /// # Examples
     ///
@@ -103,7 +104,7 @@ impl<T> Api<T> {
     }
 }
 
-/// The response to the request. It does not implement `Debug`, because it contains the token.
+/// The response to the request. `Debug` is not implemented, because the response contains the token.
 #[derive(Deserialize)]
 struct Created {
     status: CreatedStatus,

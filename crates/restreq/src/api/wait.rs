@@ -1,4 +1,4 @@
-//! Waiting for a state of an object.
+//! Methods that wait until an object has a given state.
 
 use pintle_meta::{
     ApiError, FieldSelector, InvalidKey, List, ListOptions, Metadata, Object, ObjectKey, WatchEvent, WatchOptions,
@@ -12,20 +12,20 @@ use crate::error::InvalidRequest;
 
 impl<T: Object + DeserializeOwned> Api<T> {
     /// Calls `is_met` until it returns true, then returns the object that was passed to that call. `is_met` gets `None` if the
-    /// object does not exist. The method calls `is_met` with the current state, and with each later state that the server
-    /// reports.
+    /// object does not exist. The method calls `is_met` with the current state of the object, and with each later state that
+    /// the server reports.
     ///
-    /// The method lists and watches the object by name. It continues after lost connections and expired revisions. It has no
-    /// deadline. To set one, use `tokio::time::timeout`. After an expired revision, it pauses before the next list, in the
-    /// same way as a [`RetryWatch`](crate::RetryWatch) whose watches fail.
+    /// The method lists and watches the object by name. The method continues after a lost connection or an expired revision.
+    /// The method has no deadline. To set one, use `tokio::time::timeout`. After an expired revision, the method pauses before it
+    /// lists again. The pause is the same as in a [`RetryWatch`](crate::RetryWatch) whose requests fail.
     ///
     /// # Errors
     ///
-    /// Returns any error of a list, or a permanent error of a watch: see [`RetryWatch`](crate::RetryWatch).
+    /// Returns an error if a list fails, or if a watch fails permanently: see [`RetryWatch`](crate::RetryWatch).
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future stops the list or watch. No task remains.
+    /// Dropping the future stops the list or watch request. No task remains.
     ///
     /// # Examples
     ///
@@ -50,7 +50,7 @@ impl<T: Object + DeserializeOwned> Api<T> {
         let api = Self { namespace, ..self.clone() };
         let field_selector = FieldSelector::everything().equals("metadata.name", key.name());
         let listed = ListOptions { field_selector: field_selector.clone(), ..ListOptions::default() };
-        // A server without field selectors returns all objects.
+        // A server that does not support field selectors returns all objects.
         let is_named = |object: &T| object.name() == key.name();
         let mut pauses = retry_watch::pauses();
         loop {
@@ -73,7 +73,7 @@ impl<T: Object + DeserializeOwned> Api<T> {
                     }
                     Some(Ok(WatchEvent::Deleted(object))) if is_named(&object) && is_met(None) => return Ok(None),
                     Some(Ok(_)) => pauses.reset(),
-                    // The next list includes all changes since the last event.
+                    // The next list includes all changes that happened after the last event.
                     Some(Err(error)) if error.is_expired() => {
                         break tokio::time::sleep(pauses.next(error.retry_after)).await;
                     }
@@ -84,20 +84,20 @@ impl<T: Object + DeserializeOwned> Api<T> {
         }
     }
 
-    /// Waits until one of the given conditions of an object is `True`. Returns the condition and the object. Examples
-    /// are `Established` of a CustomResourceDefinition, `Available` of a deployment, `Ready` of a pod, and `Complete`
-    /// or `Failed` of a job.
+    /// Waits until one of the given conditions of an object has the status `True`. Returns the condition and the
+    /// object. Examples are `Established` of a CustomResourceDefinition, `Available` of a deployment, `Ready` of a pod,
+    /// and `Complete` or `Failed` of a job.
     ///
-    /// The method reads `status.conditions` even if `T` does not have that field. A condition of an older generation of the
-    /// object does not count. If the object does not exist yet, the method waits until it exists.
+    /// The method reads `status.conditions` even if `T` does not have that field. A condition that belongs to an older
+    /// generation of the object is ignored. If the object does not exist yet, the method waits until it exists.
     ///
     /// # Errors
     ///
-    /// The same as for [`wait_for`](Self::wait_for).
+    /// Returns the same errors as [`wait_for`](Self::wait_for).
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future stops the list or watch. No task remains.
+    /// Dropping the future stops the list or watch request. No task remains.
     ///
     /// # Examples
     ///
@@ -128,12 +128,12 @@ impl<T: Object + DeserializeOwned> Api<T> {
         }
     }
 
-    /// Waits until an object is deleted. If `uid` is not empty, the method also returns when the name belongs to an object
-    /// with another UID.
+    /// Waits until an object is deleted. If `uid` is not empty, the method also returns when an object with another UID
+    /// has the name.
     ///
     /// # Errors
     ///
-    /// The same as for [`wait_for`](Self::wait_for).
+    /// Returns the same errors as [`wait_for`](Self::wait_for).
     ///
     /// # Cancel safety
     ///
@@ -148,13 +148,13 @@ impl<T: Object + DeserializeOwned> Api<T> {
     }
 }
 
-/// An object with its conditions. The conditions are stored separately, because `T` may have no field for conditions.
+/// An object with its conditions. The conditions are decoded separately, because `T` may have no field for conditions.
 struct WithConditions<T> {
     object: T,
     conditions: Vec<LenientCondition>,
 }
 
-/// A condition, decoded more leniently than [`pintle_meta::Condition`].
+/// A condition that is decoded more leniently than [`pintle_meta::Condition`].
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct LenientCondition {

@@ -1,4 +1,4 @@
-//! A stream of the objects of a list and their later changes.
+//! A stream of the existing objects of a resource and all later changes.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -15,14 +15,14 @@ use tokio::time::{Instant, sleep_until};
 use super::{Api, RetryWatch, retry_watch};
 use crate::Pages;
 
-/// An endless stream of the objects of a resource: first all existing objects, then each change. It corresponds to
-/// kube's `watcher`. It does not store the objects. For a cache, use an informer.
+/// An endless stream of the objects of a resource: first all existing objects, then each change. This type corresponds to
+/// kube's `watcher`. The watcher does not store the objects. To cache the objects, use an informer.
 ///
-/// The watcher lists in pages, then watches. If the watch cannot resume because its revision has expired, the watcher
-/// lists again. After an error, the next poll waits for a pause and lists again. The pause is at least a second, and
-/// grows with each error.
+/// The watcher first lists all objects in pages, then watches for changes. If the watch cannot resume because its
+/// revision has expired, the watcher lists again. After an error, the next poll waits for a pause and lists again. The
+/// pause is at least a second, and grows with each error.
 ///
-/// The watcher has no task. It makes progress only while it is polled. Dropping it ends the watch.
+/// The watcher has no task. A watcher makes progress only while it is polled. Dropping it ends the watch.
 ///
 /// # Examples
 ///
@@ -51,11 +51,11 @@ pub struct Watcher<T> {
 /// An event of a [`Watcher`].
 #[derive(Clone, Debug, PartialEq)]
 pub enum WatcherEvent<T> {
-    /// A list begins. Objects from earlier events may have been deleted in the meantime.
+    /// A list begins. Objects from earlier events may have been deleted since those events.
     Init,
     /// The list contains this object.
     InitApply(T),
-    /// The list is complete. Objects that it did not contain do not exist any more.
+    /// The list is complete. Objects that are missing from the new list do not exist any more.
     InitDone,
     /// An object was added or modified.
     Apply(T),
@@ -63,7 +63,7 @@ pub enum WatcherEvent<T> {
     Delete(T),
 }
 
-/// A stream of the objects in [`WatcherEvent`]s of selected variants.
+/// A stream of the objects in some kinds of [`WatcherEvent`].
 #[must_use = "a watcher does nothing until it is polled"]
 pub struct WatchedObjects<T> {
     watcher: Watcher<T>,
@@ -72,11 +72,11 @@ pub struct WatchedObjects<T> {
 }
 
 enum State<T> {
-    /// The watcher lists when this pause ends.
+    /// The watcher lists again when this pause ends.
     Pausing(Pin<Box<dyn Future<Output = ()> + Send>>),
     Idle,
     Page(NextPage<T>),
-    /// The remaining objects of a page, and the state that follows them.
+    /// The remaining objects of a page, and the state to enter after them.
     Items(VecDeque<T>, After<T>),
     Watch(Box<RetryWatch<T>>),
 }
@@ -90,8 +90,8 @@ enum After<T> {
 type NextPage<T> = Pin<Box<dyn Future<Output = (Pages<T>, Option<Result<List<T>, ApiError>>)> + Send>>;
 
 impl<T: Object + DeserializeOwned + Send + 'static> Api<T> {
-    /// Returns a stream of the existing objects and their changes: see [`Watcher`]. It uses the selectors and the
-    /// page size in `options`. It sends nothing until it is polled.
+    /// Returns a stream of the existing objects and their changes: see [`Watcher`]. The stream uses the selectors and
+    /// the page size in `options`. No request is sent until the stream is polled.
     pub fn watcher(&self, options: &ListOptions) -> Watcher<T> {
         let options = ListOptions { continue_token: String::new(), ..options.clone() };
         Watcher { api: self.clone(), options, state: State::Idle, pauses: retry_watch::pauses() }
@@ -103,7 +103,8 @@ impl<T: Object + DeserializeOwned + Send + 'static> Watcher<T> {
     ///
     /// # Errors
     ///
-    /// Returns any error of a list, or a permanent error of a watch. The watcher continues after an error.
+    /// Returns an error if a list fails, or if a watch fails permanently. The watcher can still be polled after an
+    /// error, and then lists again.
     ///
     /// # Cancel safety
     ///
@@ -112,18 +113,18 @@ impl<T: Object + DeserializeOwned + Send + 'static> Watcher<T> {
         poll_fn(|cx| Pin::new(&mut *self).poll_next(cx)).await
     }
 
-    /// Returns a stream of the objects that exist, are added or are modified.
+    /// Returns a stream that contains each object that exists, is added or is modified.
     pub fn applied(self) -> WatchedObjects<T> {
         WatchedObjects { watcher: self, applied: true, deleted: false }
     }
 
-    /// Returns a stream of the objects that exist, are added, are modified or are deleted.
+    /// Returns a stream that contains each object that exists, is added, is modified or is deleted.
     pub fn touched(self) -> WatchedObjects<T> {
         WatchedObjects { watcher: self, applied: true, deleted: true }
     }
 
-    /// Returns a stream of the last states of deleted objects. It can miss objects that are deleted while the watch
-    /// is interrupted. An informer also reports such objects.
+    /// Returns a stream that contains the last state of each deleted object. The stream can miss objects that are
+    /// deleted while the watch is interrupted. An informer also reports the deletion of such objects.
     pub fn deleted(self) -> WatchedObjects<T> {
         WatchedObjects { watcher: self, applied: false, deleted: true }
     }
@@ -195,7 +196,8 @@ impl<T: Object + DeserializeOwned + Send + 'static> Watcher<T> {
                     match event {
                         WatchEvent::Added(object) | WatchEvent::Modified(object) => Some(WatcherEvent::Apply(object)),
                         WatchEvent::Deleted(object) => Some(WatcherEvent::Delete(object)),
-                        // A `RetryWatch` handles bookmarks and errors, and does not return them as events.
+                        // A `RetryWatch` handles bookmarks and retryable errors itself, so neither is returned as an
+                        // event.
                         WatchEvent::Bookmark(_) | WatchEvent::Error(_) => None,
                     }
                 }
@@ -215,7 +217,7 @@ impl<T: Object + DeserializeOwned + Send + 'static> WatchedObjects<T> {
     ///
     /// # Errors
     ///
-    /// The same as for [`Watcher::next`].
+    /// Returns the same errors as [`Watcher::next`].
     ///
     /// # Cancel safety
     ///
@@ -225,7 +227,7 @@ impl<T: Object + DeserializeOwned + Send + 'static> WatchedObjects<T> {
     }
 }
 
-/// The fields are not pinned: all futures are boxed.
+/// No field is structurally pinned, because all futures are boxed.
 impl<T> Unpin for Watcher<T> {}
 
 impl<T> Unpin for WatchedObjects<T> {}
@@ -240,7 +242,7 @@ impl<T: Object + DeserializeOwned + Send + 'static> Stream for Watcher<T> {
                 Ok(Some(event)) => return Poll::Ready(Some(Ok(event))),
                 Err(error) => {
                     self.pause(&error);
-                    // Expired revisions are part of normal operation, so the caller does not get this error.
+                    // An expired revision is part of normal operation, so this error is not returned to the caller.
                     if !error.is_expired() {
                         return Poll::Ready(Some(Err(error)));
                     }

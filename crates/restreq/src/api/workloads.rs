@@ -1,4 +1,4 @@
-//! Scaling and restarting workloads, and cordoning nodes.
+//! Methods that scale and restart workloads, and that cordon nodes.
 
 use pintle_meta::{ApiError, InvalidKey, ObjectKey, ObjectMeta, Patch, Time, TypeMeta, WriteOptions};
 use serde::de::DeserializeOwned;
@@ -39,7 +39,7 @@ pub struct ScaleStatus {
     /// The current number of replicas.
     #[serde(default)]
     pub replicas: i32,
-    /// The label selector of the replicas, as text. It can be empty.
+    /// The label selector that matches the replicas, as text. The selector can be empty.
     #[serde(default)]
     pub selector: String,
 }
@@ -78,14 +78,15 @@ impl<T> Api<T> {
 }
 
 impl<T: DeserializeOwned> Api<T> {
-    /// Restarts the pods of a Deployment, DaemonSet or StatefulSet with a rollout. Like `kubectl rollout restart`, it
-    /// sets an annotation of the pod template to the current time.
+    /// Restarts the pods of a Deployment, DaemonSet or StatefulSet with a rolling update. Like `kubectl rollout
+    /// restart`, the method sets an annotation of the pod template to the current time.
     ///
-    /// A paused Deployment restarts its pods when it is resumed. Two calls within a second restart the pods once.
+    /// If a Deployment is paused, its pods are restarted when it is resumed. Two calls within the same second restart
+    /// the pods only once.
     ///
     /// # Errors
     ///
-    /// Returns `NotFound`, an error if this is an `Api` for another resource, or any other error of a request.
+    /// Returns `NotFound`, an error if this is an `Api` for another resource, or another error if the request fails.
     pub async fn restart(
         &self,
         key: impl TryInto<ObjectKey, Error: Into<InvalidKey>>,
@@ -100,7 +101,7 @@ impl<T: DeserializeOwned> Api<T> {
     ///
     /// # Errors
     ///
-    /// Returns `NotFound`, an error if this is not an `Api` for nodes, or any other error of a request.
+    /// Returns `NotFound`, an error if this is not an `Api` for nodes, or another error if the request fails.
     pub async fn cordon(
         &self,
         key: impl TryInto<ObjectKey, Error: Into<InvalidKey>>,
@@ -113,7 +114,7 @@ impl<T: DeserializeOwned> Api<T> {
     ///
     /// # Errors
     ///
-    /// The same as for [`cordon`](Self::cordon).
+    /// Returns the same errors as [`cordon`](Self::cordon).
     pub async fn uncordon(
         &self,
         key: impl TryInto<ObjectKey, Error: Into<InvalidKey>>,

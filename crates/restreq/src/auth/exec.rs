@@ -31,15 +31,16 @@ pub(crate) struct ExecPlugin {
     metrics: Option<Arc<Instruments>>,
 }
 
-/// The timeouts of a plugin without and with a prompt. A user may need minutes to log in with a browser.
+/// The time limits for running a plugin without and with a prompt. The second limit is longer, because a user may need
+/// minutes to log in with a browser.
 const TIMEOUT: Duration = Duration::from_secs(60);
 const INTERACTIVE_TIMEOUT: Duration = Duration::from_secs(600);
-/// The time limit for reading the output after the plugin has exited. A child process of the plugin may keep the pipes
-/// open forever.
+/// The time limit for reading the output after the plugin has exited. A child process of the plugin may keep the output
+/// pipes open forever.
 const PIPES_GRACE: Duration = Duration::from_millis(250);
 /// The maximum size of the plugin's output.
 const MAX_OUTPUT: u64 = 1 << 20;
-/// The capacity to reserve for the output. Credentials are rarely longer.
+/// The capacity to reserve for the output in advance. Credentials are rarely longer.
 const USUAL_OUTPUT: usize = 64 << 10;
 /// The maximum size of the plugin's stderr in an error. If stderr is longer, the error shows its end, because the end
 /// usually contains the cause.
@@ -127,7 +128,7 @@ impl ExecPlugin {
         self.read(&stdout)
     }
 
-    /// Returns whether the plugin may prompt on the terminal.
+    /// Returns whether the plugin may prompt the user on the terminal.
     fn is_interactive(&self, has_terminal: bool) -> Result<bool, AuthError> {
         match self.config.interactive_mode {
             InteractiveMode::Never => Ok(false),
@@ -137,12 +138,12 @@ impl ExecPlugin {
         }
     }
 
-    /// Records the result of a run. `None` means that the run did not end.
+    /// Records the outcome of a plugin run in the metrics. `None` means that the plugin did not finish.
     fn count(&self, ended: Option<&std::io::Result<Output>>) {
         let Some(metrics) = &self.metrics else { return };
         let (code, how) = match ended {
             Some(Ok((status, ..))) if status.success() => (0, "no_error"),
-            // A killed process has no exit code. Go reports -1.
+            // A process that was killed has no exit code. Go reports -1.
             Some(Ok((status, ..))) => (status.code().unwrap_or(-1), "plugin_execution_error"),
             Some(Err(error)) if error.kind() == std::io::ErrorKind::NotFound => (1, "plugin_not_found_error"),
             Some(Err(_)) | None => (1, "client_internal_error"),
@@ -188,8 +189,8 @@ impl ExecPlugin {
         if header.is_none() && pair.is_none() {
             return Err(self.fault("its output has no token and no certificate".into()));
         }
-        // Reject a certificate that cannot be used. The client would never send such a certificate. Therefore, no
-        // server would reject it, and the plugin would not run again.
+        // Reject a certificate that the client cannot use. The client would never send such a certificate. Without this
+        // check, no server would reject the certificate, so the plugin would never run again.
         if let Some(Err(error)) = pair.as_deref().map(ClientPair::check) {
             return Err(AuthError::Certificate { why: error.to_string() });
         }
@@ -220,7 +221,7 @@ struct ExecStatus {
     expiration_timestamp: Option<Time>,
 }
 
-/// Returns the error for a plugin that prints `printed`.
+/// Returns an error about a plugin whose output `printed` is invalid.
 #[cfg(any(test, fuzzing))]
 pub(crate) fn complaint(printed: &[u8]) -> Option<AuthError> {
     plugin(InteractiveMode::Never).read(printed).err()
@@ -241,12 +242,13 @@ fn plugin(interactive_mode: InteractiveMode) -> ExecPlugin {
     ExecPlugin { config, policy: PluginPolicy::AllowAll, cluster: None, metrics: None }
 }
 
-/// Decodes the plugin's output. The error contains only the position, because serde's message could quote credentials.
+/// Decodes the plugin's output. The error contains only the position of the invalid text, because serde's message could
+/// quote credentials.
 fn decode(printed: &[u8]) -> Result<ExecCredential, String> {
     let place = |line: usize, column: usize| format!("line {line}, column {column}");
     let json = serde_json::from_slice(printed).map_err(|error| place(error.line(), error.column()));
-    // Text that does not start with a brace can be YAML. The YAML parser needs quadratic time for nesting and
-    // directives, so their number is limited. Credentials do not need them.
+    // Text that does not start with a brace may be YAML. The YAML parser takes quadratic time for nesting and
+    // directives, so this code limits their number. Credentials do not need them.
     #[cfg(feature = "yaml")]
     if json.is_err()
         && printed.len() <= 64 << 10
@@ -261,13 +263,14 @@ fn decode(printed: &[u8]) -> Result<ExecCredential, String> {
     json
 }
 
-/// The exit status and the content of stdout and stderr.
+/// The exit status of the plugin, and everything that it wrote to stdout and stderr.
 type Output = (ExitStatus, Zeroizing<Vec<u8>>, Vec<u8>);
 
 /// Waits until a process ends. Reads both pipes concurrently, because a full pipe would block the process.
 async fn output(mut command: Command) -> std::io::Result<Output> {
     let mut child = command.spawn()?;
-    // Reserve the capacity first. A vector that grows leaves copies that are not wiped.
+    // Reserve the capacity first. A vector that grows would leave copies of the credentials in memory that are not
+    // wiped.
     let (mut stdout, mut stderr) = (Zeroizing::new(Vec::with_capacity(USUAL_OUTPUT)), Vec::new());
     let status = {
         let (out, err) = (child.stdout.take(), child.stderr.take());
@@ -292,7 +295,7 @@ async fn output(mut command: Command) -> std::io::Result<Output> {
 
 async fn read(pipe: Option<impl AsyncRead + Unpin>, bytes: &mut Vec<u8>) -> std::io::Result<()> {
     if let Some(pipe) = pipe {
-        // No credentials are this long. If the process continues to write, dropping the pipe ends the process.
+        // No credentials are this long. If the plugin continues to write, dropping the pipe ends it.
         pipe.take(MAX_OUTPUT).read_to_end(bytes).await?;
     }
     Ok(())
@@ -321,7 +324,7 @@ fn cluster_info(config: &ExecConfig, client: &ClientConfig) -> Result<serde_json
     Ok(cluster)
 }
 
-/// Escapes control characters, because a terminal would interpret them.
+/// Escapes control characters, because a terminal would interpret them as commands.
 fn printable(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for character in text.chars() {

@@ -1,4 +1,4 @@
-//! OpenID Connect logins. They are refreshed in the same way as in client-go's auth provider `oidc`.
+//! OpenID Connect logins. OpenID Connect logins, refreshed in the same way as by client-go's auth provider `oidc`.
 
 mod token_writer;
 
@@ -27,26 +27,27 @@ pub(crate) struct OidcLogin {
     issuer: RestClient,
     /// The scheme and authority of the issuer's URL.
     origin: String,
-    /// The path of the issuer's URL. The path of the discovery document begins with this path.
+    /// The path in the issuer's URL. The path of the discovery document starts with this path.
     path: String,
     /// The latest tokens.
     tokens: Mutex<Option<Tokens>>,
     token_writer: Option<TokenWriter>,
-    /// Creates a client for another origin, and reads the certificates for it. The result contains the origin and the client.
+    /// A function that reads the certificates and creates a client for another origin. The function returns the origin
+    /// and the client.
     elsewhere: FileReader<(String, Result<RestClient, String>)>,
 }
 
-/// The timeout of a refresh, which consists of two requests.
+/// The timeout for a refresh. A refresh consists of two requests.
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// The maximum size of a response.
+/// The maximum size of a response body.
 const MAX_SIZE: usize = 1 << 20;
 
-/// All logins in use. Most issuers accept a refresh token only once. Therefore, clients that start with the same token share one
-/// login and its later tokens.
+/// All logins in use. Most issuers accept a refresh token only once. Therefore, if several clients are configured with the same
+/// refresh token, they share one login and all tokens that later refreshes return.
 static LOGINS: Mutex<Vec<Weak<Renewal<OidcLogin>>>> = Mutex::new(Vec::new());
 
-/// Returns the login for a configuration. The configured tokens are not validated, because a client that sends no request with
-/// this login does not need valid tokens.
+/// Returns the OpenID Connect login for a configuration. The configured tokens are not checked, because they may be
+/// unused: a client that sends no requests with this login needs no valid tokens.
 pub(crate) fn open(config: &OidcConfig) -> Result<Arc<Renewal<OidcLogin>>, ConfigError> {
     let fault = |why: String| ConfigError::Value { field: "oidc", why };
     let url = config.issuer_url.trim();
@@ -67,10 +68,10 @@ pub(crate) fn open(config: &OidcConfig) -> Result<Arc<Renewal<OidcLogin>>, Confi
         elsewhere: FileReader::new("the certificates of an issuer"),
         config: OidcConfig { issuer_url, id_token: None, ..config.clone() },
     };
-    // This variable is declared before the lock guard, so it is dropped after the lock is released. Dropping the last reference to a login
-    // also drops the token store, which is code of the user.
+    // The variable is declared before the lock guard, so it is dropped after the lock is released. Dropping the last reference to a login
+    // also drops the token store, and this runs user code.
     let known: Vec<_>;
-    // A panic under this lock leaves no partial changes, so a poisoned lock can be used.
+    // A panic while this lock is held leaves the data consistent, so a poisoned lock can still be used.
     let mut logins = LOGINS.lock().unwrap_or_else(PoisonError::into_inner);
     logins.retain(|login| login.strong_count() > 0);
     known = logins.iter().filter_map(Weak::upgrade).collect();
@@ -82,7 +83,7 @@ pub(crate) fn open(config: &OidcConfig) -> Result<Arc<Renewal<OidcLogin>>, Confi
     Ok(login)
 }
 
-/// Splits an https URL after its origin, which is the scheme and the authority.
+/// Splits an https URL after its origin. The origin consists of the scheme and the authority.
 fn origin(url: &str) -> Option<(&str, &str)> {
     let rest = url.get(..8).filter(|scheme| scheme.eq_ignore_ascii_case("https://")).map(|_| &url[8..])?;
     Some(url.split_at(8 + rest.find(['/', '?', '#']).unwrap_or(rest.len())))
@@ -91,7 +92,7 @@ fn origin(url: &str) -> Option<(&str, &str)> {
 fn client(origin: &str, config: &OidcConfig) -> Result<RestClient, ConfigError> {
     let mut server = ClientConfig::new(origin);
     server.tls.ca.clone_from(&config.ca);
-    // Set no timeout of the client, because the client would send it as a parameter that the issuer does not support.
+    // Disable the client's timeout, because the client would send it as a parameter that the issuer does not support.
     let timeouts = Timeouts { total: None, ..Timeouts::default() };
     RestClient::new(RestClientConfig { timeouts, max_body: MAX_SIZE, backoff: None, ..server.into() })
 }
@@ -107,8 +108,8 @@ impl Source for OidcLogin {
         made.map_err(|why| self.fault(why))
     }
 
-    /// Never abort a run, because its response would be lost. The issuer may have already invalidated the old refresh token, so the login
-    /// would be lost too.
+    /// Returns true: a refresh must not be aborted, because its response would be lost. The issuer may have already invalidated the
+    /// old refresh token, so losing the response would also lose the login.
     fn outlives_client(&self) -> bool {
         true
     }
@@ -123,13 +124,13 @@ impl Source for OidcLogin {
 }
 
 impl OidcLogin {
-    /// Returns whether there is a refresh token.
+    /// Returns whether the login has a refresh token.
     pub(crate) fn may_refresh(&self) -> bool {
         self.lock().is_some()
     }
 
-    /// Returns whether `new` is the same login. In this case, the client and the issuer are equal, and the refresh token of `new` is the
-    /// initial or the current refresh token of this login.
+    /// Returns whether `new` configures the same login. If so, the two logins have the same client and issuer, and the
+    /// refresh token of `new` is the initial or current token of this login.
     fn is_of(&self, other: &Self) -> bool {
         let Some(begins_with) = &other.config.refresh_token else { return false };
         let who = |login: &Self| (login.config.issuer_url.clone(), login.config.client_id.clone());
@@ -149,7 +150,8 @@ impl OidcLogin {
             Some(token) => credential(&token).map_err(|error| error.to_string()).inspect(|_| tokens.id = token),
             None => Err("the issuer gave no id token; log in again, with the scope \"openid\"".into()),
         };
-        // The old refresh token may no longer be valid, so keep the new one even if the response is otherwise invalid.
+        // The old refresh token may no longer be valid, so keep the new one even if another part of the response is
+        // invalid.
         if let Some(token) = fresh.refresh_token.filter(|token| !token.is_empty()) {
             tokens.refresh = Secret::new(token);
         }
@@ -162,7 +164,7 @@ impl OidcLogin {
         let document = self.issuer.get().request_uri(&format!("{}/.well-known/openid-configuration", self.path));
         let document = document.max_retries(2).send().await.map_err(|error| describe(&error))?;
         let url = Discovery::read(document.body())?.token_endpoint;
-        // Send a refresh token only over https, because it must be protected like a password.
+        // Send a refresh token only over https, because the token must be protected like a password.
         let Some((origin, target)) = origin(&url) else {
             return Err(format!("its token endpoint {:?} is not an https URL", redacted_url(&url)));
         };
@@ -177,7 +179,7 @@ impl OidcLogin {
         let (of, made) = made.await.map_err(|why| format!("its certificates: {why}"))?;
         match of == origin {
             true => Ok((made?, target.into())),
-            // The reader returned the result of an earlier call for another origin.
+            // The function was called for another origin and returned the result of an earlier call.
             false => Err(format!("its certificates cannot be read in time for {:?}", redacted_url(origin))),
         }
     }
@@ -193,7 +195,7 @@ impl OidcLogin {
             request.header("accept", "application/json").body(encode_query(form.iter().copied()))
         };
         if let Some(secret) = client_secret {
-            // Encode the client ID and the secret separately, because a colon separates them.
+            // Encode the client ID and the secret separately, because a colon separates them in the header.
             let pair = [client_id, secret.expose()].map(|text| utf8_percent_encode(text, NON_ALPHANUMERIC).to_string());
             let pair = pair.join(":");
             let header = format!("Basic {}", BASE64_STANDARD.encode(pair));
@@ -209,13 +211,13 @@ impl OidcLogin {
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Tokens>> {
-        // A panic under this lock leaves no partial changes, so a poisoned lock can be used.
+        // A panic while this lock is held leaves the data consistent, so a poisoned lock can still be used.
         self.tokens.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Credential {
-    /// Returns whether the token does not expire soon.
+    /// Returns whether the token stays valid for at least `LEEWAY`.
     fn lasts(&self) -> bool {
         let left = self.expires.and_then(|expires| expires.duration_since(SystemTime::now()).ok());
         left.is_some_and(|left| left > LEEWAY)
@@ -227,7 +229,7 @@ fn credential(id_token: &Secret) -> Result<Credential, ConfigError> {
     Ok(Credential { header: Some(header), pair: None, expires: expiry(id_token.expose()) })
 }
 
-/// Returns the expiry claim of a token. The server verifies the token.
+/// Returns the expiry time in the `exp` claim of a token. The server verifies the token.
 pub(crate) fn expiry(id_token: &str) -> Option<SystemTime> {
     #[derive(Deserialize)]
     struct Claims {
@@ -261,14 +263,15 @@ pub(crate) struct TokenResponse {
 }
 
 impl TokenResponse {
-    /// Decodes the response. The error has only the position, because serde's message could quote the tokens.
+    /// Decodes the response. The error contains only the position, because serde's message could quote the tokens.
     pub(crate) fn read(body: &[u8]) -> Result<Self, String> {
         let place = |error: serde_json::Error| format!("line {}, column {}", error.line(), error.column());
         serde_json::from_slice(body).map_err(|error| format!("its response contains no tokens ({})", place(error)))
     }
 }
 
-/// Returns whether the issuer rejected the client authentication. In that case, the issuer has not invalidated the refresh token.
+/// Returns whether the issuer rejected the client authentication. After such a rejection, the refresh token is still usable,
+/// because the issuer has not invalidated it.
 fn is_another_client(error: &Error) -> bool {
     match error {
         Error::Status { status, body, .. } => match refusal(body) {
@@ -294,7 +297,7 @@ fn describe(error: &Error) -> String {
     }
 }
 
-/// Returns the error code of a rejection, if it is one of RFC 6749, section 5.2.
+/// Returns the error code of a rejected token request, if the code is defined in RFC 6749, section 5.2.
 pub(crate) fn refusal(body: &[u8]) -> Option<&'static str> {
     #[derive(Deserialize)]
     struct Refusal {

@@ -1,4 +1,4 @@
-//! Credentials that expire and are renewed in a task.
+//! Credentials that expire, and the tasks that renew them.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
@@ -18,18 +18,19 @@ pub(crate) trait Source: Send + Sync + 'static {
     /// Gets new credentials.
     fn make(&self) -> impl Future<Output = Result<Credential, AuthError>> + Send;
 
-    /// The maximum duration of one call of `make`.
+    /// The time limit for one call of `make`.
     fn max_wait(&self) -> Duration;
 
-    /// Returns whether a run continues after its client is dropped. Returns true if an aborted run would lose the credentials.
+    /// Returns whether a renewal continues after its client is dropped. Returns true if aborting a renewal would lose
+    /// the credentials.
     fn outlives_client(&self) -> bool {
         false
     }
 
-    /// Converts a failure to an error.
+    /// Converts a failure message to an error.
     fn fault(&self, why: String) -> AuthError;
 
-    /// Records that a certificate was replaced after it was in use for `age`.
+    /// Records that a certificate was replaced after it had been in use for `age`.
     fn certificate_replaced(&self, _age: Duration) {}
 }
 
@@ -37,16 +38,17 @@ pub(crate) trait Source: Send + Sync + 'static {
 pub(crate) struct Credential {
     pub(crate) header: Option<HeaderValue>,
     pub(crate) pair: Option<Arc<ClientPair>>,
-    /// The time at which the credentials expire. `None` means that they are valid until the server rejects them.
+    /// The time at which the credentials expire. `None` means that the credentials are valid until the server rejects
+    /// them.
     pub(crate) expires: Option<SystemTime>,
 }
 
-/// Renews credentials on first use, shortly before they expire, and when the server rejects them.
+/// Renews credentials when they are first used, shortly before they expire, and when the server rejects them.
 ///
-/// A run is one call of [`Source::make`]. There is at most one run at a time, and all waiting requests share its result. A run is a
-/// task on the runtime of the request that started it. A run continues if this request is cancelled, but not after its timeout.
-/// Dropping the client ends the run unless its source [outlives the client](Source::outlives_client). If the runtime of the run has
-/// ended or stalls, a waiting request starts another run.
+/// A run is one call of [`Source::make`]. Only one run is in progress at any time, and all waiting requests share its result. A run
+/// is a task on the runtime of the request that started this run. The run continues if that request is cancelled, but at most until
+/// its timeout. Dropping the client aborts the run unless its source [outlives the client](Source::outlives_client). If the runtime
+/// of a run has shut down or stalls, a waiting request starts another run.
 pub(crate) struct Renewal<S: Source>(Arc<Shared<S>>);
 
 struct Shared<S> {
@@ -56,7 +58,7 @@ struct Shared<S> {
 
 #[derive(Default)]
 struct State {
-    /// The number of runs so far.
+    /// The number of runs that were started so far.
     runs: u64,
     issued: Option<Issued>,
     running: Option<Running>,
@@ -73,36 +75,40 @@ struct Running {
     task: AbortHandle,
 }
 
-/// The reason why a run starts.
+/// The reason why new credentials are requested.
 #[derive(Clone, Copy, PartialEq)]
 enum Reason {
     Expired,
     Refused,
 }
 
-/// The credentials that a run has returned.
+/// The credentials that one run returned.
 struct Issued {
     login: Login,
-    /// The time when the first run returned this certificate.
+    /// The time when a run first returned this certificate.
     since: Instant,
-    /// The time at which to renew the credentials. `None` means only after the server rejects them.
+    /// The time at which to renew the credentials. `None` means that the credentials are renewed only after the server
+    /// rejects them.
     until: Option<Instant>,
-    /// The time at which the credentials were issued. `None` if the server did not reject the previous credentials, and the previous and
-    /// the new credentials differ.
+    /// The time at which the credentials were issued. `None` if these credentials differ from the previous ones, and the server did not
+    /// reject the previous ones.
     replaced: Option<Instant>,
 }
 
-/// Credentials are renewed this long before they expire, because requests take time and clocks differ.
+/// Credentials are renewed this long before they expire, because requests take time and the clocks of client and server
+/// differ.
 pub(super) const LEEWAY: Duration = Duration::from_secs(10);
-/// The pause before another run, if the server rejected the renewed credentials too, or if the last run returned the same credentials.
+/// The minimum pause before another run if the server also rejected the renewed credentials, or if the last run returned the same
+/// credentials again.
 const REFUSED_PAUSE: Duration = Duration::from_secs(10);
-/// After a failed run, all requests get its error for this time. Then another run can start.
+/// After a failed run, all requests fail with its error for this time. Then another run can start.
 const FAILED_PAUSE: Duration = Duration::from_secs(1);
-/// A request waits for a run until the timeout of the run plus this time. The timer of the run can stall together with its runtime.
+/// A request waits for a run at most for the run's timeout plus this time. The request needs its own limit because the timer of
+/// the run can stall together with its runtime.
 const GRACE: Duration = Duration::from_secs(1);
 
 impl<S: Source> Renewal<S> {
-    /// Creates the renewal. The login `first` is used until the first run succeeds.
+    /// Creates the renewal. The credentials `first` are used until the first run succeeds.
     pub(crate) fn new(source: S, first: Option<Credential>) -> Self {
         let mut state = State::default();
         if let Some(first) = first {
@@ -117,13 +123,14 @@ impl<S: Source> Renewal<S> {
         &self.0.source
     }
 
-    /// Returns the current credentials. If there are none or they expire soon, waits for a run.
+    /// Returns the current credentials. Returns the current credentials. If there are none or they expire soon, waits
+    /// for a run to return new ones.
     pub(crate) async fn login(&self) -> Result<Login, AuthError> {
         self.issued(Reason::Expired, |issued| issued.until.is_none_or(|until| Instant::now() < until)).await
     }
 
-    /// Returns newer credentials than `used`, which the server rejected. During the pause after a rejection, returns the current
-    /// credentials.
+    /// Returns newer credentials than `used`, the credentials that the server rejected. Returns the current credentials if
+    /// the pause after a rejection has not passed.
     pub(crate) async fn renew(&self, used: &Login) -> Result<Login, AuthError> {
         let is_pause = |issued: &Issued| issued.replaced.is_some_and(|at| at.elapsed() < REFUSED_PAUSE);
         self.issued(Reason::Refused, |issued| issued.login.run > used.run || is_pause(issued)).await
@@ -137,7 +144,7 @@ impl<S: Source> Renewal<S> {
                     return Ok(issued.login.clone());
                 }
                 match (&state.running, &state.failed) {
-                    // A run whose runtime has ended never finishes.
+                    // If the runtime of a run has shut down, the run never finishes.
                     (Some(running), _) if running.outcome.has_changed().is_ok() => (running.clone(), false),
                     (_, Some((at, error))) if at.elapsed() < FAILED_PAUSE => return Err(error.clone()),
                     _ => (self.start(&mut state, reason)?, true),
@@ -147,13 +154,13 @@ impl<S: Source> Renewal<S> {
             let max_wait = self.0.source.max_wait().saturating_add(GRACE);
             let result = match Handle::try_current() {
                 Ok(_) => timeout_at(running.began + max_wait, result).await,
-                // Outside of a runtime, there are no timers, so wait without a timeout.
+                // Timers do not work outside of a tokio runtime, so wait without a timeout there.
                 Err(_) => Ok(result.await),
             };
             match result.map(|result| result.ok().and_then(|result| result.clone())) {
                 Ok(Some(outcome)) => return outcome,
                 Ok(None) if is_own => return Err(self.0.source.fault("its run was interrupted".into())),
-                // The runtime of the run has ended or stalls.
+                // The runtime of the run has shut down or stalls.
                 Ok(None) => {}
                 Err(_) => self.0.give_up(running.run),
             }
@@ -185,11 +192,11 @@ impl<S: Source> Drop for Renewal<S> {
 }
 
 impl<S: Source> Shared<S> {
-    /// Records the result of a run.
+    /// Records the outcome of a run.
     fn keep(&self, run: u64, reason: Reason, made: Result<Credential, AuthError>) -> Result<Login, AuthError> {
         let (login, noted) = {
             let mut state = self.lock();
-            // Another request may have given up the run before it finished.
+            // Another request may have abandoned the run before it finished.
             let is_awaited = state.running.take_if(|running| running.run == run).is_some();
             match made {
                 Ok(made) => state.issue(run, reason, made),
@@ -201,7 +208,7 @@ impl<S: Source> Shared<S> {
                 }
             }
         };
-        // Log and measure outside of the lock, because subscribers and metrics providers are code of the user.
+        // Log and measure outside of the lock, because subscribers and metrics providers are user code.
         if noted.is_over {
             let fault = self.source.fault("its credentials expire immediately".into());
             tracing::warn!("{fault}; it is used until the server rejects it");
@@ -212,7 +219,7 @@ impl<S: Source> Shared<S> {
         Ok(login)
     }
 
-    /// Gives up a run that is overdue because its runtime stalls.
+    /// Abandons a run that is overdue because its runtime stalls.
     fn give_up(&self, run: u64) {
         let given_up = self.lock().running.take_if(|running| running.run == run);
         if let Some(running) = given_up {
@@ -221,12 +228,12 @@ impl<S: Source> Shared<S> {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // A panic under this lock leaves no partial changes, so a poisoned lock can be used.
+        // A panic while this lock is held leaves the data consistent, so a poisoned lock can still be used.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The data about new credentials that is logged and measured.
+/// The data for the log messages and metrics about new credentials.
 struct RenewalReport {
     /// Whether the credentials expire immediately.
     is_over: bool,

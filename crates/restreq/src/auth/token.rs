@@ -15,7 +15,7 @@ use crate::files::{self, FileReader};
 /// service accounts.
 ///
 /// The file is read again after 50 s, and immediately after the server rejects the token. If the file cannot be read,
-/// the last token stays in use, because the file can be missing for a moment while it is replaced.
+/// the last token stays in use, because the file can be missing for a moment during its replacement.
 pub(crate) struct TokenFile {
     path: PathBuf,
     reader: FileReader<Result<HeaderValue, AuthError>>,
@@ -23,7 +23,8 @@ pub(crate) struct TokenFile {
 }
 
 struct State {
-    /// The header of the last token. Before the first read, the header of the configured token, if any.
+    /// The header that contains the last token. Before the first read, this is the header of the configured token, if
+    /// any.
     header: Option<HeaderValue>,
     /// The time at which the file was last read.
     read_at: Option<Instant>,
@@ -32,7 +33,7 @@ struct State {
 const PERIOD: Duration = Duration::from_secs(50);
 
 impl TokenFile {
-    /// Creates the source. `token` is used until the first successful read of the file.
+    /// Creates the source. `token` is used until the file has been read successfully for the first time.
     pub(crate) fn new(path: PathBuf, token: Option<HeaderValue>) -> Self {
         let state = Mutex::new(State { header: token, read_at: None });
         Self { path, reader: FileReader::new("the token file"), state }
@@ -50,7 +51,7 @@ impl TokenFile {
         }
     }
 
-    /// Reads the file now, even if the token is recent.
+    /// Reads the file now, even if the last read was recent.
     pub(crate) async fn reread(&self) -> Result<HeaderValue, AuthError> {
         self.note(self.reader.read_again(self.reading()).await)
     }
@@ -81,7 +82,7 @@ impl TokenFile {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // A panic under this lock leaves no partial changes, so a poisoned lock can be used.
+        // A panic while this lock is held leaves the data consistent, so a poisoned lock can still be used.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -110,7 +111,7 @@ mod tests {
 
     use super::*;
 
-    /// Do not use a read that started earlier, because it may have read the rejected token.
+    /// Do not use the result of a read that started earlier, because that read may have returned the rejected token.
     #[tokio::test]
     async fn rejected_token_is_not_replaced_by_an_earlier_read() {
         let dir = tempfile::tempdir().unwrap();

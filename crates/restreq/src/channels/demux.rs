@@ -4,10 +4,10 @@ use bytes::{Buf, Bytes};
 
 use super::state::{CLOSE, CloseSignal, Layout, Shared};
 
-/// Passes each message to its channel.
+/// Passes each message to the channel that its first byte names.
 pub(super) struct Demux {
     layout: Layout,
-    /// The number of missing preamble bytes, for each input and then for the error channel.
+    /// The number of preamble bytes that have not arrived yet, for each input and then for the error channel.
     preambles: Vec<usize>,
 }
 
@@ -16,10 +16,10 @@ impl Demux {
         Self { layout, preambles: vec![layout.preamble; layout.inputs.len() + 1] }
     }
 
-    /// Passes a message to its channel. If the buffer of the channel is full, returns the index of the
-    /// channel and the data.
+    /// Passes a message to the channel that its first byte names. If the buffer of the channel is full, returns the
+    /// index of the channel and the data.
     pub(super) fn dispatch(&mut self, shared: &Shared, mut data: Bytes) -> Option<(usize, Bytes)> {
-        // Servers send a message without data on each channel at first.
+        // At first, servers send an empty message on each channel.
         if data.is_empty() {
             return None;
         }

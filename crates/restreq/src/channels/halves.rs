@@ -1,4 +1,4 @@
-//! The ends of the channels, as tokio streams.
+//! The readers and the writer of a connection's channels, as tokio streams.
 
 use std::io;
 use std::pin::Pin;
@@ -9,14 +9,14 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use super::Connection;
 use super::state::NO_CLOSE;
 
-/// The reader of one channel from the server. Dropping it discards all further data of
-/// the channel.
+/// The reader of one channel on which the server sends data. Dropping the reader discards all further data of the
+/// channel.
 pub(crate) struct Receiver {
     connection: Connection,
     index: usize,
 }
 
-/// The writer of the channel to the server. Dropping it closes the channel.
+/// The writer of the channel on which the client sends data. Dropping it closes the channel.
 pub(crate) struct Sender(Connection);
 
 impl Receiver {

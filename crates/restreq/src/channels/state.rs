@@ -8,16 +8,16 @@ use std::task::{Context, Poll, Waker, ready};
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use tokio::io::ReadBuf;
 
-/// The channel numbers and the protocol of a connection.
+/// The channel numbers and the protocol version of a connection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Layout {
-    /// The numbers of the channels from the server.
+    /// The numbers of the channels on which the server sends data.
     pub(crate) inputs: &'static [u8],
-    /// The number of the channel for the status or the error.
+    /// The number of the channel on which the server sends its status or an error.
     pub(crate) error: u8,
-    /// The number of bytes that the server sends first on each of its channels.
+    /// The number of preamble bytes that the server sends first on each of its channels.
     pub(crate) preamble: usize,
-    /// How the client closes the channel to the server.
+    /// How the client closes the channel on which it sends data.
     pub(crate) close_signal: CloseSignal,
 }
 
@@ -26,9 +26,9 @@ pub(crate) struct Layout {
 pub(crate) enum CloseSignal {
     /// The client sends a message. This is `v5.channel.k8s.io`.
     Message,
-    /// The protocol has no signal for the end, and closing the stream returns an error.
+    /// The protocol cannot signal the end of the stream, and closing the stream returns an error.
     Unsupported,
-    /// The protocol has no signal for the end. Closing the stream only flushes it.
+    /// The protocol cannot signal the end of the stream. Closing the stream only flushes it.
     Flush,
 }
 
@@ -41,21 +41,21 @@ pub(crate) enum End {
     Lost(Arc<str>),
 }
 
-/// The number of the channel to the server.
+/// The number of the channel on which the client sends data.
 pub(super) const OUTPUT: u8 = 0;
-/// The number of the channel for close signals.
+/// The number of the channel on which the client sends close signals.
 pub(super) const CLOSE: u8 = 255;
-/// The maximum size of the unread data of a channel. One more message can be buffered in
-/// addition.
+/// The maximum size of the data in a channel's buffer that the caller has not read yet. One more message can be kept in
+/// addition to a full buffer.
 pub(super) const MAX_UNREAD: usize = 64 << 10;
 /// The memory that a message needs in addition to its data.
 const OVERHEAD: usize = 64;
-/// Messages that are smaller than this are copied. Otherwise a few bytes could keep a whole
-/// read buffer in memory.
+/// Received messages that are smaller than this are copied. Otherwise, a few bytes could keep a whole read buffer in
+/// memory.
 const SMALL: usize = 4 << 10;
-/// The maximum size of a message to the server, as in client-go.
+/// The maximum size of a message that the client sends, as in client-go.
 const MAX_CHUNK: usize = 32 << 10;
-/// The maximum size of the data that is kept from the error channel.
+/// The maximum size of the error channel's data that is kept.
 const MAX_ERROR: usize = 64 << 10;
 
 pub(super) struct Shared(Mutex<State>);
@@ -63,21 +63,20 @@ pub(super) struct Shared(Mutex<State>);
 struct State {
     inputs: Vec<Input>,
     output: Output,
-    /// A message to the server, such as a terminal size, that a later message of the same kind
-    /// replaces.
+    /// A message to the server that replaces an earlier unsent message of the same kind, such as a terminal size.
     latest: Option<Bytes>,
     error: Vec<u8>,
     end: Option<End>,
     /// The waker of the task that drives the connection.
     driver: Option<Waker>,
-    /// The waker of the caller that waits for the outcome.
+    /// The waker of the caller that waits for the end of the connection or for the status.
     observer: Option<Waker>,
 }
 
 #[derive(Default)]
 struct Input {
     unread: VecDeque<Bytes>,
-    /// The size of `unread`, with overhead.
+    /// The total size of the messages in `unread`, including their overhead.
     size: usize,
     is_closed: bool,
     /// Whether the reader was dropped.
@@ -91,7 +90,7 @@ struct Output {
     pending: Option<Bytes>,
     close: Close,
     writer: Option<Waker>,
-    /// The reason why the server cannot receive more data.
+    /// The reason why no more data can be sent to the server.
     fault: Option<Arc<str>>,
 }
 
@@ -121,12 +120,12 @@ impl Shared {
         }))
     }
 
-    /// Sets the waker of the connection's task.
+    /// Stores the waker of the task that drives the connection.
     pub(super) fn set_driver(&self, cx: &Context<'_>) {
         register(&mut self.lock().driver, cx);
     }
 
-    /// Takes the next message for the server.
+    /// Takes the next message to send to the server.
     pub(super) fn next_message(&self) -> Option<Bytes> {
         let mut state = self.lock();
         if let Some(latest) = state.latest.take() {
@@ -146,8 +145,7 @@ impl Shared {
         message
     }
 
-    /// Passes data to the reader of a channel. Returns the data if the buffer of the channel
-    /// is full.
+    /// Passes received data to the reader of a channel. Returns the data if the buffer of the channel is full.
     pub(super) fn push(&self, index: usize, data: Bytes) -> Option<Bytes> {
         let mut state = self.lock();
         let input = &mut state.inputs[index];
@@ -175,7 +173,7 @@ impl Shared {
         wake(observer);
     }
 
-    /// Ends one channel from the server.
+    /// Marks one channel from the server as ended.
     pub(super) fn close_input(&self, index: usize) {
         let mut state = self.lock();
         let input = &mut state.inputs[index];
@@ -185,7 +183,7 @@ impl Shared {
         wake(reader);
     }
 
-    /// Records that the client cannot send any more. Received data stays readable.
+    /// Records that the client can send no further data. Received data stays readable.
     pub(super) fn fail_output(&self, why: &str) {
         let mut state = self.lock();
         state.output.fault.get_or_insert_with(|| why.into());
@@ -195,7 +193,7 @@ impl Shared {
         wake(writer);
     }
 
-    /// Records the end of the connection, unless it has already ended.
+    /// Records how the connection ended, unless it has already ended.
     pub(super) fn finish(&self, end: End) {
         let mut state = self.lock();
         state.end.get_or_insert(end);
@@ -240,7 +238,7 @@ impl Shared {
         Poll::Pending
     }
 
-    /// Reads from a channel. If it reads no bytes, the channel has ended.
+    /// Reads from a channel. If a read returns no bytes, the channel has ended.
     pub(super) fn poll_read(&self, index: usize, cx: &Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let mut state = self.lock();
         let State { inputs, error, end, driver, .. } = &mut *state;
@@ -249,7 +247,7 @@ impl Shared {
             return match end {
                 _ if input.is_closed => Poll::Ready(Ok(())),
                 Some(End::Closed) => Poll::Ready(Ok(())),
-                // The server sends its status after all output, so the output is complete.
+                // The server sends its status after all output, so all output has arrived.
                 Some(End::Lost(_)) if !error.is_empty() => Poll::Ready(Ok(())),
                 Some(End::Lost(why)) => Poll::Ready(Err(io::Error::new(io::ErrorKind::ConnectionReset, lost(why)))),
                 None => {
@@ -273,7 +271,7 @@ impl Shared {
         Poll::Ready(Ok(()))
     }
 
-    /// Drops the unread data of a channel, and all data that follows.
+    /// Drops the unread data of a channel, and discards all data that arrives later.
     pub(super) fn abandon(&self, index: usize) {
         let mut state = self.lock();
         let input = &mut state.inputs[index];
@@ -285,7 +283,8 @@ impl Shared {
         wake(driver);
     }
 
-    /// Stores the next message for the server, and returns how much of the data it contains.
+    /// Stores the next message to send to the server, and returns the number of bytes of `data` that the message
+    /// contains.
     pub(super) fn poll_write(&self, cx: &Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
         let mut state = self.lock();
         if state.output.close != Close::Open {
@@ -306,7 +305,7 @@ impl Shared {
         Poll::Ready(Ok(chunk.len()))
     }
 
-    /// Waits until the connection has taken the last message.
+    /// Waits until the connection's task has taken the last message.
     pub(super) fn poll_flush(&self, cx: &Context<'_>) -> Poll<io::Result<()>> {
         let mut state = self.lock();
         match state.output.pending {
@@ -315,7 +314,7 @@ impl Shared {
         }
     }
 
-    /// Closes the channel to the server, after the last message.
+    /// Closes the channel to the server after the last message is sent.
     pub(super) fn poll_close(&self, cx: &Context<'_>) -> Poll<io::Result<()>> {
         ready!(self.poll_flush(cx))?;
         let mut state = self.lock();
@@ -339,8 +338,8 @@ impl Shared {
         Poll::Pending
     }
 
-    /// Closes the channel to the server without waiting. Returns `false` if the protocol
-    /// cannot signal this to the server.
+    /// Closes the channel to the server without waiting for unsent messages. Returns `false` if the protocol cannot
+    /// signal the end of the stream to the server.
     pub(super) fn close(&self) -> bool {
         let mut state = self.lock();
         if state.end.is_some() || state.output.close != Close::Open {
@@ -358,7 +357,7 @@ impl Shared {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // A panic under this lock leaves no partial changes, so a poisoned lock can be used.
+        // A panic while this lock is held leaves the data consistent, so a poisoned lock can still be used.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -368,7 +367,7 @@ pub(super) const NO_CLOSE: &str = "the server speaks v4.channel.k8s.io, which ca
     command does not see its end. Servers since Kubernetes 1.30 speak v5.channel.k8s.io";
 
 impl State {
-    /// Waits until the connection can store the next message.
+    /// Waits until the next message can be stored for sending.
     fn poll_output(&mut self, cx: &Context<'_>) -> Poll<io::Result<()>> {
         let why = match (&self.output.fault, &self.end) {
             (Some(why), _) | (None, Some(End::Lost(why))) => lost(why),
@@ -383,7 +382,7 @@ impl State {
     }
 }
 
-/// Returns the message for a lost connection.
+/// Returns the error message for a lost connection.
 fn lost(why: &str) -> String {
     format!("the connection to the API server was lost: {why}")
 }
@@ -395,7 +394,7 @@ fn register(slot: &mut Option<Waker>, cx: &Context<'_>) {
     }
 }
 
-/// Wakers run the runtime's code, so they are called outside of the lock.
+/// Calls the wakers. Wakers run code of the runtime, so the lock must not be held here.
 fn wake(wakers: impl IntoIterator<Item = Waker>) {
     wakers.into_iter().for_each(Waker::wake);
 }

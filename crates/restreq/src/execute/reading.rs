@@ -16,7 +16,7 @@ use crate::transport::{ResponseBody, in_one_line};
 
 /// The maximum capacity to reserve before data arrives, even if the server announces a longer body.
 const MAX_RESERVED: usize = 1 << 20;
-/// The maximum size of an unneeded body that is still read to its end. The connection can then be reused.
+/// The maximum size of a body that the client reads to its end only so that the connection can be reused.
 const MAX_DRAINED: u64 = 2 << 10;
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 
@@ -64,13 +64,13 @@ pub(super) async fn read(mut body: ResponseBody, limit: usize, idle: Option<Dura
     Err(BodyFault::TooLarge(limit))
 }
 
-/// Returns the capacity to reserve. A server can announce a length and send less. Therefore, above the limit, the
-/// capacity only doubles when data has arrived.
+/// Returns the capacity to reserve. A server can announce a length and then send less. Therefore, above this limit, the
+/// capacity only doubles after data has arrived.
 fn room(present: usize, announced: u64) -> usize {
     present.max(usize::try_from(announced).unwrap_or(usize::MAX).min(MAX_RESERVED))
 }
 
-/// Reads the start of a body. Stops at the deadline.
+/// Reads the start of a response body. Stops at the deadline.
 pub(super) async fn read_some(mut body: ResponseBody, limit: usize, max_wait: Duration) -> Bytes {
     let deadline = from_now(max_wait);
     let mut whole = BytesMut::new();

@@ -1,4 +1,4 @@
-//! Splits the body of a list into its items while it arrives.
+//! Splits the body of a list into its items as the body arrives.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -9,16 +9,17 @@ use pintle_meta::RawObject;
 use crate::json::{Container, Json, Token};
 use crate::oversized::BoundedBuffer;
 
-/// Splits a list into its items while its body arrives. Only one item and the envelope are in memory. The envelope is
-/// the JSON around the items.
+/// Splits the body of a list into its items as the body arrives. Only one item and the envelope are kept in memory. The
+/// envelope is the JSON text around the items.
 ///
-/// For a complete body, the result is the same as with a JSON parser. A body that is not JSON is rejected at the first
-/// invalid byte. An item within one chunk is not copied, and an item above the limit is skipped. It does no I/O.
+/// If the body is complete, the result is the same as with a JSON parser. A body that is not JSON is rejected at the
+/// first invalid byte. An item that is within one chunk is not copied. An item above the limit is skipped. The splitter does no
+/// I/O.
 pub(crate) struct ListSplitter {
     json: Json,
-    /// The chunks that are not processed yet.
+    /// The chunks of the body that are not processed yet.
     chunks: VecDeque<Bytes>,
-    /// The number of bytes before these chunks.
+    /// The number of bytes of the body before these chunks.
     offset: u64,
     /// The JSON around the items.
     envelope: Vec<u8>,
@@ -40,18 +41,18 @@ enum Place {
 /// member of the envelope is the continue token.
 const MAX_ENVELOPE: usize = 1 << 20;
 
-/// The depth of the list's fields, and of an item.
+/// The depth of a list's fields, and the depth of an item.
 const MEMBER: usize = 1;
 const ITEM: usize = 2;
 
-/// The reason why a body is rejected.
+/// The reason why the splitter rejects a body.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Fault {
-    /// The envelope is larger than this limit, in bytes.
+    /// The envelope is larger than the limit, in bytes.
     TooLarge { limit: usize },
     /// The byte at this offset is not valid JSON.
     NoJson { offset: u64 },
-    /// The body is incomplete. It ended at this offset.
+    /// The body is incomplete. The body ended at this offset.
     Ended { offset: u64 },
 }
 
@@ -75,7 +76,7 @@ impl ListSplitter {
         }
     }
 
-    /// Returns the next item, or `None` if more bytes are needed.
+    /// Returns the next item, or `None` if the splitter needs more bytes.
     ///
     /// # Errors
     ///
@@ -94,7 +95,7 @@ impl ListSplitter {
         Ok(None)
     }
 
-    /// Returns the envelope after the end of the body: the JSON without the items.
+    /// Returns the envelope after the end of the body. The envelope is the JSON without the items.
     ///
     /// # Errors
     ///
@@ -103,7 +104,7 @@ impl ListSplitter {
         if self.json.is_whole() { Ok(&self.envelope) } else { Err(Fault::Ended { offset: self.offset }) }
     }
 
-    /// Reads until one of these positions: the end of an item, the start or end of the items, or the end of the chunk.
+    /// Reads until the end of an item, the start or end of the items, or the end of the chunk.
     fn read(&mut self, chunk: &mut Bytes) -> Result<Option<RawObject>, Fault> {
         let mut at = 0;
         let token = loop {
@@ -316,7 +317,7 @@ mod tests {
         assert_eq!(splitter.next_item(), Err(Fault::TooLarge { limit: MAX_ENVELOPE }));
     }
 
-    /// Bodies that are almost lists: a few bytes were inserted or removed, mostly at positions where the grammar
+    /// Bodies that are almost lists. A few bytes were inserted or removed, mostly at positions where the grammar
     /// matters.
     fn almost_a_list() -> impl Strategy<Value = Vec<u8>> {
         let item = prop_oneof![

@@ -10,14 +10,14 @@ use super::documents::{Resources, Root};
 use super::{DiscoveredResource, Known};
 use crate::{Error, RestClient};
 
-/// The server uses the first media type that it supports.
+/// The media types of discovery documents. The server uses the first media type that it supports.
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList, \
     application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList, application/json";
 
-/// The maximum number of groups to fetch concurrently.
+/// The maximum number of group versions to fetch concurrently.
 const AT_ONCE: usize = 10;
 
-/// Fetches all discovery documents. `turn` is the position of this fetch in the order of lookups and fetches.
+/// Fetches all discovery documents. `turn` is the position of this fetch in the common order of lookups and fetches.
 pub(super) async fn ask(client: &RestClient, turn: u64) -> Result<Known, ApiError> {
     let asked = Instant::now();
     let (core, groups) = tokio::join!(part(client, "/api"), part(client, "/apis"));
@@ -31,14 +31,14 @@ pub(super) async fn ask(client: &RestClient, turn: u64) -> Result<Known, ApiErro
 
 type Part = (Vec<DiscoveredResource>, Vec<GroupVersion>);
 
-/// Fetches everything beneath `/api` or `/apis`.
+/// Fetches all discovery documents below `/api` or `/apis`.
 async fn part(client: &RestClient, path: &str) -> Result<Part, ApiError> {
     let root = client.get().abs_path([path]).header("accept", AGGREGATED).object().await;
     let group_versions = match root {
         Ok(Root::Aggregated(document)) => return Ok(document.resources()),
         Ok(Root::Core(document)) => document.group_versions(),
         Ok(Root::Groups(document)) => document.group_versions(),
-        // Continue if only one of the two paths exists and the user may read it.
+        // Continue if the server or the user's permissions allow only one of the two paths.
         Err(error) => match ApiError::from(error) {
             error if error.is_not_found() || error.is_forbidden() => Vec::new(),
             error => return Err(error),
@@ -47,7 +47,7 @@ async fn part(client: &RestClient, path: &str) -> Result<Part, ApiError> {
     Ok(one_by_one(client, group_versions).await)
 }
 
-/// Fetches group by group. A group that does not respond is recorded as missing.
+/// Fetches group by group. If a group does not respond, it is recorded as missing.
 async fn one_by_one(client: &RestClient, group_versions: Vec<GroupVersion>) -> Part {
     let mut requests = JoinSet::new();
     let mut answers = BTreeMap::new();
@@ -61,7 +61,7 @@ async fn one_by_one(client: &RestClient, group_versions: Vec<GroupVersion>) -> P
         }
         match requests.join_next().await {
             Some(Ok((at, answer))) => _ = answers.insert(at, answer),
-            // The task does not panic, and nothing aborts it.
+            // The task cannot panic, and no code aborts it.
             Some(Err(_)) => {}
             None => break,
         }

@@ -1,4 +1,4 @@
-//! The formats of discovery documents: aggregated, and one document for each group version.
+//! The two formats of discovery documents: aggregated, or one document for each group version.
 
 use pintle_meta::{ApiResource, GroupVersion, Scope};
 use serde::{Deserialize, Deserializer};
@@ -50,7 +50,7 @@ struct AggregatedVersion {
 #[serde(rename_all = "camelCase")]
 struct AggregatedResource {
     resource: String,
-    /// The scope is absent if an extension server does not provide it.
+    /// The scope is missing if an extension server does not provide it.
     response_kind: Option<ResponseKind>,
     #[serde(default)]
     scope: String,
@@ -77,7 +77,7 @@ struct AggregatedSubresource {
 }
 
 impl Aggregated {
-    /// Returns all resources, and the groups and versions whose resources are unavailable.
+    /// Returns all resources, and the group versions whose resources are unavailable.
     pub(super) fn resources(self) -> (Vec<DiscoveredResource>, Vec<GroupVersion>) {
         let (mut resources, mut missing) = (Vec::new(), Vec::new());
         for group in self.items {
@@ -144,7 +144,7 @@ struct Version {
 }
 
 impl Groups {
-    /// Returns the groups and versions, with the preferred version first for each group.
+    /// Returns the group versions. For each group, the preferred version is first.
     pub(super) fn group_versions(self) -> Vec<GroupVersion> {
         let of_group = |group: Group| {
             let preferred = group.preferred_version.map(|version| version.version);
@@ -211,7 +211,7 @@ impl Resources {
     }
 }
 
-/// Go writes an empty list as `null`.
+/// Decodes `null` as an empty list, because Go writes an empty list as `null`.
 fn or_empty<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(deserializer: D) -> Result<T, D::Error> {
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }

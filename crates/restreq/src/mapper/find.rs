@@ -31,7 +31,7 @@ impl Known {
         }
     }
 
-    /// Tries the possible meanings of a name in the order of their priority.
+    /// Interprets a name in each possible way, in the order of priority.
     fn named(&self, name: &str) -> Result<ApiResource, MappingError> {
         let lower = name.to_lowercase();
         let (own, place) = lower.split_once('.').map_or((lower.as_str(), None), |(own, place)| (own, Some(place)));
@@ -53,11 +53,11 @@ impl Known {
         self.one(name, |_| false)
     }
 
-    /// Returns the only matching resource, in the server's preferred version.
+    /// Returns the only resource that matches, in the server's preferred version.
     fn one(&self, name: &str, fits: impl Fn(&DiscoveredResource) -> bool) -> Result<ApiResource, MappingError> {
         let mut candidates: Vec<&ApiResource> = Vec::new();
         for entry in self.resources.iter().filter(|entry| fits(entry)) {
-            // If the resource has several versions, use the first.
+            // If the resource exists in several versions, use the first version.
             if !candidates.iter().any(|other| other.group_resource() == entry.resource.group_resource()) {
                 candidates.push(&entry.resource);
             }

@@ -23,7 +23,7 @@ pub(crate) enum Body {
     #[default]
     Empty,
     Bytes(Bytes),
-    /// A stream. The first attempt takes it, so a request with a stream is never retried.
+    /// A stream. The first attempt consumes the stream, so a request with a stream is never retried.
     Stream(Arc<Mutex<Option<ByteSource>>>),
 }
 
@@ -32,7 +32,7 @@ impl Body {
         Self::Stream(Arc::new(Mutex::new(Some(Box::pin(source)))))
     }
 
-    /// Returns the size in bytes, or `None` for a stream, whose size is unknown.
+    /// Returns the size of the body in bytes, or `None` for a stream, whose size is unknown.
     pub(crate) fn size(&self) -> Option<usize> {
         match self {
             Self::Empty => Some(0),
@@ -45,7 +45,7 @@ impl Body {
         !matches!(self, Self::Stream(_))
     }
 
-    /// Returns the body for one attempt.
+    /// Returns the body to send in one attempt.
     pub(crate) fn to_http(&self) -> Result<HttpBody, InvalidRequest> {
         Ok(HttpBody::new(match self {
             Self::Empty => Pieces::Whole(None),
@@ -59,7 +59,7 @@ impl Body {
 }
 
 impl fmt::Debug for Body {
-    /// Shows only the size, because a body can be a Secret.
+    /// `Debug` shows only the size, because a body can be a Secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Empty => f.write_str("empty"),
@@ -69,15 +69,16 @@ impl fmt::Debug for Body {
     }
 }
 
-/// The body that the transport sends.
+/// The request body in the form that the transport sends.
 pub(crate) struct HttpBody {
     pieces: Pieces,
-    /// Resolves when the response is dropped. After this, the transport must not send more of the body.
+    /// A receiver that resolves when the response is dropped. After the response is dropped, the transport must not
+    /// send more of the body.
     over: Option<oneshot::Receiver<()>>,
 }
 
-/// The body in one of its forms. The mutexes are never contended. They make the body `Sync`, because the shared
-/// connection requires that.
+/// The content of the body, in one of several forms. The mutexes are never contended. The mutexes make the body `Sync`,
+/// because the shared connection requires a `Sync` body.
 enum Pieces {
     Whole(Option<Bytes>),
     Stream(Mutex<ByteSource>),
@@ -113,12 +114,12 @@ impl HttpBody {
         Self::new(Pieces::Layer(Mutex::new(body)))
     }
 
-    /// Returns a guard. If the guard is dropped before the body has ended, the body ends with an error.
+    /// Returns a guard. If the returned guard is dropped before the body has ended, the body ends with an error.
     ///
     /// Without the guard, HTTP/2 would continue to send the body after the response was dropped. hyper polls the body
     /// only when it can send more. A server may respond early without reading the remaining body or resetting the
-    /// stream. The body is then dropped only at the end of the connection. A body that is completely in memory does not
-    /// need a guard.
+    /// stream. Without the guard, such a body would be dropped only when the connection ends. A body that is completely
+    /// in memory does not need a guard.
     pub(crate) fn cancel_guard(&mut self) -> Option<oneshot::Sender<()>> {
         if let Pieces::Whole(_) = self.pieces {
             return None;
@@ -169,13 +170,13 @@ impl http_body::Body for HttpBody {
 impl Drop for HttpBody {
     fn drop(&mut self) {
         let pieces = mem::replace(&mut self.pieces, Pieces::Whole(None));
-        // Ignore a panic in the destructor, because the body has already panicked once.
+        // Ignore a panic in the destructor, because polling the body has already panicked.
         caught(|| drop(pieces));
     }
 }
 
-/// Runs code of the user, such as a stream or a layer. Returns `None` if it panics. Over HTTP/2, this code runs in the
-/// task of a shared connection.
+/// Runs user code, such as a stream or a layer, and catches panics. Returns `None` if it panics. Over HTTP/2, the user
+/// code runs in the task of a shared connection.
 fn caught<T>(run: impl FnOnce() -> T) -> Option<T> {
     catch_unwind(AssertUnwindSafe(run)).ok()
 }

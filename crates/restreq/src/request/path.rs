@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
-/// Joins the non-empty strings with slashes and normalizes the result. The result has no doubled slashes, no `.`, no
-/// `..`, and no trailing slash unless it is the root.
+/// Joins the non-empty strings with slashes and normalizes the result. The result has no doubled slashes, no `.` and no
+/// `..`. Only the root has a trailing slash.
 pub(crate) fn join<'a>(parts: impl IntoIterator<Item = &'a str>) -> String {
     let mut parts = parts.into_iter().filter(|part| !part.is_empty()).peekable();
     let is_rooted = parts.peek().is_some_and(|first| first.starts_with('/'));
@@ -32,7 +32,7 @@ pub(crate) fn join<'a>(parts: impl IntoIterator<Item = &'a str>) -> String {
     joined
 }
 
-/// Returns the reason why a string cannot be a path segment, if there is one.
+/// Returns the reason why a string cannot be a path segment, or `None` if the string is valid.
 pub(crate) fn segment_fault(text: &str) -> Option<&'static str> {
     match text {
         "." | ".." => Some("it may not be \".\" or \"..\""),
@@ -69,7 +69,7 @@ pub(crate) fn encode_path(path: String) -> String {
     }
 }
 
-/// Encodes a query in the given order.
+/// Encodes query parameters in the given order.
 pub(crate) fn encode_query<'a>(pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> String {
     const QUERY: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
     let mut query = String::new();
@@ -84,7 +84,7 @@ pub(crate) fn encode_query<'a>(pairs: impl IntoIterator<Item = (&'a str, &'a str
     query
 }
 
-/// Decodes a query into pairs, in order. A pair without `=` has an empty value.
+/// Decodes a query into pairs of key and value, in the order of the query. A pair without `=` has an empty value.
 pub(crate) fn decode_query(query: &str) -> Vec<(String, String)> {
     let unescape = |text: &str| {
         let spaced = text.replace('+', " ");
@@ -116,7 +116,7 @@ pub(crate) fn duration_text(duration: Duration) -> String {
     }
 }
 
-/// Formats `amount / unit` with as many decimals as needed. `unit` is a power of ten.
+/// Formats `amount / unit` as a decimal number with as few decimals as possible. `unit` is a power of ten.
 fn decimal(amount: u128, unit: u128) -> String {
     let (whole, rest) = (amount / unit, amount % unit);
     if rest == 0 {

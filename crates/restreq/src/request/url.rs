@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::{Request, path};
 
-/// Parameters of the Kubernetes API whose values are safe to print.
+/// Parameters of the Kubernetes API whose values may appear in errors and logs.
 const PUBLIC_PARAMS: [&str; 32] = [
     "allowWatchBookmarks",
     "container",
@@ -50,8 +50,8 @@ impl Request {
     /// Returns the whole URL of the request.
     ///
     /// The format is `prefix[/namespaces/NAMESPACE][/resource][/name/subresource/suffix][?params]`. An empty namespace
-    /// is left out, the resource is in lower case, and parameters are sorted by key. [`timeout`](Request::timeout) adds
-    /// the parameter `timeout`.
+    /// is left out, the resource name is converted to lower case, and the parameters are sorted by key.
+    /// [`timeout`](Request::timeout) adds the parameter `timeout`.
     pub fn url(&self) -> String {
         let base = self.client.base();
         let target = self.with_query(path::encode_path(self.path()));
@@ -77,7 +77,7 @@ impl Request {
         text
     }
 
-    /// Returns the method and the URL in the form for errors and logs.
+    /// Returns the method and the URL of the request for errors and logs.
     pub(crate) fn line(&self) -> Arc<RequestLine> {
         let base = self.client.base();
         let timeout = self.timeout.map(path::duration_text);
@@ -85,7 +85,7 @@ impl Request {
         let mut separator = '?';
         for (key, value) in self.pairs(timeout.as_deref()) {
             target.push(std::mem::replace(&mut separator, '&'));
-            // Escape only non-ASCII and control characters, so that a value is readable but cannot start a new log
+            // Escape only non-ASCII and control characters, so that the value stays readable but cannot start a new log
             // line.
             target.extend(utf8_percent_encode(key, CONTROLS));
             target.push('=');
@@ -96,15 +96,15 @@ impl Request {
         Arc::new(RequestLine { method: self.method.as_str().into(), url: url.into() })
     }
 
-    /// Returns client-go's URL template, which has few distinct values. Placeholders replace the names of objects and
-    /// namespaces and the values of parameters. Paths outside of the API are left out.
+    /// Returns client-go's URL template for the request. There are few distinct templates. Placeholders replace the
+    /// names of objects and namespaces, and the values of parameters. Paths outside of the Kubernetes API are left out.
     pub(crate) fn template(&self) -> String {
         #[cfg(test)]
         RENDERED.set(RENDERED.get() + 1);
         let (path, base) = (self.path(), &*self.client.base().path);
         let beneath = path.strip_prefix(base).unwrap_or(&path);
         let mut parts: Vec<&str> = beneath.split('/').filter(|part| !part.is_empty()).collect();
-        // The index of the resource, which follows the group and the version.
+        // The index of the path segment with the resource name. The resource name follows the group and the version.
         let resource = match parts[..] {
             [] | [_] => None,
             ["api", ..] => Some(2),
@@ -146,7 +146,7 @@ impl Request {
             &self.subpath,
         ];
         if parts.iter().all(|part| part.is_empty()) {
-            // Keep a trailing slash of the prefix only at the end of the path.
+            // Keep the trailing slash of the prefix only if the prefix is the end of the path.
             return if self.prefix.starts_with('/') { self.prefix.to_string() } else { format!("/{}", self.prefix) };
         }
         path::join(["/", &*self.prefix].into_iter().chain(parts))
@@ -167,7 +167,7 @@ thread_local! {
     static RENDERED: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
 }
 
-/// The number of templates rendered by this thread.
+/// The number of templates that this thread has rendered.
 #[cfg(test)]
 pub(crate) fn templates_rendered() -> usize {
     RENDERED.get()

@@ -5,16 +5,17 @@ use std::sync::{Mutex, PoisonError};
 
 use tokio::time::Instant;
 
-/// The retry budget that all requests of a client share. It grows by a fifth of a retry with each request and by 50
-/// retries per second. The maximum is 500 retries.
+/// The retry budget that all requests of a client share. The budget grows by a fifth of a retry with each request and
+/// by 50 retries per second. The maximum is 500 retries.
 ///
-/// Therefore, a client whose requests all fail adds little load to an overloaded server. A client with few requests can
-/// retry each request.
+/// Therefore, a client whose requests all fail adds little load to an overloaded server. A client that sends few
+/// requests can retry each request.
 #[derive(Debug, Default)]
 pub(crate) struct Budget {
-    /// The state at the last retry. `None` before the first retry.
+    /// The state of the budget at the last retry. `None` before the first retry.
     account: Mutex<Option<Account>>,
-    /// The requests since the last retry. Most requests are not retried, so counting them needs no lock and no clock.
+    /// The number of requests since the last retry. Most requests are not retried, so counting them needs no lock and
+    /// no clock.
     requests: AtomicU64,
 }
 
@@ -34,9 +35,9 @@ impl Budget {
         self.requests.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Takes one retry from the budget. Returns whether the budget was not empty.
+    /// Takes one retry from the budget, if the budget is not empty. Returns whether the retry was available.
     pub(crate) fn withdraw(&self, now: Instant) -> bool {
-        // A panic under this lock leaves no partial changes, so a poisoned lock can be used.
+        // A panic while this lock is held leaves the data consistent, so a poisoned lock can still be used.
         let mut account = self.account.lock().unwrap_or_else(PoisonError::into_inner);
         let Account { mut retries, at } = account.unwrap_or(Account { retries: MOST, at: now });
         retries += self.requests.swap(0, Ordering::Relaxed) as f64 * WITH_A_REQUEST;

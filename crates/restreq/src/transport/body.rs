@@ -1,4 +1,4 @@
-//! The response body. The body owns its connection until the end of the body.
+//! The response body. The body owns its connection until the body ends.
 
 #[cfg(feature = "gzip")]
 mod inflate;
@@ -17,7 +17,7 @@ pub(crate) use self::inflate::inflated;
 use super::connection_group::PooledConnection;
 use crate::request::BoxError;
 
-/// A response body. When the body ends, its connection can be used again.
+/// A response body. When the body ends, its connection can be used for another request.
 pub(crate) struct ResponseBody(Source);
 
 enum Source {
@@ -25,7 +25,7 @@ enum Source {
         incoming: Incoming,
         connection: Option<PooledConnection>,
     },
-    /// A body that a layer returned. The mutex is never contended. It makes the body `Sync`.
+    /// A body that a `tower` layer returned. The mutex is never contended. The mutex makes the body `Sync`.
     #[cfg(feature = "tower")]
     Layer(Mutex<Pin<Box<dyn Body<Data = Bytes, Error = BoxError> + Send>>>),
     #[cfg(feature = "gzip")]
@@ -53,7 +53,7 @@ impl ResponseBody {
         Self(Source::Whole(bytes))
     }
 
-    /// Returns a body that decompresses this gzip body.
+    /// Converts this gzip body to a body that returns the decompressed data.
     #[cfg(feature = "gzip")]
     pub(crate) fn inflated(self) -> Self {
         Self(Source::Gzip(Box::new(inflate::Inflate::new(self))))
@@ -117,7 +117,7 @@ impl Body for ResponseBody {
             Source::Hyper { incoming, .. } => incoming.size_hint(),
             #[cfg(feature = "tower")]
             Source::Layer(body) => body.lock().unwrap_or_else(PoisonError::into_inner).size_hint(),
-            // The decompressed size is unknown before the end.
+            // The decompressed size is not known before the end of the body.
             #[cfg(feature = "gzip")]
             Source::Gzip(_) => SizeHint::default(),
             #[cfg(feature = "ws")]

@@ -22,7 +22,7 @@ use crate::Http2Config;
 use crate::metrics::Instruments;
 use crate::request::BoxError;
 
-/// Opens connections to one server. One deadline covers TCP, the proxy and TLS.
+/// Opens connections to one server. One deadline limits the total time for TCP, the proxy and TLS.
 #[derive(Clone)]
 pub(super) struct Connector {
     pub(super) host: String,
@@ -36,15 +36,16 @@ pub(super) struct Connector {
     pub(super) metrics: Option<Arc<Instruments>>,
 }
 
-/// The time without data after which TCP keepalive probes the peer three times. Without keepalive, a watch over
-/// HTTP/1.1 would detect a dead peer after hours or never. HTTP/2 connections also use HTTP/2 pings.
+/// If no data arrives for this time, TCP keepalive probes the peer three times. Without keepalive, a watch over
+/// HTTP/1.1 would detect a dead peer only after hours, or never. HTTP/2 connections also use HTTP/2 pings.
 const KEEP_ALIVE: Duration = Duration::from_secs(30);
 const KEEP_ALIVE_AGAIN: Duration = Duration::from_secs(5);
-/// The maximum time for which sent data may stay unacknowledged. The default of Linux is a quarter of an hour.
+/// How long sent data may stay unacknowledged before the connection is closed. On Linux, the default is a quarter of an
+/// hour.
 const UNACKNOWLEDGED: Duration = Duration::from_secs(45);
 
 impl Connector {
-    /// Offers only HTTP/1.1 in the TLS handshake, because HTTP/2 connections cannot be upgraded.
+    /// Offers only HTTP/1.1 in the TLS handshake, because HTTP/2 connections cannot be upgraded to another protocol.
     #[cfg(feature = "ws")]
     pub(super) fn without_http2(mut self) -> Self {
         self.tls = self.tls.as_deref().map(|tls| Arc::new(tls.without_http2()));
@@ -85,7 +86,7 @@ impl Connector {
     }
 }
 
-/// Establishes TLS. The peer must have a valid certificate for `name`.
+/// Establishes TLS. The peer must present a certificate that is valid for `name`.
 async fn secure(stream: Stream, tls: &TlsSettings, name: &str) -> Result<Box<TlsStream<Stream>>, BoxError> {
     let name = ServerName::try_from(name.to_owned())?;
     Ok(Box::new(TlsConnector::from(tls.config.clone()).connect(name, stream).await?))
@@ -114,19 +115,19 @@ pub(crate) struct Conn {
 
 enum Stream {
     Plain(TcpStream),
-    /// TLS over TCP, or over TLS to a proxy.
+    /// TLS over TCP, or over a TLS connection to a proxy.
     Tls(Box<TlsStream<Stream>>),
 }
 
-/// Sets the listener that is notified after the first data from the peer was processed.
+/// Sets the listener that is notified after the first data from the peer has been processed.
 struct FirstReadNotifier {
     listener: Arc<Notify>,
     has_read: bool,
 }
 
 impl Conn {
-    /// Notifies the listener after the peer's first data was processed. This is the case when the reader polls for more
-    /// data.
+    /// Notifies the listener after the first data from the peer has been processed. The data has been processed when
+    /// the reader polls for more data.
     pub(super) fn notify_after_first_read(mut self, listener: Arc<Notify>) -> Self {
         self.first_read = Some(FirstReadNotifier { listener, has_read: false });
         self

@@ -1,4 +1,5 @@
-//! The connections that all requests of one kind share. Executes the actions of the [`Pool`].
+//! The connections that all requests of the same kind share. The module executes the actions that the [`Pool`] decides
+//! on.
 
 mod gate;
 mod http1;
@@ -29,11 +30,11 @@ use super::pool::{Acquired, Actions, ConnId, IDLE_TIMEOUT, MAX_STREAMS, Pool, Pr
 use crate::Http2Config;
 use crate::request::HttpBody;
 
-/// The connections of one kind of request. A connection closes after the group and the last response over the
+/// The connections for one kind of requests. A connection closes after the group and the last response on the
 /// connection are dropped.
 pub(super) struct ConnectionGroup {
     connector: Connector,
-    /// Whether a cancelled request drops its connection.
+    /// Whether cancelling a request also drops its connection.
     drop_connection_on_cancel: bool,
     state: Mutex<State>,
 }
@@ -46,7 +47,7 @@ struct State {
     waiting: HashMap<Ticket, oneshot::Sender<Result<PooledConnection, Failure>>>,
     dials: HashMap<u64, Dial>,
     last_dial: u64,
-    /// The runtime of the last request that had to wait. New connections use this runtime.
+    /// The runtime of the last request that had to wait for a connection. New connections use this runtime.
     runtime: Option<Handle>,
 }
 
@@ -60,7 +61,8 @@ struct Dial {
 /// An open connection and its sender.
 struct Link {
     sender: Sender,
-    /// Whether the connection has served a request. A reused connection may have died while it was idle.
+    /// Whether the connection has already served a request. A connection that was used before may have died while it
+    /// was idle.
     has_served: bool,
 }
 
@@ -69,18 +71,18 @@ enum Sender {
     Http2(http2::SendRequest<HttpBody>),
 }
 
-/// The maximum size of an unread response, as in Go.
+/// The maximum size of unread data in one response, as in Go.
 const STREAM_WINDOW: u32 = 4 << 20;
-/// The maximum of RFC 9113, section 6.9.1.
+/// The maximum flow-control window of RFC 9113, section 6.9.1.
 const CONNECTION_WINDOW: u32 = (1 << 31) - 1;
-/// The connection window has free space even if the windows of all streams are full. Therefore, an unread response does
-/// not block other responses.
+/// The window of a connection has free space even if the windows of all streams are full. Therefore, an unread response
+/// does not block other responses.
 const _: () = assert!(MAX_STREAMS as u64 * STREAM_WINDOW as u64 <= CONNECTION_WINDOW as u64);
 
-/// The maximum time that a connection may need to finish the previous request.
+/// The time that a connection may need to finish the previous request.
 const READY_WITHIN: Duration = Duration::from_secs(1);
-/// A request waits for a dial until the connect timeout plus this time. The timer of the dial can stall together with
-/// its runtime.
+/// A request waits for a new connection at most for the connect timeout plus this time. The request needs its own limit
+/// because the timer of the dial can stall together with its runtime.
 const GRACE: Duration = Duration::from_secs(1);
 
 impl ConnectionGroup {
@@ -88,7 +90,7 @@ impl ConnectionGroup {
         Arc::new(Self { connector, drop_connection_on_cancel, state: Mutex::default() })
     }
 
-    /// Returns a connection for one request.
+    /// Returns a connection on which one request can be sent.
     pub(super) async fn acquire(self: &Arc<Self>) -> Result<PooledConnection, Failure> {
         loop {
             let mut connection = match self.ask() {
@@ -120,7 +122,8 @@ impl ConnectionGroup {
             Acquired::Wait(ticket, actions) => {
                 let (result_tx, result_rx) = oneshot::channel();
                 state.waiting.insert(ticket, result_tx);
-                // A request outside of a runtime uses the runtime of an earlier request, or fails.
+                // A request outside of a runtime uses the runtime of an earlier request. If there is none, the request
+                // fails.
                 state.runtime = Handle::try_current().ok().or(state.runtime.take());
                 self.apply(state, actions, None);
                 Err(Waiting { group: self, ticket, result_rx })
@@ -129,7 +132,7 @@ impl ConnectionGroup {
     }
 
     async fn wait(self: &Arc<Self>, mut waiting: Waiting<'_>) -> Result<PooledConnection, Failure> {
-        // Outside of a runtime, there are no timers, so wait without a timeout.
+        // Timers do not work outside of a tokio runtime, so wait without a timeout there.
         let Ok(runtime) = Handle::try_current() else { return waiting.await };
         let max_wait = self.connector.timeout.saturating_add(GRACE);
         match tokio::time::timeout(max_wait, &mut waiting).await {
@@ -142,8 +145,8 @@ impl ConnectionGroup {
         }
     }
 
-    /// Gives up dials that are overdue because their runtime stalls. Dials again on the given runtime for the requests
-    /// that still wait.
+    /// Abandons dials that are overdue because their runtime stalls. The method then dials again on the given runtime
+    /// for the requests that still wait.
     fn replace_stuck_dials(self: &Arc<Self>, runtime: Handle, max_wait: Duration) {
         let now = Instant::now();
         let mut state = self.lock();
@@ -159,14 +162,15 @@ impl ConnectionGroup {
         PooledConnection { group: Arc::downgrade(self), conn, link, is_used: false, upload: None }
     }
 
-    /// Calls `decide` on the pool, and applies the returned actions.
+    /// Calls `decide` on the pool and applies the actions that it returns.
     fn update_pool(self: &Arc<Self>, decide: impl FnOnce(&mut Pool) -> Actions) {
         let mut state = self.lock();
         let actions = decide(&mut state.pool);
         self.apply(state, actions, None);
     }
 
-    /// Applies the actions of the pool. After it releases the lock, it sends results, drops values and spawns tasks.
+    /// Applies the actions that the pool returned. The method first releases the lock. After that, the method sends
+    /// results, drops values and spawns tasks.
     fn apply(self: &Arc<Self>, mut state: MutexGuard<'_, State>, actions: Actions, failure: Option<&Failure>) {
         let closed: Vec<_> = actions.close.iter().filter_map(|conn| state.links.remove(conn)).collect();
         let mut results = Vec::new();
@@ -189,7 +193,8 @@ impl ConnectionGroup {
         drop(state);
         drop(closed);
         for (result_tx, result) in results {
-            // If the request was cancelled, the lease is dropped, which returns the connection to the pool.
+            // If the request was cancelled, the [`PooledConnection`] is dropped. The drop returns the connection to the
+            // pool.
             drop(result_tx.send(result));
         }
         for dial in dials {
@@ -203,8 +208,8 @@ impl ConnectionGroup {
                     driver.await;
                 }
             };
-            // This is the runtime of the last request that had to wait. Without a runtime, dropping the task makes the
-            // waiting requests fail.
+            // The task runs on the runtime of the last request that had to wait. Without a runtime, the task is
+            // dropped, and the drop makes the waiting requests fail.
             let Some(runtime) = &runtime else { continue };
             let task = runtime.spawn(task).abort_handle();
             if let Some(dial) = self.lock().dials.get_mut(&dial) {
@@ -213,9 +218,9 @@ impl ConnectionGroup {
         }
     }
 
-    /// Returns whether an idle HTTP/1 connection has ended. If it has not ended, its watcher will be notified when the
-    /// peer sends data or closes the connection. An idle connection has no body to send, so no code of the user runs
-    /// under the lock.
+    /// Returns whether an idle HTTP/1 connection has already ended. If the connection is still open, its watcher is
+    /// notified when the peer sends data or closes the connection. An idle connection has no body to send, so no user
+    /// code runs under the lock.
     fn has_ended(&self, conn: ConnId) -> bool {
         match self.lock().links.get_mut(&conn) {
             Some(Link { sender: Sender::Http1(http1), .. }) => !http1.hand_to_watcher(),
@@ -223,7 +228,7 @@ impl ConnectionGroup {
         }
     }
 
-    /// Returns the time until which the connection may stay idle, or `None` if that time has passed.
+    /// Returns the time until which an idle connection may stay open, or `None` if that time has passed.
     fn idle_deadline(&self, conn: ConnId) -> Option<Instant> {
         let mut state = self.lock();
         let until = state.pool.idle_deadline(conn, Instant::now());
@@ -234,13 +239,14 @@ impl ConnectionGroup {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // A panic under this lock leaves no partial changes, so a poisoned lock can be used.
+        // A panic while this lock is held leaves the data consistent, so a poisoned lock can still be used.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl State {
-    /// Returns the sender of a connection. For HTTP/1, this is the only sender. For HTTP/2, it is a clone.
+    /// Returns a sender for a connection. For HTTP/1, this is the only sender of the connection. For HTTP/2, this is a
+    /// clone of the sender.
     fn link(&mut self, conn: ConnId) -> Option<Link> {
         if let Some(Link { sender: Sender::Http2(sender), has_served }) = self.links.get_mut(&conn) {
             let has_served = std::mem::replace(has_served, true);
@@ -283,18 +289,18 @@ impl Drop for Waiting<'_> {
     }
 }
 
-/// A dial in flight. If the value is dropped early, for example together with its runtime, the dial has failed.
+/// A dial in flight. If the guard is dropped early, for example together with its runtime, the dial has failed.
 struct DialGuard {
     group: Weak<ConnectionGroup>,
     dial: u64,
 }
 
 impl DialGuard {
-    /// Finishes the dial. Returns the future that drives the connection, if there is one.
+    /// Finishes the dial. Returns the future that drives the new connection, if there is one.
     fn end(self, opened: Result<Opened, Failure>) -> Option<Driver> {
         let group = self.group.upgrade()?;
         let mut state = group.lock();
-        // `None` if the dial was given up.
+        // `None` if the pool has given up this dial.
         state.dials.remove(&self.dial)?;
         match opened {
             Ok(Opened { protocol, sender, drive }) => {
@@ -330,7 +336,7 @@ struct Opened {
     drive: Box<dyn FnOnce(Weak<ConnectionGroup>, ConnId) -> Driver + Send>,
 }
 
-/// Drives a connection. It ends after the last sender and the last response are dropped.
+/// Drives a connection. The future ends after the last sender and the last response are dropped.
 type Driver = Pin<Box<dyn Future<Output = ()> + Send>>;
 type Http2 = http2::Connection<TokioIo<Conn>, HttpBody, TokioExecutor>;
 
@@ -353,8 +359,8 @@ async fn http2(conn: Conn, config: Http2Config) -> hyper::Result<Opened> {
         .timer(TokioTimer::new())
         .initial_stream_window_size(STREAM_WINDOW)
         .initial_connection_window_size(CONNECTION_WINDOW)
-        // A server can send frames for a stream before it sees that the client cancelled the stream. Such frames must
-        // not end the connection.
+        // A server can send frames for a stream before it sees that the client cancelled the stream. Frames that arrive
+        // after a cancellation must not end the connection.
         .max_concurrent_reset_streams(MAX_STREAMS)
         .max_local_error_reset_streams(None)
         .keep_alive_interval(config.ping_after)
@@ -366,7 +372,7 @@ async fn http2(conn: Conn, config: Http2Config) -> hyper::Result<Opened> {
     Ok(Opened { protocol: Protocol::Http2, sender: Sender::Http2(sender), drive: Box::new(drive) })
 }
 
-/// Watches an idle HTTP/1 connection. Closes it when the server closes it, or after the idle timeout.
+/// Watches an idle HTTP/1 connection. Closes the connection when the server closes it, or after the idle timeout.
 async fn watch_idle(group: Weak<ConnectionGroup>, conn: ConnId, idle_signal: Arc<IdleSignal>) {
     let mut idle_timer = pin!(tokio::time::sleep(IDLE_TIMEOUT));
     loop {
@@ -389,16 +395,17 @@ async fn watch_idle(group: Weak<ConnectionGroup>, conn: ConnId, idle_signal: Arc
     }
 }
 
-/// Drives an HTTP/2 connection, reports its stream limit to the pool, and closes it after the idle timeout.
+/// Drives an HTTP/2 connection: reports its stream limit to the pool, and closes the connection after the idle timeout.
 async fn drive(group: Weak<ConnectionGroup>, conn: ConnId, connection: Http2, settled: Arc<Notify>) {
     let mut connection = pin!(connection);
     let mut idle_timer = pin!(tokio::time::sleep(IDLE_TIMEOUT));
     let mut is_wanted = true;
     let (mut is_settled, mut reported) = (false, None);
     loop {
-        // The server can change its limit at any time. The next request polls the connection and sees the change.
+        // The server can change its stream limit at any time. The next request polls the connection and then sees the
+        // new limit.
         let changed = poll_fn(|cx| match connection.as_mut().poll(cx) {
-            // The requests on the connection get the error.
+            // The requests on this connection get the error.
             Poll::Ready(_) => Poll::Ready(None),
             Poll::Pending => match connection.current_max_send_streams() {
                 limit if is_settled && reported != Some(limit) => Poll::Ready(Some(limit)),
@@ -427,15 +434,15 @@ async fn drive(group: Weak<ConnectionGroup>, conn: ConnId, connection: Http2, se
     }
 }
 
-/// The right to send one request over a connection. If it is dropped during the request, an HTTP/1 connection is
-/// closed. On an HTTP/2 connection, only the stream is reset, unless `drop_connection_on_cancel` is set.
+/// A permit to send one request over a pooled connection. If the permit is dropped during the request, an HTTP/1
+/// connection is closed. On an HTTP/2 connection, only the stream is reset, unless `drop_connection_on_cancel` is set.
 pub(super) struct PooledConnection {
     group: Weak<ConnectionGroup>,
     conn: ConnId,
     link: Option<Link>,
     /// Whether a request was sent.
     is_used: bool,
-    /// A guard that ends the upload when it is dropped.
+    /// A guard that stops the upload when it is dropped.
     upload: Option<oneshot::Sender<()>>,
 }
 
@@ -459,7 +466,7 @@ impl PooledConnection {
         matches!(&self.link, Some(Link { sender: Sender::Http1(_), .. }))
     }
 
-    /// Sends a request. If the error contains the request, no byte of it was sent.
+    /// Sends a request. If the error contains the request, not a single byte of the request was sent.
     pub(super) async fn send(
         &mut self,
         mut request: Request<HttpBody>,
@@ -494,12 +501,12 @@ impl PooledConnection {
         drop(link);
     }
 
-    /// Returns the connection to the pool, after a request or without a request.
+    /// Returns the connection to the pool, whether or not a request was sent on it.
     pub(super) fn release(&mut self) {
         let (Some(mut link), Some(group)) = (self.link.take(), self.group.upgrade()) else { return };
         let idle_signal = match &mut link.sender {
             // If the server responded before it read the whole request, the upload may never end. The upload may also
-            // run code of the user, which must not run under the lock.
+            // run user code, and user code must not run under the lock.
             Sender::Http1(http1) => match http1.hand_to_watcher() && http1.is_ready() {
                 true => Some(http1.idle_signal()),
                 false => return group.update_pool(|pool| pool.lost(self.conn)),

@@ -1,5 +1,5 @@
-//! TCP connections to a host with several addresses: "Happy Eyeballs" (RFC 8305). Each attempt has a head start before
-//! the next attempt begins.
+//! TCP connections to a host with several addresses: "Happy Eyeballs" (RFC 8305). Each attempt gets some time before
+//! the attempt for the next address begins.
 
 use std::future::poll_fn;
 use std::io;
@@ -13,22 +13,22 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::metrics::Instruments;
 
-/// The head start of an address before the next address is tried concurrently.
+/// The time for which only one address is tried before the next address is also tried.
 const HEAD_START: Duration = Duration::from_millis(250);
 /// The timeout of one address.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Connects to the first address that responds. The error lists the failures of all addresses.
+/// Connects to the address that responds first. If all addresses fail, the error lists the failure of each address.
 pub(super) async fn connect(host: &str, port: u16, metrics: Option<&Instruments>) -> io::Result<TcpStream> {
-    // An IP address is not looked up.
+    // The lookup is measured only for host names, because an IP address is not looked up.
     let looking_up = metrics.filter(|_| host.parse::<IpAddr>().is_err()).map(|metrics| metrics.look_up(host));
     let addresses = tokio::net::lookup_host((host, port)).await;
     drop(looking_up);
     race(in_turns(addresses?.collect()), TcpStream::connect).await
 }
 
-/// Alternates IPv4 and IPv6 addresses, starting with the resolver's preference. Therefore, if one address family does
-/// not work, it costs only one head start.
+/// Alternates IPv4 and IPv6 addresses, starting with the family that the resolver returns first. Therefore, an address
+/// family that does not work delays the connection by only one head start.
 fn in_turns(addresses: Vec<SocketAddr>) -> Vec<SocketAddr> {
     let preferred = addresses.first().is_some_and(SocketAddr::is_ipv6);
     let (first, second): (Vec<_>, Vec<_>) = addresses.into_iter().partition(|address| address.is_ipv6() == preferred);
@@ -74,7 +74,7 @@ where
     }
 }
 
-/// Returns the output of the first attempt that finishes.
+/// Returns the output of the first attempt that succeeds.
 async fn first<F: Future>(attempts: &mut Vec<Pin<Box<F>>>) -> F::Output {
     poll_fn(|cx| {
         for at in 0..attempts.len() {
@@ -88,7 +88,7 @@ async fn first<F: Future>(attempts: &mut Vec<Pin<Box<F>>>) -> F::Output {
     .await
 }
 
-/// Combines all failures. The kind of the result is `ConnectionRefused` only if all addresses refused the connection.
+/// Combines all failures. The error kind is `ConnectionRefused` only if all addresses refused the connection.
 fn combined_error(failures: &[(SocketAddr, io::Error)]) -> io::Error {
     let kinds = failures.iter().map(|(_, error)| error.kind());
     let kind = kinds.reduce(|one, other| if one == io::ErrorKind::ConnectionRefused { other } else { one });
@@ -119,8 +119,8 @@ mod tests {
         list.iter().map(|address| format!("{address}:1").parse().unwrap()).collect()
     }
 
-    /// Connects to a test address. If the address ends with 9, it never responds. If it ends with 8, it refuses the
-    /// connection. Otherwise it connects after a second.
+    /// Connects to a test address. An address that ends with 9 never responds. An address that ends with 8 refuses the
+    /// connection. Any other address accepts the connection after a second.
     async fn try_all(list: &[&str]) -> (Result<String, String>, Duration) {
         let started = Instant::now();
         let connected = race(addresses(list), |address| async move {

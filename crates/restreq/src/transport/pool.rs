@@ -1,5 +1,5 @@
-//! The connection pool: assigns connections to requests, and determines when to dial and which connections to close. It
-//! has no I/O, no clock and no lock.
+//! The connection pool: assigns connections to requests, and determines when to dial and which connections to close.
+//! The pool does no I/O, reads no clock and takes no lock.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -8,39 +8,40 @@ use tokio::time::Instant;
 
 /// The ID of a connection. Older connections have lower IDs.
 pub(super) type ConnId = u64;
-/// The ID of a waiting request. Older requests have lower IDs.
+/// The ID of a request that waits for a connection. Older requests have lower IDs.
 pub(super) type Ticket = u64;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Protocol {
-    /// A connection serves one request at a time.
+    /// The connection can serve only one request at any time.
     Http1,
-    /// A connection has as many concurrent streams as the server allows.
+    /// The connection can serve as many concurrent requests as the server allows.
     Http2,
 }
 
-/// The pool of the connections that one kind of request shares.
+/// The pool of connections that requests of one kind share.
 ///
-/// - A request gets the most recently used idle HTTP/1 connection. If there is none, it gets a stream of the oldest
-///   HTTP/2 connection with free streams. If there is none, it waits in FIFO order for a returned connection or a new
-///   connection.
-/// - Until the first dial shows which protocol the server speaks, there is one dial for all requests. After that, there
-///   are as many dials as the waiting requests need.
+/// - A request gets the most recently used idle HTTP/1 connection. If there is no such connection, the request gets a
+///   stream of the oldest HTTP/2 connection with free streams. If there is no free stream either, the request waits in
+///   FIFO order for a returned or a new connection.
+/// - Until the first dial shows which protocol the server speaks, there is only one dial for all requests. After that,
+///   there are as many concurrent dials as the waiting requests need.
 /// - An HTTP/2 connection has one stream until the server's settings are known.
 /// - If a dial fails and the remaining dials cannot serve all waiting requests, the oldest waiting requests fail. If a
-///   dial does not finish and a request has waited too long, the pool gives up the dial. It then dials again for the
-///   other waiting requests.
+///   dial does not finish and a request has waited too long, the pool abandons the dial. The pool then dials again for
+///   the other waiting requests.
 #[derive(Debug, Default)]
 pub(super) struct Pool {
-    /// The protocol of the last successful dial.
+    /// The protocol that the last successful dial negotiated.
     protocol: Option<Protocol>,
-    /// The idle HTTP/1 connections, and when they became idle. Busy HTTP/1 connections are not in the pool.
+    /// The idle HTTP/1 connections and the times at which they became idle. HTTP/1 connections with a request in
+    /// progress are not in the pool.
     idle: Vec<(ConnId, Instant)>,
     streams: BTreeMap<ConnId, Streams>,
-    /// The waiting requests, in FIFO order.
+    /// The requests that wait for a connection, in FIFO order.
     waiting: BTreeSet<Ticket>,
     dials: usize,
-    /// The stream limit in the last settings of any connection.
+    /// The stream limit in the most recent settings from any connection.
     last_limit: Option<usize>,
     last_id: u64,
 }
@@ -49,47 +50,47 @@ pub(super) struct Pool {
 #[derive(Debug)]
 struct Streams {
     used: usize,
-    /// `None` until the server's settings are known.
+    /// The server's stream limit. `None` until the server's settings arrive.
     limit: Option<usize>,
     since: Instant,
     idle_since: Instant,
 }
 
-/// The actions that the caller must execute now, in the order of the fields.
+/// The actions that the caller must execute immediately, in the order of the fields.
 #[derive(Debug, Default, PartialEq, Eq)]
 #[must_use]
 pub(super) struct Actions {
-    /// Assignments of connections to waiting requests.
+    /// The connections to assign to waiting requests.
     pub(super) assign: Vec<(Ticket, ConnId)>,
-    /// The waiting requests that fail, because a dial failed.
+    /// The waiting requests to fail, because a dial failed.
     pub(super) fail: Vec<Ticket>,
     /// The connections to close.
     pub(super) close: Vec<ConnId>,
-    /// The number of connections to dial.
+    /// The number of new connections to dial.
     pub(super) dial: usize,
 }
 
-/// The result of a request for a connection.
+/// The result of requesting a connection from the pool.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Acquired {
     Use(ConnId),
     Wait(Ticket, Actions),
 }
 
-/// The time for which a connection may be idle before it is closed, as in Go.
+/// The time after which an idle connection is closed, as in Go.
 pub(super) const IDLE_TIMEOUT: Duration = Duration::from_secs(90);
-/// The maximum number of idle HTTP/1 connections. With Go's limit of 25, each burst of more than 25 requests would dial
-/// again. The most recently used connection is reused first. Therefore, connections that later bursts do not need are
-/// closed after [`IDLE_TIMEOUT`].
+/// The maximum number of idle HTTP/1 connections. With Go's limit of 25, each burst of more than 25 requests would have
+/// to dial again. The connection that was used last is reused first. Therefore, connections that later bursts do not
+/// need are closed after [`IDLE_TIMEOUT`].
 const MAX_IDLE: usize = 256;
-/// The maximum number of streams of a connection, even if the server allows more. Their windows together fit into the
-/// largest connection window (`CONNECTION_WINDOW` in connection_group.rs).
+/// The maximum number of streams on one connection, even if the server allows more. The windows of all these streams
+/// fit into the largest connection window (`CONNECTION_WINDOW` in connection_group.rs).
 pub(super) const MAX_STREAMS: usize = 511;
 
 impl Pool {
     /// Requests a connection.
     pub(super) fn acquire(&mut self) -> Acquired {
-        // Requests that already wait have priority.
+        // Requests that are already waiting have priority.
         if self.waiting.is_empty()
             && let Some(conn) = self.take()
         {
@@ -100,7 +101,7 @@ impl Pool {
         Acquired::Wait(ticket, self.next_actions())
     }
 
-    /// Removes a waiting request. Other requests can use the connection that was dialled for this request.
+    /// Removes a waiting request. The connection that was dialled for this request can serve other requests instead.
     pub(super) fn cancel(&mut self, ticket: Ticket) {
         self.waiting.remove(&ticket);
     }
@@ -133,8 +134,8 @@ impl Pool {
         Actions { fail, ..self.next_actions() }
     }
 
-    /// Gives up `dials` dials that do not finish. Also gives up connections that are at least `max_wait` old if their
-    /// settings have not arrived. Dials again for the waiting requests.
+    /// Abandons `dials` dials that do not finish. The method also abandons connections that are at least `max_wait` old
+    /// and whose settings have not arrived. The pool then dials again for the requests that still wait.
     pub(super) fn give_up(&mut self, dials: usize, now: Instant, max_wait: Duration) -> Actions {
         self.dials -= dials;
         let is_stuck = |streams: &Streams| now.saturating_duration_since(streams.since) >= max_wait;
@@ -145,7 +146,7 @@ impl Pool {
         actions
     }
 
-    /// Records the server's stream limit, which may change later. If the limit becomes lower, existing streams above
+    /// Records the server's stream limit. The limit may change later. If the new limit is lower, existing streams above
     /// the limit continue.
     pub(super) fn settled(&mut self, conn: ConnId, limit: usize) -> Actions {
         let limit = limit.clamp(1, MAX_STREAMS);
@@ -156,7 +157,7 @@ impl Pool {
         self.next_actions()
     }
 
-    /// Returns an HTTP/1 connection after a request.
+    /// Returns an HTTP/1 connection to the pool after a request.
     pub(super) fn give_back(&mut self, conn: ConnId, now: Instant) -> Actions {
         self.idle.push((conn, now));
         self.next_actions()
@@ -171,7 +172,8 @@ impl Pool {
         self.next_actions()
     }
 
-    /// Removes a connection that is lost or that the server is shutting down. Requests on it continue if possible.
+    /// Removes a connection that is lost, or that the server is closing. Requests on the removed connection continue if
+    /// possible.
     pub(super) fn lost(&mut self, conn: ConnId) -> Actions {
         self.streams.remove(&conn);
         self.idle.retain(|(other, _)| *other != conn);
@@ -180,8 +182,8 @@ impl Pool {
         actions
     }
 
-    /// Returns the time until which a connection may stay idle. If that time has passed, removes the connection and
-    /// returns `None`.
+    /// Returns the time until which an idle connection may stay open. If that time has passed, the method removes the
+    /// connection and returns `None`.
     pub(super) fn idle_deadline(&mut self, conn: ConnId, now: Instant) -> Option<Instant> {
         let is_conn = |(other, _): &(ConnId, Instant)| *other == conn;
         let since = match (self.streams.get(&conn), self.idle.iter().find(|entry| is_conn(entry))) {
@@ -198,7 +200,7 @@ impl Pool {
         None
     }
 
-    /// Takes a free connection or stream.
+    /// Takes a free connection or a free stream from the pool.
     fn take(&mut self) -> Option<ConnId> {
         if let Some((conn, _)) = self.idle.pop() {
             return Some(conn);
@@ -231,7 +233,7 @@ impl Pool {
         actions
     }
 
-    /// Returns the expected number of streams of the connections whose settings are not known yet.
+    /// Returns how many streams the connections without known settings are expected to have in total.
     fn expected_streams(&self) -> usize {
         let unsettled = self.streams.values().filter(|streams| streams.limit.is_none());
         unsettled.map(|streams| self.expected_limit().saturating_sub(streams.used)).sum()

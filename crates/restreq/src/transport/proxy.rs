@@ -11,17 +11,17 @@ use crate::auth::basic;
 use crate::base::{Base, split_port};
 use crate::error::ConfigError;
 
-/// The proxy for all requests of a client. A client has only one server, so the proxy is chosen once.
+/// The proxy through which a client sends all requests. A client has only one server, so the proxy is chosen only once.
 #[derive(Clone)]
 pub(crate) enum Proxy {
-    /// An HTTP proxy. It opens a tunnel to an https server, and forwards each request to an http server. The proxy
-    /// itself may use TLS.
+    /// An HTTP proxy. The client opens a tunnel for an https server. For an http server, the proxy forwards each
+    /// request. The connection to the proxy itself may use TLS.
     Http { is_tls: bool, host: String, port: u16, auth: Option<HeaderValue> },
-    /// A SOCKS5 proxy, which resolves names.
+    /// A SOCKS5 proxy that resolves the host names.
     Socks5 { host: String, port: u16, auth: Option<(String, String)> },
 }
 
-/// The proxy settings in the environment variables.
+/// The proxy settings from the environment variables.
 #[derive(Default)]
 pub(crate) struct Environment {
     https: Option<String>,
@@ -55,7 +55,7 @@ impl Proxy {
         if is_this_machine(&host) || env.no.as_deref().is_some_and(|list| bypasses(list, &host, port)) {
             return Ok(None);
         }
-        // As in Go, a proxy without a scheme is http.
+        // As in Go, the default scheme of a proxy's address is http.
         let whole = if url.contains("://") { url.clone() } else { format!("http://{url}") };
         Self::parse(&whole).map(Some).map_err(|why| fault(field, url, why))
     }
@@ -80,7 +80,7 @@ impl Proxy {
         });
         let host = host.to_owned();
         let http = |is_tls, default| {
-            // Base64 is always a valid header value.
+            // Base64 text is always a valid header value.
             let auth = auth.as_ref().and_then(|(user, password)| basic("proxy_url", user, password).ok());
             Ok(Self::Http { is_tls, host: host.clone(), port: port.unwrap_or(default), auth })
         };
@@ -201,7 +201,7 @@ mod tests {
         }
     }
 
-    /// Do not connect directly: the proxy may be configured to prevent direct connections.
+    /// Do not fall back to a direct connection: the proxy may be configured to prevent direct connections.
     #[test]
     fn malformed_environment_proxy_is_an_error_naming_its_variable() {
         for url in ["http://me:hush@p:port", "::", "ftp://me:hush@p"] {

@@ -1,4 +1,4 @@
-//! TLS settings from certificate and key files that can change.
+//! TLS settings from certificate and key files whose content can change.
 
 mod listed;
 
@@ -32,7 +32,7 @@ pub(super) struct TlsSettings {
 
 #[cfg(feature = "ws")]
 impl TlsSettings {
-    /// Returns the same settings without HTTP/2.
+    /// Returns a copy of these settings without HTTP/2.
     pub(super) fn without_http2(&self) -> Self {
         let mut config = ClientConfig::clone(&self.config);
         config.alpn_protocols = vec![HTTP1.to_vec()];
@@ -40,14 +40,14 @@ impl TlsSettings {
     }
 }
 
-/// The name of HTTP/1.1 in TLS.
+/// The name of HTTP/1.1 in the TLS protocol negotiation.
 const HTTP1: &[u8] = b"http/1.1";
 
-/// The certificates and keys of a configuration, including those in files.
+/// The certificates and keys of a configuration, including those that are stored in files.
 ///
-/// Files are checked when a request is sent, at most every 10 s. New content is used only if the files are valid in
-/// combination. Therefore, a certificate is never combined with a wrong key, and a partly written file has no effect.
-/// If a CA bundle is partly written, its complete certificates are used until the next check.
+/// Files are checked when a request is sent, but at most once every 10 s. New content is used only if all files are
+/// valid together. Therefore, a certificate is never combined with the wrong key, and a partly written file has no
+/// effect. If a CA bundle is only partly written, the certificates that are complete are used until the next check.
 pub(super) struct TlsSource {
     config: TlsClientConfig,
     /// Whether to offer HTTP/2.
@@ -55,34 +55,34 @@ pub(super) struct TlsSource {
     /// `None` without files.
     files: Option<FileReader<Result<Arc<Material>, ConfigError>>>,
     looked_at: StdMutex<Instant>,
-    /// The number of the last run of a credential plugin that has set the certificate.
+    /// The number of the credential plugin run that set the current certificate.
     run: AtomicU64,
     state: Mutex<State>,
 }
 
 struct State {
-    /// The configured certificates and keys, with the content of the files at the last check.
+    /// The configured certificates and keys. For files, this is the content at the last check.
     configured: Arc<Material>,
-    /// The certificate from a credential plugin, which replaces the configured certificate.
+    /// The certificate from a credential plugin. If set, it replaces the configured certificate.
     pair: Option<ClientPair>,
 }
 
-/// The result of one run of a credential plugin: a certificate, or no certificate.
+/// The certificate from one run of a credential plugin, or no certificate.
 #[derive(Clone, Copy)]
 pub(crate) struct PluginCertificate<'a> {
-    /// The number of the run, from 1.
+    /// The number of the run, starting at 1.
     pub(crate) run: u64,
     pub(crate) pair: Option<&'a ClientPair>,
 }
 
-/// A certificate chain and its key, as PEM.
+/// A certificate chain and its private key as PEM text.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct ClientPair {
     pub(crate) certificate: Vec<u8>,
     pub(crate) key: Zeroizing<Vec<u8>>,
 }
 
-/// The PEM texts of a configuration.
+/// The PEM texts that a configuration contains.
 #[derive(Clone, PartialEq, Eq)]
 struct Material {
     ca: Option<Vec<u8>>,
@@ -117,10 +117,10 @@ impl TlsSource {
         Ok((Self { config, offers_http2, files, looked_at: StdMutex::new(Instant::now()), run, state }, settings))
     }
 
-    /// Passes new settings to `replace` if the files have changed since the last check. Only one caller checks at a
-    /// time. Other callers continue with the current settings.
+    /// Passes new settings to `replace` if the files have changed since the last check. Only one caller checks the
+    /// files at any time. Other callers continue with the current settings during the check.
     ///
-    /// As in [`show`](Self::show), `replace` returns before another caller can get newer settings.
+    /// As for [`show`](Self::show), `replace` returns before another caller can get newer settings.
     pub(super) async fn look(&self, replace: impl FnOnce(Arc<TlsSettings>)) {
         let Some(files) = self.files.as_ref().filter(|_| self.is_due()) else { return };
         let config = self.config.clone();
@@ -144,7 +144,7 @@ impl TlsSource {
         }
     }
 
-    /// Returns whether the caller must check the files. Returns true for only one caller at a time.
+    /// Returns whether the caller must check the files now. The method returns true for only one caller at any time.
     fn is_due(&self) -> bool {
         let Ok(mut looked_at) = self.looked_at.try_lock() else { return false };
         let is_due = looked_at.elapsed() >= CHECK_PERIOD;
@@ -160,7 +160,7 @@ impl TlsSource {
         shown: PluginCertificate<'_>,
         replace: impl FnOnce(Arc<TlsSettings>),
     ) -> Result<(), ConfigError> {
-        // Ignore the certificate of an earlier run, so that a slow request does not restore it.
+        // Ignore the certificate of an earlier run, so that a slow request does not restore an old certificate.
         if self.run.load(Ordering::Acquire) >= shown.run {
             return Ok(());
         }
@@ -176,7 +176,8 @@ impl TlsSource {
         if let Some(settings) = settings {
             replace(settings);
         }
-        // Store the number last, because a request that reads it expects that the new settings are in use.
+        // Store the number last, because a request that reads the number expects that the new settings are already in
+        // use.
         self.run.store(shown.run, Ordering::Release);
         Ok(())
     }
@@ -206,7 +207,7 @@ impl Material {
     }
 
     fn settings(&self, config: &TlsClientConfig, offers_http2: bool) -> Result<Arc<TlsSettings>, ConfigError> {
-        // Name the provider, because a process with several providers has no default provider.
+        // Name the crypto provider explicitly, because a process with several providers has no default provider.
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
         let fault = |field| move |error: rustls::Error| ConfigError::Value { field, why: error.to_string() };
         let builder = ClientConfig::builder_with_provider(provider.clone());
@@ -244,7 +245,7 @@ pub(crate) const CA: &str = "tls.ca";
 const CERTIFICATE: &str = "tls.certificate";
 const KEY: &str = "tls.key";
 
-/// Returns the PEM text of a configuration field.
+/// Returns the PEM text that a configuration field contains or refers to.
 pub(crate) fn pem(field: &'static str, source: &PemSource) -> Result<Zeroizing<Vec<u8>>, ConfigError> {
     match source {
         PemSource::Inline(text) => Ok(Zeroizing::new(text.clone())),
@@ -256,11 +257,11 @@ pub(crate) fn pem(field: &'static str, source: &PemSource) -> Result<Zeroizing<V
     }
 }
 
-/// Returns a message without text from the file. The parser's message quotes lines, and a key without its line breaks
-/// is one line.
+/// Returns an error message that contains no text from the file. The parser's own message quotes lines, and a key
+/// without its line breaks is a single line.
 const PEM: &str = "it needs a BEGIN line, lines of base64, and an END line";
 
-/// Returns the errors that occur if the text is used as certificates and as keys.
+/// Checks a PEM text as certificates and as keys, and returns the errors.
 #[cfg(any(test, fuzzing))]
 pub(crate) fn pem_faults(pem: &[u8]) -> Vec<ConfigError> {
     let pair = ClientPair { certificate: pem.to_vec(), key: Zeroizing::new(pem.to_vec()) };
@@ -319,8 +320,8 @@ impl fmt::Debug for TlsSource {
 }
 
 /// Accepts any certificate, for `insecure-skip-tls-verify`. The signatures of the handshake are not checked either.
-/// They prove nothing without a trusted certificate, and rustls cannot check them for some certificates that Go
-/// accepts.
+/// A signature proves nothing without a trusted certificate, and rustls cannot check the signatures of some
+/// certificates that Go accepts.
 #[derive(Debug)]
 struct AcceptAnyCertificate(Arc<CryptoProvider>);
 

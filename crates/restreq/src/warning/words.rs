@@ -1,11 +1,11 @@
-//! Decodes the encoded words of RFC 2047, `=?charset?encoding?text?=`, which carry non-ASCII text in headers. This
-//! module does no I/O.
+//! Decodes the encoded words of RFC 2047, `=?charset?encoding?text?=`. Headers use encoded words for non-ASCII text.
+//! This module does no I/O.
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 
-/// Decodes encoded words of known charsets, and leaves all other text unchanged. White space between two encoded words
-/// is dropped.
+/// Decodes encoded words in known charsets, and leaves all other text unchanged. White space between two encoded words
+/// is removed.
 pub(super) fn decode(text: &str) -> String {
     let mut decoded = String::with_capacity(text.len());
     let mut rest = text;
@@ -30,7 +30,7 @@ pub(super) fn decode(text: &str) -> String {
     decoded
 }
 
-/// Decodes the encoded word at the start of a text. Returns the decoded text and the encoded length.
+/// Decodes the encoded word at the start of a text. Returns the decoded text and the length of the encoded word.
 fn word(text: &str) -> Option<(String, usize)> {
     let mut parts = text.strip_prefix("=?")?.splitn(3, '?');
     let (charset, encoding, rest) = (parts.next()?, parts.next()?, parts.next()?);

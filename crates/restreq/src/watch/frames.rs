@@ -12,11 +12,12 @@ use crate::oversized::BoundedBuffer;
 
 /// Splits a stream of bytes into JSON values: the frames of a watch.
 ///
-/// Frames are objects or arrays, with any white space between them. Chunk boundaries can be anywhere. At most one
-/// unfinished frame is in memory, up to the limit. A larger frame is skipped and reported as an error. The next frame
-/// is not affected. A frame within one chunk is not copied.
+/// Frames are JSON objects or arrays, with any white space between them. Chunk boundaries can be anywhere. At most one
+/// unfinished frame is in memory, and its size is limited. A frame above the size limit is skipped and reported as an
+/// error. The error does not affect the next frame. A frame that is within one chunk is not copied.
 ///
-/// A frame that is not JSON ends at the first invalid byte. The decoder rejects such a frame. The splitter does no I/O.
+/// If a frame is not JSON, it ends at the first invalid byte. The decoder then rejects this frame. The splitter does no
+/// I/O.
 ///
 /// # Examples
 ///
@@ -32,12 +33,12 @@ use crate::oversized::BoundedBuffer;
 /// assert!(splitter.is_between_frames());
 /// ```
 pub struct FrameSplitter {
-    /// The chunks that are not processed yet. The caller pushes a chunk only when there are no more frames, so the
-    /// buffer does not grow.
+    /// The received chunks that are not processed yet. The caller pushes a chunk only after all complete frames were
+    /// returned, so the buffer does not grow.
     chunks: VecDeque<Bytes>,
     frame: BoundedBuffer,
     json: Json,
-    /// The number of bytes of the current frame in earlier chunks.
+    /// The number of bytes of the current frame that were in earlier chunks.
     before: usize,
     members: Members,
 }
@@ -45,12 +46,12 @@ pub struct FrameSplitter {
 /// The depth of a frame's fields.
 const MEMBER: usize = 1;
 
-/// A frame was above the limit and was skipped.
+/// A frame was larger than the limit and was skipped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FrameTooLarge {
-    /// The event type. `None` if it was not found or the frame was not JSON.
+    /// The event type. `None` if the type was not found or the frame was not JSON.
     pub event_type: Option<WatchEventType>,
-    /// The data that was extracted from the object in the frame.
+    /// The data that was extracted from the object in the skipped frame.
     pub object: Oversized,
 }
 
@@ -81,11 +82,11 @@ impl FrameSplitter {
         }
     }
 
-    /// Returns the next complete frame, or `None` if more bytes are needed.
+    /// Returns the next complete frame, or `None` if the splitter needs more bytes.
     ///
     /// # Errors
     ///
-    /// Returns an error if the frame was above the limit. Later frames are not affected.
+    /// Returns an error if the frame was larger than the limit. Later frames are not affected.
     pub fn next_frame(&mut self) -> Option<Result<Bytes, FrameTooLarge>> {
         Some(self.next_marked()?.map(|(frame, _)| frame))
     }
@@ -94,7 +95,7 @@ impl FrameSplitter {
     ///
     /// # Errors
     ///
-    /// The same as for [`next_frame`](Self::next_frame).
+    /// Returns the same errors as [`next_frame`](Self::next_frame).
     pub(crate) fn next_marked(&mut self) -> Option<Result<(Bytes, Option<Mark>), FrameTooLarge>> {
         while let Some(mut chunk) = self.chunks.pop_front() {
             if self.frame.is_empty() {
@@ -124,7 +125,7 @@ impl FrameSplitter {
         None
     }
 
-    /// Returns whether there is no unfinished frame, so that the stream may end here.
+    /// Returns whether there is no unfinished frame. If there is none, the stream may end here.
     pub fn is_between_frames(&self) -> bool {
         self.frame.is_empty() && self.chunks.iter().all(|chunk| chunk.iter().all(u8::is_ascii_whitespace))
     }
@@ -148,7 +149,7 @@ impl FrameSplitter {
     }
 }
 
-/// The type of an event, and the position of its object in the frame.
+/// The type of an event, and the position of the event's object in the frame.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Mark {
     event_type: WatchEventType,
@@ -156,8 +157,8 @@ pub(crate) struct Mark {
 }
 
 impl Mark {
-    /// Returns the event of a frame. Returns `None` if the event is not about an object of the resource, such as an
-    /// error.
+    /// Returns the event that a frame contains. Returns `None` if the event is not about an object of the resource,
+    /// such as an error.
     pub(crate) fn event(self, frame: &Bytes) -> Option<WatchEvent<RawObject>> {
         let event = match self.event_type {
             WatchEventType::Added => WatchEvent::Added,
@@ -169,14 +170,14 @@ impl Mark {
     }
 }
 
-/// The fields of a frame that were found so far.
+/// The fields of the current frame that were found so far.
 #[derive(Default)]
 struct Members {
     present: Member,
     event_type: Option<WatchEventType>,
     object_begins: usize,
     object: Option<Range<usize>>,
-    /// The frame has an unusual form, but may be valid.
+    /// The frame does not have the usual form of an event, but may still be valid.
     is_odd: bool,
 }
 
@@ -189,7 +190,7 @@ enum Member {
 }
 
 impl Members {
-    /// Records a token at the depth of a field or above, which ends at `end`.
+    /// Records a token that ends at `end` and is at most as deep as the fields of a frame.
     fn note(&mut self, token: Token, json: &Json, end: usize) {
         match (token, &self.present) {
             (Token::Name, _) => {
@@ -220,7 +221,7 @@ impl Members {
 }
 
 impl fmt::Debug for FrameSplitter {
-    /// Hides the buffered data, because it contains objects.
+    /// `Debug` hides the buffered data, because it contains objects.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("FrameSplitter").finish_non_exhaustive()
     }
@@ -233,8 +234,8 @@ mod tests {
 
     use super::*;
 
-    /// Splits a frame in chunks of `step` bytes, and returns its event. Returns `None` if the splitter does not
-    /// recognize the event and only the parser can decode it.
+    /// Splits a single frame that arrives in chunks of `step` bytes, and returns its event. Returns `None` if the
+    /// splitter does not recognize the event and only the parser can decode it.
     fn marked(frame: &[u8], step: usize) -> Option<(Bytes, WatchEvent<RawObject>)> {
         let mut splitter = FrameSplitter::new(1_000);
         frame.chunks(step).for_each(|chunk| splitter.push(Bytes::copy_from_slice(chunk)));

@@ -1,4 +1,4 @@
-//! The requests that the methods of the typed API send.
+//! Tests of the requests that the methods of the typed API send.
 
 use std::time::Duration;
 
@@ -82,7 +82,7 @@ async fn each_api_call_sends_its_request() {
         soon(api.patch("a", &patch, &WriteOptions { force: true, ..post.clone() })).await.unwrap();
         let mut body = patch.body().clone();
         if let Patch::Apply(_) = &patch {
-            // An apply must have a kind.
+            // The body of an apply patch must have a kind.
             body = types.clone();
         }
         assert_eq!(last(&server), (format!("PATCH {BASE}/a?force=true"), body));
@@ -100,7 +100,7 @@ async fn each_api_call_sends_its_request() {
         last(&server),
         (format!("DELETE {BASE}?labelSelector=a%3Db"), json!({"propagationPolicy": "Background"}))
     );
-    // A selector that matches nothing must never be sent as a selector that matches everything.
+    // A selector that matches nothing must never be sent in a form that matches everything.
     let which = ListOptions { label_selector: LabelSelector::nothing(), ..ListOptions::default() };
     let dry = DeleteOptions { dry_run: true, ..DeleteOptions::default() };
     soon(api.delete_collection(&which, &dry)).await.unwrap();
@@ -253,7 +253,7 @@ async fn watch_ends_shortly_after_its_timeout() {
     assert!(matches!(error.kind, ErrorKind::Timeout(_)), "{error}");
 }
 
-/// Returns a page with objects of these names and with a continue token.
+/// Returns a page that contains objects of these names and a continue token.
 fn page(names: &[&str], token: &str) -> Reply {
     let items: Vec<_> = names.iter().map(|name| json!({"metadata": {"name": name}})).collect();
     let metadata = json!({"resourceVersion": "7", "continue": token});

@@ -1,4 +1,4 @@
-//! The URL, the headers and the errors of requests that are not sent.
+//! Tests of URLs, headers and errors of requests that are never sent.
 
 use std::time::Duration;
 

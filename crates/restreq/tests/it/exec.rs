@@ -16,7 +16,7 @@ use crate::support::{Reply, Server, skip, soon, until};
 
 const V1: &str = "client.authentication.k8s.io/v1";
 
-/// A plugin in a separate directory.
+/// A credential plugin in a separate directory.
 struct Program {
     dir: TempDir,
 }
@@ -29,8 +29,8 @@ impl Program {
         program
     }
 
-    /// Creates a plugin that prints a token. The token contains the number of the run. `fields` are additional fields
-    /// of the status.
+    /// Creates a plugin that prints a token. The token contains the number of the plugin run. `fields` are additional
+    /// fields in the printed status.
     fn token(more: &str) -> Self {
         Self::new(&printing(V1, &format!(r#"{{"token":"t$n"{more}}}"#)))
     }
@@ -76,7 +76,7 @@ fn shown(server: &Server) -> Vec<String> {
     server.seen().iter().map(|seen| seen.header("authorization").unwrap_or("none").replace("Bearer ", "")).collect()
 }
 
-/// Returns the reason why the plugin provides no credentials.
+/// Returns the reason why the plugin provided no credentials.
 async fn why(program: &Program, change: impl FnOnce(&mut ExecConfig)) -> String {
     let server = Server::start([]).await;
     let mut config = program.config(&server);
@@ -114,7 +114,7 @@ async fn concurrent_requests_share_one_plugin_run() {
     assert_eq!(program.runs(), 1);
 }
 
-/// Returns the wall-clock time `seconds` seconds from now.
+/// Returns the wall-clock time that is `seconds` seconds from now.
 fn expiry(seconds: u64) -> String {
     let at = std::time::SystemTime::now() + Duration::from_secs(seconds);
     let time = pintle_meta::Time(at.try_into().unwrap());
@@ -133,7 +133,7 @@ async fn expiring_credentials_are_renewed_before_use() {
     }
 }
 
-/// The plugin's clock may differ. Running it for each request would not help.
+/// The plugin's clock may differ. Running the plugin again would not help.
 #[tokio::test]
 async fn expired_on_issue_credentials_are_used_until_rejected() {
     let program = Program::token(r#","expirationTimestamp":"2001-01-01T00:00:00Z""#);
@@ -259,7 +259,7 @@ async fn plugin_failure_includes_its_command_and_stderr() {
 async fn failed_renewal_keeps_the_doubt_about_a_write() {
     let once = |status: &str| format!("[ $n -gt 1 ] && {{ echo no luck >&2; exit 73; }}\n{}", printing(V1, status));
     let lasting = once(r#"{"token":"t"}"#);
-    // The credentials are renewed before the second attempt.
+    // The client renews the credentials before the second attempt.
     let expiring = once(&format!(r#"{{"token":"t","expirationTimestamp":{}}}"#, expiry(60)));
     for (script, replies, in_doubt) in [
         (&lasting, vec![Reply::later(504, 0), Reply::json(401, "")], true),
@@ -375,7 +375,7 @@ async fn plugin_runs_are_counted_by_outcome() {
     assert_eq!([judged("allowed"), judged("denied")], [Some(3.0), Some(1.0)]);
 }
 
-/// Metrics that start a request before they record a value.
+/// A metrics provider that starts a request before it records a value.
 #[derive(Debug)]
 struct Curious {
     memory: InMemoryProvider,
@@ -399,7 +399,7 @@ impl Provider for Curious {
                 let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
                 // The server's runtime does not run here, so the request continues until it needs a response.
                 drop(runtime.block_on(async { request.send().now_or_never() }));
-                // Ignore an error: the receiver may have timed out.
+                // Ignore the error: the receiver may have timed out.
                 sender.send(()).ok();
             });
             answered.recv_timeout(Duration::from_secs(10)).expect("a request waits for the metrics");

@@ -1,5 +1,5 @@
-//! The typed API beyond single objects and requests: subresources, apply, deletion, other representations, retried
-//! writes, and pages fetched ahead.
+//! Tests of the typed API beyond single objects and requests: subresources, apply, deletion, other representations,
+//! retried writes, and pages fetched ahead.
 
 use std::cell::Cell;
 use std::num::NonZeroUsize;
@@ -38,7 +38,7 @@ fn api(server: &Server) -> Api<Widget> {
     Api::namespaced(server.client(), "ns")
 }
 
-/// Returns the methods and URIs of the requests so far.
+/// Returns the methods and URIs of all requests so far.
 fn sent(server: &Server) -> Vec<String> {
     server.seen().iter().map(|seen| format!("{} {}", seen.method, seen.uri)).collect()
 }
@@ -241,7 +241,7 @@ fn body_or_null(server: &Server) -> Value {
     serde_json::from_slice(&server.seen().pop().unwrap().body).unwrap_or_default()
 }
 
-/// Five pages of one widget each.
+/// The server returns five pages with one widget each.
 fn page(seen: &crate::support::Seen, _: usize) -> Reply {
     let at: u32 = seen.uri.split("continue=").nth(1).map_or(0, |rest| rest.split('&').next().unwrap().parse().unwrap());
     let token = if at == 4 { String::new() } else { (at + 1).to_string() };
@@ -310,7 +310,7 @@ async fn read_ahead_reports_errors_and_panics() {
     let read: Result<Option<Result<List<Panicking>, ApiError>>, _> =
         soon(tokio::spawn(async move { pages.next().await })).await;
     assert!(read.unwrap_err().is_panic(), "a panicking task must not look like the end of the list");
-    // A dynamic type receives all fields.
+    // A dynamic type receives all fields of an object.
     let api: Api<DynamicObject> = Api::dynamic(server.client(), api.resource().clone(), Some("ns")).unwrap();
     assert_eq!(soon(api.list_all(&ListOptions::default())).await.unwrap().items.len(), 5);
 }

@@ -20,7 +20,7 @@ use crate::tls::{Authority, settings, trusting};
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// Signs each request, and records its URL and headers.
+/// A layer that signs each request, and records the URL and the headers.
 #[derive(Clone)]
 struct Signing {
     inner: TransportService,
@@ -120,7 +120,7 @@ impl Body for Jumpy {
     }
 }
 
-/// Sends the path of each request as its body.
+/// A service that sends the path of each request as its body.
 #[derive(Clone)]
 struct Startling(TransportService);
 
@@ -154,7 +154,7 @@ async fn panicking_layer_body_breaks_no_connection() {
     assert_eq!(seen, [("/a".into(), 0), ("/b".into(), 0)]);
 }
 
-/// Responds with a status or an error without the transport.
+/// A service that responds with a status or an error without using the transport.
 #[derive(Clone)]
 struct Deaf(Option<StatusCode>);
 

@@ -1,4 +1,4 @@
-//! A limiter and a back-off per request.
+//! Tests of rate limiters and back-offs that are set for a single request.
 
 use std::time::Duration;
 

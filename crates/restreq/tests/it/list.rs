@@ -1,4 +1,4 @@
-//! Lists that are read item by item.
+//! Tests of lists that are read item by item.
 
 use std::time::Duration;
 
@@ -63,7 +63,8 @@ async fn null_in_list_metadata_means_empty() {
     check(list(&[meta], End::Proper), &["at "]).await;
 }
 
-/// Informers treat objects that are missing from a list as deleted. Therefore, any other response must be an error.
+/// Informers treat objects that are missing from a list as deleted. Therefore, any response other than a list must be
+/// an error.
 #[tokio::test]
 async fn status_is_not_a_list() {
     for (body, expected) in [

@@ -1,4 +1,4 @@
-//! Resource lookups, and the discovery requests that they send.
+//! Tests of resource lookups, and of the discovery requests that lookups send.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -14,8 +14,8 @@ fn document(value: Value) -> Reply {
     Reply::json(200, value.to_string())
 }
 
-/// Serves aggregated discovery in two documents. The group of widgets and its preferred version appear only after some
-/// requests.
+/// Serves aggregated discovery as two documents. The group of widgets and its preferred version appear only after a
+/// number of requests.
 fn aggregated(seen: &Seen, before: usize) -> Reply {
     let pods = json!({
         "resource": "pods", "responseKind": {"group": "", "version": "", "kind": "Pod"}, "scope": "Namespaced",
@@ -81,7 +81,7 @@ async fn discovery_is_cached_and_a_miss_refetches() {
         let accept = seen.header("accept").unwrap().to_owned();
         assert!(accept.starts_with("application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"), "{accept}");
     }
-    // The definition of the resource was created a moment ago.
+    // The definition of the resource was created just before the lookup.
     let widgets = mapper.named("widgets").await.unwrap();
     assert_eq!(widgets, ApiResource::new("example.com/v2", "Widget", "widgets", Scope::Cluster));
     let old = mapper.resource(&GroupVersionResource::new("example.com", "v1", "widgets")).await.unwrap();

@@ -1,4 +1,4 @@
-//! OpenID Connect logins with an issuer on loopback.
+//! Tests of OpenID Connect logins. The issuer runs on loopback.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
@@ -28,19 +28,19 @@ fn subject(token: &str) -> String {
     serde_json::from_slice::<Value>(&claims).unwrap()["sub"].as_str().unwrap().into()
 }
 
-/// An issuer's reply, which depends on the request and on the number of earlier requests.
+/// The issuer's reply. The reply depends on the request and on the number of earlier requests.
 type Issuer = fn(&Seen, usize) -> Reply;
 
 const DESCRIPTION: &str = "/realms/a/.well-known/openid-configuration";
 
-/// Returns the discovery document, or `None` for other requests.
+/// Returns the reply with the discovery document, or `None` for other requests.
 fn described(seen: &Seen) -> Option<Reply> {
     let host = seen.header("host").unwrap();
     let endpoint = format!("https://{host}/realms/a/token?kind=x");
     (seen.uri == DESCRIPTION).then(|| Reply::json(200, json!({"token_endpoint": endpoint}).to_string()))
 }
 
-/// Returns tokens that are named after the number of earlier requests.
+/// Returns tokens whose content includes the number of earlier requests.
 fn giving(seen: &Seen, before: usize) -> Reply {
     described(seen).unwrap_or_else(|| {
         let tokens = json!({"id_token": id_token(&format!("i{before}"), 600), "refresh_token": format!("r{before}")});
@@ -48,7 +48,7 @@ fn giving(seen: &Seen, before: usize) -> Reply {
     })
 }
 
-/// An issuer, an API server, and the client configuration for the API server.
+/// An issuer, an API server, and a client configuration for the API server.
 struct Setup {
     issuer: Server,
     server: Server,
@@ -86,7 +86,7 @@ impl Setup {
         self.server.seen().iter().map(token).collect()
     }
 
-    /// Returns the forms of the token requests that the issuer received.
+    /// Returns the form data of the token requests that the issuer received.
     fn asked(&self) -> Vec<String> {
         let forms = self.issuer.seen().into_iter().filter(|seen| seen.uri != DESCRIPTION);
         forms.map(|seen| String::from_utf8(seen.body.to_vec()).unwrap()).collect()
@@ -163,7 +163,7 @@ async fn rejected_token_is_refreshed_once_with_a_refresh_token() {
     assert!(setup.issuer.seen().is_empty());
 }
 
-/// Go's library detects the supported method in the same way.
+/// Go's library detects the supported authentication method in the same way.
 #[tokio::test]
 async fn client_secret_is_sent_in_header_then_body() {
     let by_header = |seen: &Seen, before: usize| match seen.header("authorization") {
@@ -186,7 +186,7 @@ async fn client_secret_is_sent_in_header_then_body() {
 #[tokio::test]
 async fn token_endpoint_comes_from_the_issuer() {
     let elsewhere = |seen: &Seen, before: usize| match described(seen) {
-        // This is the same server under another name, so it needs another connection.
+        // The URL names the same server with another name, so the client needs another connection.
         Some(_) => {
             let port = seen.header("host").unwrap().rsplit_once(':').unwrap().1;
             Reply::json(200, format!(r#"{{"token_endpoint":"HTTPS://me@127.0.0.1:{port}/other/"}}"#))
@@ -199,7 +199,7 @@ async fn token_endpoint_comes_from_the_issuer() {
     assert_eq!(setup.issuer.seen()[1].header("authorization"), None, "the user of a URL is ignored");
 }
 
-/// Returns the reason why a login cannot be refreshed.
+/// Returns the reason why the login could not be refreshed.
 async fn why(setup: &Setup) -> String {
     let error = soon(setup.client().get().send()).await.unwrap_err();
     assert!(setup.server.seen().is_empty(), "nothing is sent without credentials");
@@ -239,7 +239,7 @@ async fn failed_refresh_reports_its_cause_without_secrets() {
     setup.oidc().refresh_token = None;
     setup.oidc().id_token = Some(Secret::new(id_token("hush", -600)));
     assert!(why(&setup).await.contains("no refresh token"));
-    // The client does not send the token to another server instead.
+    // The client must not send the token to another server.
     let mut setup = Setup::new(giving, []).await;
     setup.oidc().ca = Some(PemSource::Inline(Authority::new().pem().into()));
     assert!(why(&setup).await.contains("certificate"));
@@ -279,12 +279,12 @@ async fn clients_share_a_login() {
     for client in &clients {
         soon(client.get().send()).await.unwrap();
     }
-    // A third client is created from the stored tokens.
+    // A third client uses the tokens that were stored.
     setup.oidc().refresh_token = Some(Secret::new("r1"));
     soon(setup.client().get().send()).await.unwrap();
     assert_eq!((setup.shown(), setup.asked().len()), (vec!["i1".to_owned(); 3], 1));
 
-    // Another client ID at the same issuer has a separate login.
+    // A configuration with another client ID at the same issuer has a separate login.
     setup.oidc().client_id = "other".into();
     soon(setup.client().get().send()).await.unwrap();
     assert_eq!(setup.asked().len(), 2);
@@ -309,8 +309,8 @@ async fn failed_refresh_is_not_repeated_for_each_request() {
         for _ in 0..2 {
             let error = soon(client.get().send()).await.unwrap_err();
             assert!(error.to_string().contains("responded with status 500"), "{error}");
-            // A failed refresh is not repeated within a second. The check does not apply if the test was slower than
-            // that.
+            // A failed refresh is not repeated within one second. The check is skipped if the test itself took longer
+            // than that second.
             let is_pause = began.elapsed() < Duration::from_secs(1);
             assert!(!is_pause || setup.asked().len() == questions, "a failed refresh is not repeated at once");
         }
@@ -318,7 +318,7 @@ async fn failed_refresh_is_not_repeated_for_each_request() {
     }
 }
 
-/// A store that blocks until the test releases it.
+/// A token store that blocks until the test releases it.
 struct Hanging {
     begun: AtomicUsize,
     gate: Mutex<mpsc::Receiver<()>>,
@@ -467,7 +467,7 @@ async fn refresh_in_flight_outlives_its_client() {
     static SENDING: Mutex<Option<tokio::task::AbortHandle>> = Mutex::new(None);
     fn cancelling(seen: &Seen, before: usize) -> Reply {
         if seen.uri != DESCRIPTION {
-            // The caller gives up before the issuer responds.
+            // The caller stops waiting before the issuer responds.
             SENDING.lock().unwrap().take().inspect(|sending| sending.abort());
         }
         giving(seen, before)

@@ -1,4 +1,4 @@
-//! Commands in containers, against a scripted WebSocket server.
+//! Tests of commands in containers. The server is a scripted WebSocket server.
 
 use std::io;
 
@@ -74,7 +74,7 @@ async fn attach_requests_only_the_wanted_streams() {
     assert!(target.ends_with("/pods/web-1/attach?stderr=false&stdin=false&stdout=true&tty=false"), "{target}");
 }
 
-/// Closes the input of a process with `close`. Returns the close signal that the server receives.
+/// Closes the input of a process by calling `close`. Returns the close signal that the server receives after that.
 async fn closed_by(close: impl AsyncFnOnce(AttachedProcess) -> AttachedProcess) {
     let (pods, server) = pods(async |peer: Peer| {
         let mut socket = peer.accept(V5).await;
@@ -142,7 +142,7 @@ async fn old_protocol_cannot_close_the_input() {
     server.await.unwrap();
 }
 
-/// Runs a command against a server that runs `serve`. Returns the result of the command.
+/// Runs a command on a scripted server that calls `serve`. Returns the result of the command.
 async fn status_after<F, Fut>(run: F) -> Result<(), ExecError>
 where
     F: FnOnce(Socket) -> Fut + Send + 'static,
@@ -208,7 +208,7 @@ async fn lost_connection_is_a_read_error() {
             if !status.is_empty() {
                 socket.send(3, status).await;
             }
-            // Read the input first. Otherwise the kernel would send a reset, which could arrive before the data.
+            // Read the input first. Otherwise, the kernel would send a reset that could arrive before the data.
             assert_eq!(socket.next().await.unwrap(), "\0in");
         })
         .await;
@@ -250,7 +250,7 @@ fn frame(first: u8, data: &[u8]) -> Vec<u8> {
 async fn frames_can_be_split_anywhere() {
     let script = [
         frame(0x82, b"\x01one "),
-        // A message in three frames, with a ping in between.
+        // The server sends a message in three frames, with a ping between them.
         frame(0x02, b"\x01tw"),
         frame(0x89, b"ping"),
         frame(0x00, b"o "),
@@ -267,7 +267,7 @@ async fn frames_can_be_split_anywhere() {
     for step in [1, 2, 3, 7, 4096] {
         let bytes = script.clone();
         let (pods, server) = pods(async move |mut peer: Peer| {
-            // The first frames can arrive together with the response.
+            // The first frames can arrive together with the response headers.
             let all = [peer.acceptance(V5).into_bytes(), bytes].concat();
             for chunk in all.chunks(step) {
                 peer.say(chunk).await;
@@ -283,7 +283,7 @@ async fn frames_can_be_split_anywhere() {
         soon(process.status()).await.unwrap();
         drop(process);
         let rest = soon(server).await.unwrap();
-        // The response to the ping: its bytes are masked.
+        // The bytes are the response to the ping. Its payload is masked.
         assert_eq!(rest[..2], [0x8a, 0x84], "{rest:?}");
     }
 }
@@ -312,7 +312,7 @@ async fn message_above_the_limit_is_an_error() {
     }
 }
 
-/// Returns bytes that depend on their positions, so that the test detects lost or repeated data.
+/// Returns bytes that depend on their position, so that the test detects lost or repeated data.
 fn pattern(from: usize, size: usize) -> Vec<u8> {
     (from..from + size).map(|at| (at / 251 + at) as u8).collect()
 }
@@ -459,7 +459,7 @@ async fn server_can_close_one_output() {
     server.await.unwrap();
 }
 
-/// The task of the connection runs on the runtime of the call.
+/// The task of the connection runs on the runtime of the call that opened it.
 #[test]
 fn end_of_the_runtime_is_a_read_error() {
     let (first, second) = (tokio::runtime::Runtime::new().unwrap(), tokio::runtime::Runtime::new().unwrap());

@@ -1,4 +1,4 @@
-//! Requests through a proxy: tunnels, and forwarding for plain HTTP servers.
+//! Tests of requests through a proxy: tunnels, and forwarding for plain HTTP servers.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -13,12 +13,12 @@ use tokio::task::JoinHandle;
 use crate::support::{Reply, Server, soon, steady_clock};
 use crate::tls::{Authority, settings, trusting};
 
-/// A proxy for one tunnel. Returns its address and the request that it receives.
+/// A proxy for one tunnel. Returns the proxy's address and the request that the proxy receives.
 pub(crate) async fn tunnel() -> (SocketAddr, JoinHandle<String>) {
     tunnel_over(None).await
 }
 
-/// Like `proxy`, but the client reaches the proxy over TLS.
+/// Works like `proxy`, but the client reaches the proxy over TLS.
 async fn tunnel_over(tls: Option<Arc<rustls::ServerConfig>>) -> (SocketAddr, JoinHandle<String>) {
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
     let addr = listener.local_addr().unwrap();
@@ -42,7 +42,7 @@ async fn through(mut client: impl AsyncRead + AsyncWrite + Unpin) -> String {
     client.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await.unwrap();
     client.flush().await.unwrap();
     let mut server = TcpStream::connect(target).await.unwrap();
-    // The tunnel ends when one side ends, for any reason.
+    // The tunnel ends when either side ends for any reason.
     drop(copy_bidirectional(&mut client, &mut server).await);
     head
 }
@@ -83,7 +83,7 @@ async fn tls_connection_uses_a_tunnel() {
     assert!(asked.starts_with("CONNECT 127.0.0.1:") && asked.to_lowercase().contains("proxy-authorization"), "{asked}");
 }
 
-/// The connection is TLS within TLS. The client verifies the proxy with the server's CA.
+/// The connection uses TLS within TLS. The client verifies the proxy with the CA of the server.
 #[tokio::test]
 async fn proxy_may_use_tls() {
     let (authority, other) = (Authority::new(), Authority::new());
@@ -125,7 +125,7 @@ async fn changed_proxy_ca_is_used() {
     config.tls.ca = Some(PemSource::File(ca.path().into()));
     config.proxy_url = Some(format!("https://{}", proxy.addr));
     let plain = RestClient::new(config.clone()).unwrap();
-    // The certificates of the proxy and of the server have changed.
+    // The certificates of both the proxy and the server have changed.
     let server = Server::start_with([], Reply::ok(), tls()).await;
     let (tunnel, _asked) = tunnel_over(tls()).await;
     config.server = server.url();

@@ -42,7 +42,7 @@ fn map(name: &str, value: &str) -> ConfigMap {
     }
 }
 
-/// Returns the configuration of the real server. Without one, prints a message and returns `None`.
+/// Returns the client configuration for the real server. If none is configured, prints a message and returns `None`.
 #[allow(clippy::print_stderr)]
 pub(crate) fn config() -> Option<ClientConfig> {
     let Some(path) = std::env::var_os("PINTLE_TEST_KUBECONFIG") else {
@@ -221,7 +221,7 @@ async fn oversized_object_is_reported_by_list_and_watch() {
 #[tokio::test]
 async fn future_revision_is_distinguished_from_other_timeouts() {
     in_namespace("future", |client, namespace| async move {
-        // Disable retries, because the server asks for a wait of three seconds before each retry.
+        // Disable retries, because the server asks the client to wait three seconds before each retry.
         let request = client.get().abs_path(["/api/v1"]).namespace(namespace).resource("configmaps").max_retries(0);
         let request = request.param("resourceVersion", "999999999").param("resourceVersionMatch", "NotOlderThan");
         let error = pintle_meta::ApiError::from(request.send().await.unwrap_err());

@@ -1,5 +1,6 @@
-//! Commands, logs and ports of pods of a real cluster. `PINTLE_TEST_KUBECONFIG` is the path of a kubeconfig. `PINTLE_TEST_POD` is the
-//! `namespace/name` of a running pod with a shell. `PINTLE_TEST_POD_PORT` is a port of this pod that sends all received data back.
+//! Tests of commands, logs and ports of pods in a real cluster. `PINTLE_TEST_KUBECONFIG` is the path of a kubeconfig.
+//! `PINTLE_TEST_POD` is the `namespace/name` of a running pod with a shell. `PINTLE_TEST_POD_PORT` is a port of this pod that echoes
+//! all received data.
 
 use std::io;
 
@@ -41,7 +42,7 @@ async fn commands_run_in_a_real_pod() {
         assert_eq!((&*output.stdout, &*output.stderr), (&b"out\n"[..], &b"err\n"[..]));
         assert_eq!(output.status.unwrap_err().exit_code(), Some(3));
 
-        // With the old protocol, the command does not see the end of its input.
+        // With the old protocol, the command cannot see the end of its input.
         let mut cat = pods.exec(pod, ["head", "-c", "4194304"], &ExecOptions::with_stdin()).await.unwrap();
         if cat.protocol() == V5 {
             cat = pods.exec(pod, ["cat"], &ExecOptions::with_stdin()).await.unwrap();

@@ -86,7 +86,7 @@ impl Shown {
         String::from_utf8_lossy(&self.0.lock().unwrap()).into_owned()
     }
 
-    /// Prints a client, if it can be created, and the results of its requests.
+    /// Prints a client if it can be created, and the results of its requests.
     async fn requests(&self, config: ClientConfig) {
         self.debug(&config);
         let config = RestClientConfig { logged_body: Some(1 << 20), ..config.into() };
@@ -136,7 +136,7 @@ impl Shown {
         }
     }
 
-    /// Prints the results of the methods for particular kinds.
+    /// Prints the results of methods that exist only for particular kinds.
     async fn kinds(&self) {
         let token = json!({"token": CANARY, "expirationTimestamp": "2026-11-20T08:30:00Z"});
         let server = Server::start([
@@ -167,7 +167,7 @@ impl Shown {
         self.debug(&pods.watcher(&ListOptions::default()).touched());
     }
 
-    /// Prints a command whose arguments, input and output are secrets, and a forwarded port.
+    /// Prints a forwarded port, and a command whose arguments, input and output are secrets.
     #[cfg(feature = "ws")]
     async fn streams(&self) {
         use pintle_restreq::{ExecOptions, TerminalSize};
@@ -252,7 +252,7 @@ impl Shown {
     }
 }
 
-/// Returns configurations with different credentials. All of their secrets contain [`CANARY`].
+/// Returns configurations with different credentials. All secrets in these values contain [`CANARY`].
 fn configs(url: &str) -> Vec<ClientConfig> {
     let secret = || Secret::new(CANARY);
     let basic = |password| Some(BasicAuth { username: "me".into(), password });
@@ -308,7 +308,7 @@ fn configs(url: &str) -> Vec<ClientConfig> {
     let (begin, end) = ("-----BEGIN PRIVATE KEY-----", "-----END PRIVATE KEY-----");
     for key in [
         CANARY.to_owned(),
-        // A key without its line breaks.
+        // A private key without its line breaks.
         format!("{begin}{CANARY}{end}"),
         format!("{begin} {CANARY}\n{end}\n"),
         format!("-----BEGIN {CANARY}\n{end}\n"),
@@ -325,7 +325,7 @@ fn configs(url: &str) -> Vec<ClientConfig> {
     configs
 }
 
-/// The types of the feature `ws`.
+/// Prints the types that exist only with the feature `ws`.
 const STREAMS: [&str; 9] = [
     "AttachedProcess",
     "CommandOutput",
@@ -338,13 +338,13 @@ const STREAMS: [&str; 9] = [
     "TerminalSize",
 ];
 
-/// A proxy that rejects every tunnel.
+/// A proxy that rejects every request for a tunnel.
 async fn refusing() -> (std::net::SocketAddr, tokio::task::JoinHandle<()>) {
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
     let addr = listener.local_addr().unwrap();
     let task = tokio::spawn(async move {
         while let Ok((mut client, _)) = listener.accept().await {
-            // The client may have closed the connection.
+            // The client may have already closed the connection.
             drop(client.write_all(b"HTTP/1.1 407 Proxy Authentication Required\r\n\r\n").await);
         }
     });
@@ -369,7 +369,7 @@ async fn configuration_secrets_are_never_shown() {
     let mut servers = Vec::new();
     for reply in [
         Reply::json(401, ""),
-        // A body that is not a `Status`. A proxy or another server can send such a body.
+        // A response body that is not a `Status`. A proxy or another server can send such a body.
         Reply::json(403, json!({"kind": "Secret", "data": {"token": CANARY}}).to_string()),
         Reply::json(500, CANARY),
         Reply::later(503, 0),
@@ -426,7 +426,7 @@ async fn configuration_secrets_are_never_shown() {
         OperationResult::Created,
         Http2Config::default(),
     ));
-    // Other public types, which users may print.
+    // Prints other public types, because users may print them.
     shown.debug(&(Table::default(), TableColumn::default(), TableRow::default()));
     shown.debug(&Deletion::Object(Box::new(PartialObject::default())));
     shown.debug(&Vec::<DiscoveredResource>::new());
@@ -449,7 +449,7 @@ async fn configuration_secrets_are_never_shown() {
     let library = include_str!("../../src/lib.rs");
     let exported = library.split("\npub use ").skip(1).filter_map(|rest| rest.split_once(';'));
     for name in exported.flat_map(|(names, _)| names.split(|c: char| !c.is_alphanumeric() && c != '_')) {
-        // Traits and types of disabled features have no values to print.
+        // Traits, and types of disabled features, have no values to print.
         let is_other = name == "WarningHandler"
             || !cfg!(feature = "tower") && name.starts_with("Transport")
             || !cfg!(feature = "ws") && STREAMS.contains(&name);

@@ -1,4 +1,4 @@
-//! The tracing span of a request, and logged bodies.
+//! Tests of the tracing span of a request, and of logged bodies.
 
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
@@ -34,7 +34,7 @@ impl<'a> MakeWriter<'a> for Log {
 }
 
 impl Log {
-    /// Returns the spans that ended since the last call.
+    /// Returns the spans that ended since the previous call.
     fn ended(&self) -> Vec<String> {
         let text = String::from_utf8(std::mem::take(&mut self.0.lock().unwrap())).unwrap();
         text.lines().filter(|line| line.contains(": close")).map(str::to_owned).collect()

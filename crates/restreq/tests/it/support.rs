@@ -1,5 +1,5 @@
-//! A scripted server on loopback. It responds to requests by a script, which can contain failures, and records the
-//! requests.
+//! A scripted server on loopback. The server responds to requests as a script says, can simulate failures, and records
+//! the requests.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -20,7 +20,7 @@ use pintle_restreq::RestClient;
 use tokio::net::TcpListener;
 use tokio::task::{JoinHandle, JoinSet};
 
-/// A request as the server received it.
+/// A request that the server received.
 #[derive(Clone, Debug)]
 pub(crate) struct Seen {
     pub(crate) method: Method,
@@ -28,7 +28,7 @@ pub(crate) struct Seen {
     pub(crate) uri: String,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
-    /// The number of its connection, from 0.
+    /// The number of the request's connection, starting at 0.
     pub(crate) connection: usize,
     pub(crate) version: http::Version,
     /// The client's TLS certificate.
@@ -41,20 +41,20 @@ impl Seen {
     }
 }
 
-/// The server's reaction to a request.
+/// How the server reacts to a request.
 #[derive(Clone, Debug)]
 pub(crate) enum Reply {
     /// Responds.
     Answer { status: u16, headers: Vec<(&'static str, String)>, chunks: Vec<Bytes>, end: End },
-    /// Closes the connection without a response.
+    /// Closes the connection without sending a response.
     Hang,
     /// Never responds.
     Silence,
-    /// Calls a function with the request and the number of earlier requests.
+    /// Calls a function with the request and with the number of earlier requests.
     By(fn(&Seen, usize) -> Reply),
 }
 
-/// The server's action after the last chunk of a body.
+/// What the server does after the last chunk of a body.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum End {
     /// The proper end.
@@ -84,7 +84,7 @@ impl Reply {
         Self::json(status, "").header("retry-after", seconds.to_string())
     }
 
-    /// The frames of a watch, each in a separate chunk.
+    /// A watch response in which each frame is a separate chunk.
     pub(crate) fn watch(frames: &[&'static str], end: End) -> Self {
         let chunks = frames.iter().map(|frame| Bytes::from_static(frame.as_bytes())).collect();
         Self::Answer { status: 200, headers: vec![("content-type", "application/json".into())], chunks, end }
@@ -106,7 +106,7 @@ impl Reply {
     }
 }
 
-/// The scripted server. It stops when this value is dropped.
+/// The scripted server. The server stops when this value is dropped.
 pub(crate) struct Server {
     pub(crate) addr: SocketAddr,
     state: Arc<State>,
@@ -116,7 +116,7 @@ pub(crate) struct Server {
 
 struct State {
     script: Mutex<VecDeque<Reply>>,
-    /// The reply to requests after the end of the script.
+    /// The reply to all requests after the end of the script.
     after: Reply,
     seen: Mutex<Vec<Seen>>,
     connections: AtomicUsize,
@@ -125,7 +125,8 @@ struct State {
 }
 
 impl Server {
-    /// Starts a server that follows the script. After the script, it responds to each request with an empty object.
+    /// Starts a server that follows the script. After the end of the script, the server responds to each request with
+    /// an empty object.
     pub(crate) async fn start(script: impl IntoIterator<Item = Reply>) -> Self {
         Self::start_with(script, Reply::ok(), None).await
     }
@@ -163,7 +164,7 @@ impl Server {
         ClientConfig::new(self.url())
     }
 
-    /// Returns a client whose `max_object` is `limit`.
+    /// Returns a client with the given `max_object`.
     pub(crate) fn narrow_client(&self, max_object: usize) -> RestClient {
         let mut config = self.config();
         config.max_object = Some(max_object);
@@ -182,7 +183,7 @@ impl Server {
         self.state.connections.load(Ordering::SeqCst)
     }
 
-    /// Waits until all connections are closed.
+    /// Waits until all connections of the server are closed.
     pub(crate) async fn is_left(&self) {
         soon(until(|| self.state.open.load(Ordering::SeqCst) == 0)).await;
     }
@@ -195,12 +196,12 @@ impl Drop for Server {
 }
 
 async fn accept(listener: TcpListener, state: Arc<State>, tls: Option<Arc<rustls::ServerConfig>>) {
-    // The connections end together with the server.
+    // The tasks of the connections end when the server is dropped.
     let mut connections = JoinSet::new();
     loop {
         let Ok((stream, _)) = listener.accept().await else { return };
-        // Otherwise the second packet of a response would wait up to 40 ms for the client's acknowledgement of the
-        // first packet.
+        // Without `TCP_NODELAY`, the second packet of a response would wait up to 40 ms for the client's
+        // acknowledgement of the first packet.
         stream.set_nodelay(true).unwrap();
         let connection = state.connections.fetch_add(1, Ordering::SeqCst);
         state.open.fetch_add(1, Ordering::SeqCst);
@@ -284,7 +285,7 @@ async fn serve(
 struct ScriptedBody {
     chunks: VecDeque<Bytes>,
     end: End,
-    /// Whether all data so far was sent.
+    /// Whether all data that was written so far has been sent.
     flushed: bool,
 }
 
@@ -310,8 +311,8 @@ impl http_body::Body for ScriptedBody {
     }
 }
 
-/// Advances a paused clock in tests with sockets. A paused clock jumps to the next deadline as soon as no task is
-/// ready. This leaves the kernel no time to transfer data. Therefore, this function advances the clock in steps, and
+/// Advances a paused clock in tests that use sockets. A paused clock jumps to the next deadline as soon as no task is
+/// ready. A jump leaves the kernel no time to transfer data. Therefore, this function advances the clock in steps, and
 /// waits a real millisecond before each step.
 pub(crate) fn steady_clock() -> impl Drop {
     const STEP: Duration = Duration::from_millis(500);
@@ -330,31 +331,31 @@ pub(crate) fn steady_clock() -> impl Drop {
     }))
 }
 
-/// Advances the client's clock, but not the clocks of servers and plugins.
+/// Advances the clock of the client, but not the clocks of servers and plugins.
 pub(crate) async fn skip(seconds: u64) {
     tokio::time::pause();
     tokio::time::advance(Duration::from_secs(seconds)).await;
     tokio::time::resume();
 }
 
-/// Waits for a future. Panics after 20 s, so that a test does not hang.
+/// Waits for a future. Panics if the future takes longer than 20 s, so that a test does not hang.
 pub(crate) async fn soon<F: Future>(future: F) -> F::Output {
     tokio::time::timeout(Duration::from_secs(20), future).await.expect("the test timed out")
 }
 
-/// Polls a condition until it is true.
+/// Polls a condition repeatedly until it is true.
 pub(crate) async fn until(is_so: impl Fn() -> bool) {
     while !is_so() {
         tokio::task::yield_now().await;
     }
 }
 
-/// Returns a loopback port without a listener.
+/// Returns a loopback port on which no process listens.
 pub(crate) async fn closed_port() -> SocketAddr {
     TcpListener::bind(("127.0.0.1", 0)).await.unwrap().local_addr().unwrap()
 }
 
-/// Creates a pipe without a writer. An attempt to open it for reading blocks.
+/// Creates a named pipe that has no writer. An attempt to open the pipe for reading blocks.
 #[cfg(unix)]
 pub(crate) fn pipe(dir: &std::path::Path) -> std::path::PathBuf {
     let path = dir.join("pipe");

@@ -1,4 +1,4 @@
-//! TLS: server verification, client certificates, protocol negotiation, and changing certificates.
+//! Tests of TLS: server verification, client certificates, protocol negotiation, and changing certificates.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -45,7 +45,7 @@ impl Authority {
     }
 }
 
-/// A server with this certificate and these protocols, which requests client certificates of this CA.
+/// A server with this certificate and these protocols. The server requests client certificates from this CA.
 async fn server(pair: &Pair, alpn: &[&str], clients: Option<&Authority>) -> Server {
     scripted([], pair, alpn, clients).await
 }
@@ -59,7 +59,7 @@ async fn scripted(
     Server::start_with(script, Reply::ok(), Some(settings(pair, alpn, clients))).await
 }
 
-/// Server settings with this certificate and these protocols, which request client certificates of this CA.
+/// Server settings with this certificate and these protocols. The server requests client certificates from this CA.
 pub(crate) fn settings(pair: &Pair, alpn: &[&str], clients: Option<&Authority>) -> Arc<rustls::ServerConfig> {
     versioned(rustls::DEFAULT_VERSIONS, pair, alpn, clients)
 }
@@ -117,8 +117,8 @@ async fn server_is_trusted_only_by_its_ca() {
     assert_eq!(server.seen().len(), 2, "nothing is sent to an untrusted server");
 }
 
-/// As in Go, a server certificate that is itself in the bundle needs no CA. Its name and validity period must still
-/// match.
+/// As in Go, a server certificate that is itself in the bundle does not need a CA. The name and the validity period of
+/// the certificate must still match.
 #[tokio::test]
 async fn listed_server_certificate_needs_no_ca() {
     let authority = Authority::new();
@@ -143,7 +143,7 @@ async fn listed_server_certificate_needs_no_ca() {
         config.tls.ca = Some(PemSource::Inline(shown.certificate.clone().into()));
         let outcome = get(config.clone()).await;
         assert_eq!(outcome.is_ok(), is_trusted, "{outcome:?} {}", shown.certificate);
-        // Another certificate with the same name is not accepted.
+        // Another certificate with the same name must not be accepted.
         config.tls.ca = Some(PemSource::Inline(authority.issue("127.0.0.1").certificate.into()));
         get(config).await.unwrap_err();
     }
@@ -229,7 +229,7 @@ async fn http2_is_used_if_the_server_supports_it() {
         get(trusting(&server, &authority)).await.unwrap();
         assert_eq!(server.seen()[0].version, version, "{alpn:?}");
     }
-    // If HTTP/2 is disabled, the client does not offer it.
+    // If HTTP/2 is disabled, the client must not offer it.
     let server = server(&authority.issue("127.0.0.1"), &["h2", "http/1.1"], None).await;
     let http2 = Http2Config { enabled: false, ..Http2Config::default() };
     let client = RestClient::new(RestClientConfig { http2, ..trusting(&server, &authority).into() }).unwrap();
@@ -237,7 +237,7 @@ async fn http2_is_used_if_the_server_supports_it() {
     assert_eq!(server.seen()[0].version, http::Version::HTTP_11);
 }
 
-/// A peer that negotiates HTTP/2, then reads and never responds.
+/// A peer that negotiates HTTP/2, then only reads and never responds.
 async fn silent(pair: &Pair) -> (std::net::SocketAddr, tokio::task::JoinHandle<()>) {
     const SETTINGS: [u8; 9] = [0, 0, 0, 4, 0, 0, 0, 0, 0];
     let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
@@ -315,8 +315,8 @@ async fn client_certificate_authenticates_requests() {
         let server = Server::start_with([], Reply::ok(), Some(tls)).await;
         let refused = |outcome: Result<(), Error>| match outcome.unwrap_err() {
             Error::Connect { refused: false, .. } => {}
-            // In TLS 1.3, the rejection arrives after the handshake. The client reports the rejection if it arrives
-            // before the connection is lost.
+            // In TLS 1.3, the rejection arrives only after the handshake. The client reports the rejection if it
+            // arrives before the connection is lost.
             Error::Transport { .. } if version == &TLS13 => {}
             error => panic!("{version:?}: {error:?}"),
         };
@@ -366,7 +366,7 @@ async fn changed_client_certificate_applies_to_new_connections() {
     let client = RestClient::new(config).unwrap();
     client.get().max_retries(0).send().await.unwrap_err();
 
-    // A change of only one of the two files is not used.
+    // If only one of the two files changes, the change is not used yet.
     let fresh = authority.issue("me");
     std::fs::write(dir.path().join("cert"), &fresh.certificate).unwrap();
     tokio::time::sleep(Duration::from_secs(11)).await;
@@ -401,7 +401,7 @@ async fn changed_ca_is_trusted_without_restart() {
     std::fs::write(&ca, new.pem()).unwrap();
     tokio::time::sleep(Duration::from_secs(11)).await;
     client.get().send().await.unwrap();
-    // Invalid or endless files do not replace working certificates.
+    // Files that are invalid or endless do not replace working certificates.
     std::fs::write(&ca, "garbage").unwrap();
     tokio::time::sleep(Duration::from_secs(11)).await;
     client.get().send().await.unwrap();
@@ -434,7 +434,7 @@ mod program {
 
     use super::*;
 
-    /// A plugin in a separate directory. Its nth run returns the nth status.
+    /// A credential plugin in a separate directory. The nth run of the plugin returns the nth status.
     fn giving(dir: &Path, statuses: impl IntoIterator<Item = Value>) -> pintle_meta::ExecConfig {
         const VERSION: &str = "client.authentication.k8s.io/v1";
         for (at, status) in statuses.into_iter().enumerate() {
@@ -494,7 +494,7 @@ mod program {
         let dir = tempfile::tempdir().unwrap();
         let mut config = trusting(&server, &authority);
         config.exec = Some(giving(dir.path(), [shown(authority.issue("me")), json!({"token": "t"})]));
-        // The server rejects clients without a certificate.
+        // The server rejects clients that send no certificate.
         let error = get(config).await.unwrap_err();
         assert!(matches!(&error, Error::Connect { .. } | Error::Transport { .. }), "{error:?}");
         assert_eq!((server.seen().len(), server.connections()), (1, 2));

@@ -1,4 +1,4 @@
-//! Uploads whose server responds before it has read the whole upload.
+//! Tests of uploads to a server that responds before it has read the whole upload.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,8 +14,8 @@ use tokio::net::{TcpListener, TcpStream};
 
 use crate::support::{soon, until};
 
-/// Starts a server that rejects an upload immediately and then continues to read it. It responds to all other requests.
-/// Returns a client for the server, and a counter of ended connections.
+/// Starts a server that rejects an upload immediately and then continues to read it. The server responds normally to
+/// all other requests. Returns a client for the server, and the number of connections that have ended.
 async fn hasty() -> (RestClient, Arc<AtomicUsize>) {
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
     let client = RestClient::new(ClientConfig::new(format!("http://{}", listener.local_addr().unwrap()))).unwrap();
@@ -60,7 +60,7 @@ fn is_too_large(error: &Error) -> bool {
     matches!(error, Error::Status { status, .. } if status.code == 413)
 }
 
-/// Otherwise the next request would wait for an upload that may never end.
+/// Otherwise, the next request would wait for an upload that may never end.
 #[tokio::test]
 async fn early_response_to_upload_closes_the_connection() {
     let (client, ended) = hasty().await;

@@ -1,4 +1,4 @@
-//! Evictions, scales, restarts, cordons and tokens.
+//! Tests of evictions, scales, restarts, cordons and tokens.
 
 use std::time::Duration;
 
@@ -64,7 +64,7 @@ async fn blocked_eviction_is_an_outcome_without_a_wait() {
 
 #[tokio::test]
 async fn scale_is_read_and_written() {
-    // A server omits a number of 0.
+    // A server omits a number whose value is 0.
     let stored = json!({"apiVersion": "autoscaling/v1", "kind": "Scale",
         "metadata": {"name": "web", "namespace": "ns", "resourceVersion": "7"}, "spec": {},
         "status": {"replicas": 2, "selector": "app=web"}});
@@ -144,7 +144,7 @@ async fn token_is_created_and_not_printed() {
 async fn verbs_reject_other_resources() {
     let server = Server::start([]).await;
     let jobs = api(&server, "batch/v1", "Job", "jobs");
-    // Another group can also have a resource named pods.
+    // Another API group can also have a resource named pods.
     let metrics = api(&server, "metrics.k8s.io/v1beta1", "PodMetrics", "pods");
     for (error, expected) in [
         (soon(jobs.restart("a", &WriteOptions::default())).await.unwrap_err(), "deployments, daemonsets, statefulsets"),

@@ -1,4 +1,4 @@
-//! Watches that resume, and waiting for a state of an object.
+//! Tests of watches that resume, and of methods that wait for a state of an object.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::support::{End, Reply, Server, soon, steady_clock};
 
-/// A type that has only metadata.
+/// An object type that has only metadata.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 struct Widget {
     metadata: ObjectMeta,
@@ -28,7 +28,7 @@ fn watch(server: &Server) -> RetryWatch<Widget> {
     api(server).retry_watch(&from("3")).unwrap()
 }
 
-/// An event of widget `a` at a revision.
+/// An event for widget `a` at a given revision.
 fn frame(event: &str, revision: &str) -> &'static str {
     let object = json!({"metadata": {"name": "a", "namespace": "ns", "uid": "u", "resourceVersion": revision}});
     json!({"type": event, "object": object}).to_string().leak()
@@ -39,7 +39,7 @@ fn failing(code: u16) -> &'static str {
     json!({"type": "ERROR", "object": status}).to_string().leak()
 }
 
-/// Returns the revisions at which watches started.
+/// Returns the revisions from which watches were started.
 fn revisions(server: &Server) -> Vec<String> {
     let uris = server.seen().into_iter().map(|seen| seen.uri);
     let revision =
@@ -130,7 +130,7 @@ async fn cancelled_next_loses_no_event() {
     let server = Server::always(Reply::watch(&frames, End::Stall)).await;
     let mut watch = watch(&server);
     let is_at = |event: &WatchEvent<Widget>, revision: &str| matches!(event, WatchEvent::Modified(it) if it.metadata.resource_version == revision);
-    // Each future is polled once and dropped until there is an event.
+    // Each future is polled once and then dropped, until one returns an event.
     let mut events = 0;
     while events < 2 {
         tokio::select! {
@@ -234,7 +234,7 @@ async fn wait_for_deletion_notices_a_recreated_object() {
     let gone = Reply::watch(&[frame("MODIFIED", "4"), frame("DELETED", "5")], End::Stall);
     let server = Server::start([there(), gone]).await;
     api(&server).wait_for_deletion("a", "u").await.unwrap();
-    // The object was deleted between two watches.
+    // The object was deleted while no watch was open.
     let server = Server::start([there(), Reply::json(410, "{}"), there()]).await;
     let other = api(&server).wait_for_deletion("a", "other").await;
     assert!(other.is_ok() && server.seen().len() == 1, "the existing object has another UID");

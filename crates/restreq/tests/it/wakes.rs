@@ -1,4 +1,4 @@
-//! How often an HTTP/1.1 request is polled, and how often it wakes its own task.
+//! Tests of how often an HTTP/1.1 request is polled, and how often it wakes its own task.
 
 use std::net::SocketAddr;
 use std::pin::pin;
@@ -16,7 +16,7 @@ use tokio_rustls::TlsAcceptor;
 use crate::support::{End, Reply, Server, soon};
 use crate::tls::{Authority, settings};
 
-/// Responds to each request with one write, so that headers and body arrive together.
+/// A server that responds to each request with one write, so that headers and body arrive together.
 async fn answer(mut stream: impl AsyncRead + AsyncWrite + Unpin) {
     let mut request = Vec::new();
     while stream.read_buf(&mut request).await.is_ok_and(|read| read > 0) {
@@ -47,7 +47,7 @@ async fn serve(tls: Option<TlsAcceptor>) -> SocketAddr {
     addr
 }
 
-/// Counts the wakes of a future, and forwards them to its task.
+/// A future that counts its wakes and forwards them to the task.
 #[derive(Default)]
 struct Wakes {
     count: AtomicUsize,
@@ -61,7 +61,7 @@ impl Wake for Wakes {
     }
 }
 
-/// Runs a future to its end. Returns how often it was polled and woken.
+/// Runs a future until it completes. Returns how often the future was polled and woken.
 async fn counted(future: impl Future) -> (usize, usize) {
     let (wakes, mut polls, mut future) = (Arc::new(Wakes::default()), 0, pin!(future));
     let waker = Waker::from(wakes.clone());
@@ -104,7 +104,8 @@ async fn get_over_tls_polls_once_after_the_answer() {
     expect_two_polls_and_one_wake(RestClient::new(config).unwrap()).await;
 }
 
-/// The server sends on another thread, so wakes arrive while the request takes data. No such wake may be lost.
+/// The server sends on another thread, so wakes can arrive while the request takes data. None of these wakes may be
+/// lost.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn streamed_bodies_lose_no_wake_across_threads() {
     let chunks: Vec<Bytes> = (0..400).map(|at| Bytes::from(format!("{at} "))).collect();

@@ -1,4 +1,4 @@
-//! Watches and streams: events from frames, and the end of a watch.
+//! Tests of watches and streams: events from frames, and the end of a watch.
 
 use std::time::Duration;
 
@@ -74,7 +74,8 @@ async fn lost_connection_ends_the_watch_with_an_error() {
     }
 }
 
-/// All earlier events are valid. Therefore, a watcher can resume without a list, as it does after a lost connection.
+/// All earlier events are valid. Therefore, a watcher can resume without a list, in the same way as after a lost
+/// connection.
 #[tokio::test]
 async fn end_within_a_frame_is_a_lost_connection() {
     for frames in [&[ADDED, "{\"type\""][..], &[ADDED, &MODIFIED[..60]], &[ADDED, "\n{"]] {
@@ -168,8 +169,8 @@ async fn large_frame_without_event_type_ends_the_watch() {
     }
 }
 
-/// The watch ends at the first invalid byte of a large frame, because the start of the next frame is unknown. If it
-/// continued, it could start to read in the middle of a frame.
+/// The watch ends at the first invalid byte of a large frame, because the start of the next frame is unknown. If the
+/// watch continued, it could start to read in the middle of a frame.
 #[tokio::test]
 async fn large_invalid_json_frame_ends_the_watch() {
     let frame = format!(r#"{{"type":"ADDED","object":{{"metadata":{{"name":"a"}},"pad":"{}"]"#, "x".repeat(500));
@@ -301,7 +302,7 @@ fn value() -> impl Strategy<Value = serde_json::Value> {
                 .prop_map(|members| members.into_iter().collect::<serde_json::Map<_, _>>().into()),
         ]
     });
-    // Numbers without a container cannot be frames: `1` `2` would be read as 12.
+    // Numbers without a surrounding object or array cannot be frames: `1` `2` would be read as 12.
     nested.prop_filter("a container", |value| value.is_object() || value.is_array())
 }
 

@@ -24,7 +24,7 @@ pub(crate) trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
 
 impl<S: AsyncRead + AsyncWrite + Unpin + Send> Stream for S {}
 
-/// The server's side of a connection.
+/// The server's side of an accepted connection.
 pub(crate) struct Peer {
     /// The head of the request.
     pub(crate) head: String,
@@ -32,7 +32,7 @@ pub(crate) struct Peer {
 }
 
 impl Peer {
-    /// Reads the head of a request.
+    /// Reads the headers of a request.
     pub(crate) async fn new(mut stream: Box<dyn Stream>) -> Self {
         let mut head = Vec::new();
         while !head.ends_with(b"\r\n\r\n") {
@@ -51,7 +51,7 @@ impl Peer {
         self.head.split(' ').nth(1).unwrap()
     }
 
-    /// Returns the head of the response that accepts the upgrade.
+    /// Returns the headers of the response that accepts the upgrade.
     pub(crate) fn acceptance(&self, protocol: &str) -> String {
         let accept = derive_accept_key(self.header("sec-websocket-key").unwrap().as_bytes());
         format!(
@@ -81,7 +81,7 @@ impl Socket {
         self.0.send(Message::Binary(message.into())).await.unwrap();
     }
 
-    /// Returns the next message with data, or `None` at the end.
+    /// Returns the next data message, or `None` at the end.
     pub(crate) async fn next(&mut self) -> Option<Bytes> {
         loop {
             match self.0.next().await {
@@ -104,14 +104,14 @@ impl Socket {
         while let Some(Ok(_)) = self.0.next().await {}
     }
 
-    /// Sends the status of a command, and closes the connection.
+    /// Sends the status of a command, and then closes the connection.
     pub(crate) async fn end(mut self, status: &str) {
         self.send(3, status).await;
         self.close().await;
     }
 }
 
-/// Serves one connection with this function. Returns the server's address and the result of the function.
+/// Accepts one connection and calls this function with it. Returns the server's address and the result of the function.
 pub(crate) async fn serve<F, Fut>(
     tls: Option<Arc<rustls::ServerConfig>>,
     run: F,
@@ -134,7 +134,7 @@ where
     (addr, task)
 }
 
-/// Returns the pods of a server that serves one connection with this function.
+/// Returns an `Api` for the pods of a server that serves one connection with this function.
 pub(crate) async fn pods<F, Fut>(run: F) -> (Api<DynamicObject>, JoinHandle<Fut::Output>)
 where
     F: FnOnce(Peer) -> Fut + Send + 'static,

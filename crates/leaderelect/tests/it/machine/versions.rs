@@ -1,14 +1,15 @@
-//! Tests which version of the lock a write replaces, and which versions belong to a term.
+//! Tests which version of the lock a write replaces, and which versions belong to a leadership term.
 
 use super::*;
 
-/// Returns the state with this record in another version of the lock.
+/// Returns a state that has this record in another version of the lock.
 fn version_of(uid: &str, number: u64, record: &LeaderElectionRecord) -> LockState {
     let version = Version { uid: uid.into(), resource_version: number.to_string() };
     LockState::new(version, record.clone())
 }
 
-/// Another program may delete the lock and restore it with the same record. That lock belongs to no term.
+/// Another program may delete the lock and restore it with the same record. The restored lock belongs to no leadership
+/// term.
 #[test]
 fn recreated_lock_with_own_record_is_not_released() {
     let mut machine = watching();
@@ -16,7 +17,7 @@ fn recreated_lock_with_own_record_is_not_released() {
     machine.step(written(), at(0, 0));
     let restored = || Signal::Read(Ok(Some(version_of("restored", 9, &record))));
 
-    // In the first case, the work ends before the deadline.
+    // In the first case, the work ends before the deadline of the leadership term.
     let mut released = machine.clone();
     assert_eq!(sent(&released.step(Signal::WorkEnded, at(1, 1))), LockRequest::Read);
     let instructions = released.step(restored(), at(1, 1));
@@ -25,7 +26,7 @@ fn recreated_lock_with_own_record_is_not_released() {
         "{instructions:?}"
     );
 
-    // In the second case, the term is lost before the stop.
+    // In the second case, the leadership term is lost before the request to stop.
     machine.step(Signal::Tick, at(2, 2));
     machine.step(Signal::Written(Err(Failure { effect: Effect::None, retry_after: None })), at(2, 2));
     let lost = machine.step(Signal::Tick, at(10, 10));
@@ -37,8 +38,8 @@ fn recreated_lock_with_own_record_is_not_released() {
     assert_eq!(machine.step(restored(), at(10, 10)), [Instruction::Finish]);
 }
 
-/// The create request is stored late, after another holder's lock existed and was deleted. That holder may not have observed the
-/// deletion of its lock.
+/// The create request is stored late. In the meantime, another holder's lock existed and was deleted. The other holder
+/// may not have observed the deletion of its lock.
 #[test]
 fn late_create_after_foreign_lock_begins_no_term() {
     for by_watch in [true, false] {
@@ -62,7 +63,8 @@ fn late_create_after_foreign_lock_begins_no_term() {
     }
 }
 
-/// Another program writes a label between the read and the write of the machine. The watch reports that label first.
+/// Between the read and the write of the machine, another program writes a label. The watch reports this write before
+/// the machine writes.
 #[test]
 fn write_replaces_the_version_that_the_watch_reported() {
     let mut candidate = watching();

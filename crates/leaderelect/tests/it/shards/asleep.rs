@@ -16,7 +16,7 @@ use crate::world::clock::NodeClock;
 #[derive(Clone)]
 pub(super) struct Asleep {
     pub(super) client: Client<Lease>,
-    /// The machine of the client. `None` if it is never suspended.
+    /// The machine of the client. `None` if the machine is never suspended.
     pub(super) machine: Option<Arc<NodeClock>>,
 }
 

@@ -1,4 +1,4 @@
-//! A ledger of the workers of each shard. It checks the invariants at every step.
+//! A ledger that records which replica works on each shard. The ledger checks the invariants at every step.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -9,8 +9,8 @@ use tokio::time::Instant;
 
 use crate::world::clock::NodeClock;
 
-/// Checks two rules. The leadership is valid at each step of the work. When work on a shard begins, no other worker of that shard works or
-/// may still work. Work on a suspended machine is dropped when the machine resumes, before its next step.
+/// Checks two rules. The leadership must be valid at each step of the work. When work on a shard begins, no other worker of this shard
+/// may be working or still be able to work. The work on a suspended machine is dropped when the machine resumes, before its next step.
 #[derive(Clone, Default)]
 pub(super) struct Ledger(Arc<Mutex<Book>>);
 
@@ -18,11 +18,11 @@ pub(super) struct Ledger(Arc<Mutex<Book>>);
 struct Book {
     /// The workers of each shard.
     entries: BTreeMap<u32, Vec<Worker>>,
-    /// The time at which each shard without a worker became free.
+    /// The times since which shards have had no worker.
     free: BTreeMap<u32, Instant>,
     gaps: Vec<Duration>,
     starts: usize,
-    /// The first rule that was broken.
+    /// The first rule that was broken, if any.
     broken: Option<String>,
 }
 
@@ -39,7 +39,7 @@ impl Worker {
     }
 }
 
-/// Returns whether the two shards have objects in common. They may belong to divisions with different numbers of
+/// Returns whether some objects belong to both shards. The two shards may belong to divisions with different numbers of
 /// shards.
 fn meet(one: Shard, other: Shard) -> bool {
     let before = |one: Shard, other: Shard| one.index() * other.count() < (other.index() + 1) * one.count();
@@ -77,7 +77,7 @@ impl Ledger {
         Entry { ledger: self.clone(), shard, identity: identity.into(), leadership: leadership.clone() }
     }
 
-    /// Returns the worker of each shard.
+    /// Returns the current worker of each shard.
     pub(super) fn owners(&self) -> BTreeMap<u32, String> {
         let book = self.0.lock().unwrap();
         let works =
@@ -85,7 +85,7 @@ impl Ledger {
         works.collect()
     }
 
-    /// Returns the shards that have a worker.
+    /// Returns the shards that currently have a worker.
     pub(super) fn shards(&self) -> Vec<Shard> {
         self.0.lock().unwrap().entries.values().flatten().map(|worker| worker.shard).collect()
     }
@@ -98,7 +98,7 @@ impl Ledger {
         self.0.lock().unwrap().gaps.clear();
     }
 
-    /// Returns the longest time without a worker for a shard.
+    /// Returns the longest time during which a shard had no worker.
     pub(super) fn longest_gap(&self) -> Duration {
         self.check(0);
         self.0.lock().unwrap().gaps.iter().max().copied().unwrap_or_default()

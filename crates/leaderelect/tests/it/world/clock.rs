@@ -1,4 +1,4 @@
-//! The clocks of a simulated machine, and how they stop.
+//! The clocks of a simulated machine, and how these clocks stop.
 
 use std::pin::Pin;
 use std::sync::Mutex;
@@ -18,7 +18,7 @@ pub(crate) enum Halt {
     Stopped,
     /// The monotonic clock stops.
     Suspended,
-    /// Only the time of day runs.
+    /// Only the time of day continues to run.
     VmPaused,
 }
 
@@ -33,7 +33,7 @@ pub(crate) struct NodeClock {
 struct Halts {
     wall_offset: i64,
     present: Option<(Halt, Instant, Instant)>,
-    /// The total time for which the clocks have stopped.
+    /// How long the clocks have been stopped in total.
     boot_lag: Duration,
     monotonic_lag: Duration,
 }
@@ -48,20 +48,21 @@ impl NodeClock {
         self.rate
     }
 
-    /// Returns the monotonic time, like [`Clocks::now`]. It is faster, because it does not compute the other clocks.
+    /// Returns the monotonic time, in the same way as [`Clocks::now`]. This method is faster than `now`, because it
+    /// does not compute the other clocks.
     pub(crate) fn monotonic(&self) -> Duration {
         let now = Instant::now();
         let (_, lag) = self.state.lock().unwrap().lags(now);
         self.on_clock(now - self.born - lag)
     }
 
-    /// Converts to whole microseconds, as a lease stores them.
+    /// Converts a time to whole microseconds, because a lease stores whole microseconds.
     fn on_clock(&self, lived: Duration) -> Duration {
         // Use floating-point numbers, because 128-bit arithmetic would take ten times as long.
         Duration::from_micros((lived.as_micros() as u64 as f64 * self.rate) as u64)
     }
 
-    /// Halts the process until the given time. Returns `false` if it is already halted.
+    /// Halts the process until the given time. Returns `false` if the process is already halted.
     pub(crate) fn halt(&self, how: Halt, until: Instant) -> bool {
         let runs = !self.is_halted();
         if runs {
@@ -76,7 +77,7 @@ impl NodeClock {
         self.state.lock().unwrap().present.is_some_and(|(_, _, until)| until > Instant::now())
     }
 
-    /// Waits until the process is not halted.
+    /// Waits until the process is not halted any more.
     pub(crate) async fn awake(&self) {
         loop {
             let until = self.state.lock().unwrap().present.map(|(_, _, until)| until);
@@ -91,7 +92,8 @@ impl NodeClock {
         self.state.lock().unwrap().wall_offset += seconds;
     }
 
-    /// Waits until `span` has passed on this clock. If the process is halted at that time, also waits until it resumes.
+    /// Waits until `span` has passed on this clock. If the process is halted at that time, the method also waits until
+    /// the process resumes.
     pub(crate) async fn pass(&self, span: Duration) {
         let wake = self.monotonic() + span;
         self.sleep_until(Deadline::monotonic(wake)).await;
@@ -99,7 +101,7 @@ impl NodeClock {
 }
 
 impl Halts {
-    /// Returns how far the boot clock and the monotonic clock are behind at `now`.
+    /// Returns how far the boot clock and the monotonic clock lag behind at `now`.
     fn lags(&self, now: Instant) -> (Duration, Duration) {
         let stood = self.present.map_or(Duration::ZERO, |(_, since, until)| until.min(now) - since);
         let how = self.present.map(|(how, _, _)| how);
@@ -120,14 +122,14 @@ impl Clocks for NodeClock {
         let state = self.state.lock().unwrap();
         let (boot_lag, monotonic_lag) = state.lags(now);
         let on_clock = |lag| self.on_clock(now - self.born - lag);
-        // The time of day is not synchronized, so it has the same rate as the other clocks.
+        // The time of day is not synchronized, so it runs at the same rate as the other clocks.
         let wall = Timestamp::constant(DAWN + state.wall_offset, 0) + on_clock(Duration::ZERO);
         Now { boot: on_clock(boot_lag), monotonic: on_clock(monotonic_lag), wall }
     }
 
     fn sleep_until(&self, deadline: Deadline) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
         Box::pin(async move {
-            // Timers may fire late, but never early. They do not react to changes of the time of day.
+            // Timers may fire too late, but never too early. Timers do not react to changes of the time of day.
             let is_monotonic = deadline.wall == Timestamp::MAX;
             let longest = if is_monotonic { Duration::MAX } else { Duration::from_secs(1) };
             loop {

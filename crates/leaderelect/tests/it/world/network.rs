@@ -1,4 +1,4 @@
-//! The simulated network between electors and the lock, and the lock itself.
+//! The simulated network between the electors and the lock, and the lock itself.
 
 use std::future::pending;
 use std::pin::Pin;
@@ -18,7 +18,7 @@ use super::clock::NodeClock;
 use super::node::Write;
 use super::{State, Stored, World};
 
-/// The connection of a process to the lock, or to one half of it.
+/// The connection of a process to the lock, or to one half of the lock.
 pub(crate) struct Line {
     pub(crate) world: Arc<World>,
     pub(crate) key: ObjectKey,
@@ -38,7 +38,7 @@ pub(crate) enum Request {
 type Answer = Result<Option<LockState>, ApiError>;
 
 impl Line {
-    /// Sends a request. The request continues even if its caller is dropped.
+    /// Sends a request. The request continues even if the caller drops its future.
     pub(crate) async fn call(&self, request: Request) -> Answer {
         let (world, clock, node, incarnation) = (self.world.clone(), self.clock.clone(), self.node, self.incarnation);
         let half = self.half;
@@ -78,21 +78,21 @@ impl Line {
     }
 }
 
-/// The node that sent a write, and the time at which it sent the write.
+/// The node that sent a write request, and the time at which it was sent.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sender {
     pub(crate) node: usize,
     pub(crate) incarnation: u64,
-    /// The half of the lock that the write changes.
+    /// The half of the lock that the write request changes.
     pub(crate) half: usize,
-    /// The time at which the write was sent, on the clock of the world.
+    /// The time at which the write was sent, on the clock of the simulated world.
     pub(crate) sent: Instant,
-    /// The same time, on the clock of the node.
+    /// The time at which the write was sent, on the clock of the node.
     pub(crate) sent_locally: Duration,
 }
 
 impl World {
-    /// Returns the delay of a message, and whether it is lost.
+    /// Returns how long a message is delayed, and whether it is lost.
     fn way(&self, node: usize) -> (Duration, bool) {
         let mut state = self.lock();
         let quick = state.rng.u64(500..30_000);
@@ -105,7 +105,7 @@ impl World {
         (Duration::from_micros(delay), lost)
     }
 
-    /// Returns whether a write is sent twice.
+    /// Returns whether a write request is sent twice.
     fn again(&self, request: &Request) -> bool {
         let mut state = self.lock();
         !state.calm && !matches!(request, Request::Get) && state.rng.f64() < self.chaos.resent
@@ -146,7 +146,8 @@ fn refusal(code: u16, reason: Reason) -> ApiError {
 }
 
 impl State {
-    /// Applies a write. The sender may be a process that was restarted since, or the write may have timed out long ago.
+    /// Applies a write. The process that sent the write may have been restarted since, or the write may have timed out
+    /// long ago.
     fn store(&mut self, by: &Sender, record: &LeaderElectionRecord) -> LockState {
         self.writes += 1;
         self.check_write(by, record);
@@ -168,7 +169,7 @@ impl State {
         state
     }
 
-    /// Sends an event to all watchers of this half.
+    /// Sends an event to all watchers of this half of the lock.
     pub(crate) fn tell_watchers(&mut self, half: usize, now: Option<&Stored>, before: &Stored) {
         let event = || match now {
             Some(stored) => changed(stored),

@@ -17,8 +17,8 @@ impl State {
         }
     }
 
-    /// S1, S2, S3 and S17: at most one node leads, and only because of a stored write. If the lock has two halves, both
-    /// must have stored the write.
+    /// S1, S2, S3 and S17: at most one node leads, and a node leads only after its write was stored. If the lock has
+    /// two halves, both halves must have stored the write.
     pub(crate) fn exclusion(&mut self, world: &World) {
         if !world.chaos.tampering && self.nodes.iter().filter(|node| node.leads()).nth(1).is_some() {
             let leaders = self.nodes.iter().filter(|node| node.leads()).map(|node| &node.identity);
@@ -39,7 +39,8 @@ impl State {
         });
     }
 
-    /// Counts effects that slept and resume while another node leads. Each effect is counted once.
+    /// Counts actions that were in progress at a suspend and resume while another node leads. Each effect is counted
+    /// once.
     fn outlive(&mut self) {
         for index in 0..self.nodes.len() {
             let node = &self.nodes[index];
@@ -51,14 +52,14 @@ impl State {
         }
     }
 
-    /// Reports processes that panicked, because one of their own invariants is broken.
+    /// Reports processes that have panicked, because such a process has broken one of its own invariants.
     pub(crate) fn see_panics(&mut self) {
         let fallen = self.nodes.iter().find(|node| node.has_ended() && !node.stop.is_cancelled());
         let fallen = fallen.map(|node| node.identity.clone());
         self.rule(fallen.is_none(), || format!("the process of {fallen:?} has ended by itself"));
     }
 
-    /// S4, S14 and S18: checks a request when it is sent.
+    /// S4, S14 and S18: checks a request at the time at which it is sent.
     pub(crate) fn sending(&mut self, node: usize, incarnation: u64, request: &Request) {
         let sender = &self.nodes[node];
         if sender.incarnation != incarnation {
@@ -77,19 +78,20 @@ impl State {
         }
     }
 
-    /// Records the response to a request.
+    /// Records the response to a request of a node.
     pub(crate) fn answering(&mut self, node: usize, incarnation: u64, answer: &Result<Option<LockState>, ApiError>) {
         let node = &mut self.nodes[node];
         if let (true, Ok(Some(state))) = (node.incarnation == incarnation, answer) {
             node.observe(&state.version);
         }
-        // The state of one half is not used until the other half was also read.
+        // A state of one half is used only after the other half was also read.
         if node.incarnation == incarnation
             && node.holds != Holds::Both
             && let Ok(Some(state)) = answer
         {
             node.knows = state.version.uid.parse().ok();
-            // S13: a record with the node's name that belongs to no term of the node counts as another holder's.
+            // S13: a record with the node's name that belongs to no term of the node counts as a record of another
+            // holder.
             let term = node.guard.as_ref().filter(|_| node.works).map(|guard| &guard.term().record);
             let is_foreign = |term| !is_same_term(term, &state.record);
             if state.record.holder_identity != node.identity || term.is_some_and(is_foreign) {
@@ -107,10 +109,10 @@ impl State {
         }
     }
 
-    /// S8 and S11: checks the beginning of a term.
+    /// S8 and S11: checks the beginning of a leadership term.
     pub(crate) fn started(&mut self, node: usize, leadership: &Leadership) {
         let began = leadership.term().version.clone();
-        // If the lock has two halves, the version of the secondary half is the token.
+        // If the lock has two halves, the token is the version of the secondary half.
         let began = match (began.uid.split_once('+'), began.resource_version.split_once('+')) {
             (Some((_, uid)), Some((_, version))) => Version { uid: uid.into(), resource_version: version.into() },
             _ => began,
@@ -133,7 +135,7 @@ impl State {
         (node.guard, node.works, node.usurped) = (Some(leadership.clone()), true, None);
     }
 
-    /// S3 and S7: checks a step of the work.
+    /// S3 and S7: checks one step of the work.
     pub(crate) fn at_work(&mut self, node: usize) {
         let node = &self.nodes[node];
         let identity = node.identity.clone();
@@ -143,7 +145,7 @@ impl State {
         self.rule(!usurped, || format!("S7: {identity} works after it saw another holder"));
     }
 
-    /// S11: checks the end of a term.
+    /// S11: checks the end of a leadership term.
     pub(crate) fn stopped(&mut self, node: usize, reason: &EndReason) {
         let node = &mut self.nodes[node];
         node.rested = Some(node.clock.monotonic());
@@ -152,14 +154,14 @@ impl State {
         self.rule(over && !works, || format!("S11: {identity} was notified of {reason} before its work had ended"));
     }
 
-    /// S11: checks the report of a new leader.
+    /// S11: checks that a new leader is reported correctly.
     pub(crate) fn new_leader(&mut self, node: usize, leader: &str) {
         let last = self.nodes[node].last_leader.replace(leader.into());
         let identity = self.nodes[node].identity.clone();
         self.rule(last.as_deref() != Some(leader), || format!("S11: {leader:?} was reported twice to {identity}"));
     }
 
-    /// S4, S6, S9, S10, S13 and S18: checks a write to an existing lock.
+    /// S4, S6, S9, S10, S13 and S18: checks a write that changes an existing lock.
     pub(crate) fn check_write(&mut self, by: &Sender, new: &LeaderElectionRecord) {
         let Some(old) = self.halves[by.half].clone() else { return };
         let node = &self.nodes[by.node];
@@ -175,7 +177,8 @@ impl State {
             return self
                 .rule(of_both || counted == 0, || format!("S9: a release of {identity} changes the transitions"));
         }
-        // S13: if the node has not written a record with the node's name, the record counts as another holder's.
+        // S13: if the node has not written a record with the node's name, the record counts as a record of another
+        // holder.
         let foreign = was.holder_identity != identity || (!of_both && !node.has_written(was));
         if self.coordinated {
             let given = was.holder_identity == identity && was.preferred_holder.is_none();
@@ -183,8 +186,8 @@ impl State {
             self.rule(given, || format!("S18: {identity} takes or renews the lock of {was:?}"));
             self.rule(lasts, || format!("S18: {identity} takes an expired assignment"));
         } else if foreign && !was.holder_identity.is_empty() {
-            // S6 and S15: the new leader has seen the record unchanged for the duration in the record, even if clocks
-            // were set.
+            // S6 and S15: the new leader has observed the record unchanged for the lease duration in the record, even
+            // if clocks were set.
             let seen = by.sent.saturating_duration_since(old.committed).mul_f64(rate);
             let needed = was.lease_duration(Duration::from_secs(15));
             let enough = seen + Duration::from_micros(5) >= needed;
@@ -199,7 +202,8 @@ impl State {
             let same = new.acquire_time == term.acquire_time;
             return self.rule(same, || format!("S10: the acquire time of {identity} moves within a term"));
         }
-        // Each half has its own number of transitions. A write sets both numbers from the number of the primary half.
+        // Each half stores its own number of transitions. A write sets the numbers of both halves, based on the number
+        // in the primary half.
         self.rule(of_both || counted == 1, || {
             format!("S9: a change to {identity} changes the transitions by {counted}")
         });

@@ -31,8 +31,8 @@ pub(crate) const QUIET: Chaos = Chaos {
     coordinated: false,
 };
 
-/// The usual faults. The clock rates differ by `(1 + 0.19) / (1 - 0.19)`, which is just below the limit of 15 s / 10 s for
-/// the default durations.
+/// The usual faults. The clock rates differ by a factor of at most `(1 + 0.19) / (1 - 0.19)`. The factor is just below the
+/// limit for the default durations, 15 s / 10 s.
 pub(crate) const STORM: Chaos = Chaos {
     nodes: 4,
     rate_error: 0.19,
@@ -57,21 +57,21 @@ pub(crate) const STORM: Chaos = Chaos {
     coordinated: false,
 };
 
-/// Suspended machines and paused virtual machines. The time of day is never set.
+/// Suspended machines and paused virtual machines. The time of day is never set to another time.
 pub(crate) const NIGHT: Chaos = Chaos { suspends: true, wall_jumps: false, ..STORM };
 
-/// The control plane chooses the leader. It uses the times of renewals, so the clocks have an error of at most two
-/// seconds.
+/// The control plane chooses the leader in these worlds. The control plane uses the times of renewals, so the clocks
+/// have an error of at most two seconds.
 pub(crate) const RULED: Chaos =
     Chaos { rate_error: 0.005, wall_jumps: false, touches: false, coordinated: true, ..STORM };
 
-/// The limits under which client-go's elector is safe. Its work ends up to `retry_period + renew_deadline` after a
-/// response.
+/// The limits within which client-go's elector is safe. The work of client-go's elector ends up to `retry_period +
+/// renew_deadline` after a response.
 pub(crate) const BREEZE: Chaos =
     Chaos { rate_error: 0.05, slow: 0.0, pauses: false, wall_jumps: false, client_go: Share::Half, ..STORM };
 
-/// Runs a world for two minutes with faults, and then without faults until the last lease has expired even on the
-/// slowest clock.
+/// Runs a world for two minutes with faults. After the faults, the world runs until the last lease has expired even on
+/// the slowest clock.
 pub(crate) fn survive(chaos: Chaos, seed: u64) -> Tally {
     in_world(chaos, seed, async |world| {
         world.run(120).await;
@@ -82,8 +82,8 @@ pub(crate) fn survive(chaos: Chaos, seed: u64) -> Tally {
     })
 }
 
-/// Runs many worlds on all processors. Returns their results and the first seed. The seed is random, or `PINTLE_SEED`
-/// sets it.
+/// Runs many worlds in parallel on all processors. Returns the results of the worlds, and the first seed. The first
+/// seed is random unless `PINTLE_SEED` sets it.
 pub(crate) fn many<T: Send>(worlds: u64, world: impl Fn(u64) -> T + Sync) -> (u64, Vec<T>) {
     let first = env::var("PINTLE_SEED").map_or_else(|_| fastrand::u64(..), |seed| seed.parse().expect("PINTLE_SEED"));
     let next = AtomicU64::new(0);

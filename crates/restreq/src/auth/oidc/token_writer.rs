@@ -1,4 +1,4 @@
-//! Stores new tokens for the next start of the program.
+//! Stores refreshed tokens, so that the next start of the program can use them.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,8 +11,8 @@ use tokio::sync::watch;
 use crate::error::AuthError;
 use crate::transport::in_one_line;
 
-/// Stores new tokens in a background thread, one at a time. A network file system may hang, so callers wait only for a
-/// limited time.
+/// Stores new tokens in a background thread. Only one set of tokens is stored at any time. A network file system may
+/// hang, so callers wait only for a limited time.
 pub(super) struct TokenWriter(Arc<Shared>);
 
 struct Shared {
@@ -23,7 +23,7 @@ struct Shared {
 
 #[derive(Default)]
 struct State {
-    /// The tokens that the thread stores next.
+    /// The tokens that the background thread stores next.
     next: Option<Tokens>,
     /// The receiver of a channel that closes when all tokens are stored.
     keeping: Option<watch::Receiver<()>>,
@@ -32,26 +32,26 @@ struct State {
 /// The latest tokens.
 #[derive(Clone, PartialEq)]
 pub(super) struct Tokens {
-    /// The ID token, or an empty string without one.
+    /// The ID token, or an empty string if there is none.
     pub(super) id: Secret,
     pub(super) refresh: Secret,
 }
 
-/// The number of attempts, and the pause between two attempts. An attempt can fail because another program writes the
-/// same file.
+/// The number of attempts to store tokens, and the pause between two attempts. An attempt can fail because another
+/// program writes the same file.
 const TRIES: u32 = 3;
 const PAUSE: Duration = Duration::from_millis(200);
 /// The maximum time that a caller waits until its tokens are stored.
 pub(super) const TIMEOUT: Duration = Duration::from_secs(5);
 
 impl TokenWriter {
-    /// Creates a writer. `issuer` is only used in log messages.
+    /// Creates a writer. `issuer` is used only in log messages.
     pub(super) fn new(store: Arc<dyn TokenStore>, issuer: &str) -> Self {
         Self(Arc::new(Shared { store, issuer: issuer.into(), state: Mutex::default() }))
     }
 
-    /// Stores tokens. Waits for a limited time until they are stored. After that time, the thread continues, and
-    /// failures are logged.
+    /// Stores tokens. Waits for a limited time until the tokens are stored. After that time, the method returns and the
+    /// thread continues. Failures are logged.
     pub(super) async fn keep(&self, tokens: Tokens) {
         let mut end = self.begin(tokens);
         // The channel closes when the thread has stored all tokens.
@@ -69,7 +69,7 @@ impl TokenWriter {
         let (sender, end) = watch::channel(());
         state.keeping = Some(end.clone());
         let shared = self.0.clone();
-        // Use a separate thread, because a runtime's shutdown would wait for a blocking task.
+        // Use a separate thread, because the shutdown of a runtime would wait for a blocking task.
         let spawned = thread::Builder::new().name("pintle-tokens".into()).spawn(move || {
             while let Some(tokens) = shared.next() {
                 shared.keep(&tokens);
@@ -98,7 +98,7 @@ impl Shared {
 
     fn keep(&self, Tokens { id, refresh }: &Tokens) {
         for left in (0..TRIES).rev() {
-            // The store is code of the user, so it may panic.
+            // The store is user code, so it may panic.
             let stored = catch_unwind(AssertUnwindSafe(|| self.store.store(id, refresh)));
             let why = match stored {
                 Ok(Ok(())) => return,
@@ -119,7 +119,7 @@ impl Shared {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // A panic under this lock leaves no partial changes, so a poisoned lock can be used.
+        // A panic while this lock is held leaves the data consistent, so a poisoned lock can still be used.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

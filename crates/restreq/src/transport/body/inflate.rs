@@ -11,13 +11,13 @@ use http_body::{Body as _, Frame};
 use super::ResponseBody;
 use crate::request::BoxError;
 
-/// A gzip body. At most about 64 KiB are decompressed in one step, even if the compression ratio is high. The reader's
-/// limits apply to the decompressed size.
+/// A gzip body. A single step decompresses at most about 64 KiB, even if the compression ratio is high. The size limits
+/// of the reader apply to the decompressed size.
 pub(super) struct Inflate {
     body: ResponseBody,
-    /// Input that is not decompressed yet.
+    /// Compressed input that is not decompressed yet.
     input: Bytes,
-    /// `None` before the first input, and after the end or an error.
+    /// `None` before the first input arrives, and after the end or an error.
     decoder: Option<MultiGzDecoder<Vec<u8>>>,
     is_over: bool,
 }
@@ -65,7 +65,7 @@ fn go_on(decoder: &mut MultiGzDecoder<Vec<u8>>, input: &mut Bytes) -> io::Result
     let taken = decoder.write(input)?;
     input.advance(taken);
     if input.is_empty() {
-        // Return the data that is already decompressed, before more input arrives.
+        // Return the data that is already decompressed before reading more input.
         decoder.flush()?;
     } else if taken == 0 && decoder.get_ref().is_empty() {
         return Err(io::Error::new(
@@ -76,7 +76,7 @@ fn go_on(decoder: &mut MultiGzDecoder<Vec<u8>>, input: &mut Bytes) -> io::Result
     Ok(std::mem::take(decoder.get_mut()))
 }
 
-/// Decompresses a body that arrives in `pieces`, up to `most` bytes.
+/// Decompresses a body that arrives as `pieces`. Reads at most `most` bytes.
 #[cfg(any(test, fuzzing))]
 pub(crate) fn inflated<'a>(pieces: impl Iterator<Item = &'a [u8]>, most: usize) -> io::Result<Vec<u8>> {
     let mut decoder = MultiGzDecoder::new(Vec::new());

@@ -1,12 +1,12 @@
-//! The waker for polls of a hyper connection.
+//! The waker that polls of a hyper connection use.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Wake, Waker};
 
-/// Forwards wakes to the task that waits for the connection. While that task takes data from the connection, the gate
-/// is closed and forwards no wakes. hyper wakes the connection whenever data is taken, but the task polls the
-/// connection anyway.
+/// A gate that forwards wakes to the task that waits for the connection. While that task takes data from the
+/// connection, the gate is closed and forwards no wakes. hyper wakes the task whenever data is taken, but the task
+/// polls the connection again anyway.
 #[derive(Default)]
 pub(super) struct Gate {
     waiter: Mutex<Option<Waker>>,
@@ -14,11 +14,11 @@ pub(super) struct Gate {
 }
 
 const CLOSED: u8 = 1;
-/// There was a wake since the gate was closed.
+/// The waker was woken after the gate was closed.
 const WOKEN: u8 = 2;
 
 impl Gate {
-    /// Sets the task that receives wakes.
+    /// Sets the task to which wakes are forwarded.
     pub(super) fn set_target(&self, waker: &Waker) {
         let mut waiter = self.lock();
         if !waiter.as_ref().is_some_and(|waiter| waiter.will_wake(waker)) {
@@ -28,8 +28,8 @@ impl Gate {
         }
     }
 
-    /// Closes the gate while it runs `take`. Returns the result of `take`, and whether there was a wake. After a wake,
-    /// the caller must poll the connection before it waits.
+    /// Runs `take` while the gate is closed. Returns the result of `take`, and whether the waker was woken. If the
+    /// waker was woken, the caller must poll the connection before it waits.
     pub(super) fn closed_while<T>(&self, take: impl FnOnce() -> T) -> (T, bool) {
         self.state.store(CLOSED, Ordering::SeqCst);
         let taken = take();
@@ -37,7 +37,7 @@ impl Gate {
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Waker>> {
-        // A panic under this lock leaves no partial changes, so a poisoned lock can be used.
+        // A panic while this lock is held leaves the data consistent, so a poisoned lock can still be used.
         self.waiter.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -51,7 +51,7 @@ impl Wake for Gate {
         if self.state.fetch_or(WOKEN, Ordering::SeqCst) & CLOSED != 0 {
             return;
         }
-        // Wakers run the runtime's code, so they are called outside of the lock.
+        // Wakers run code of the runtime, so they are called without holding the lock.
         let waiter = self.lock().clone();
         waiter.iter().for_each(Waker::wake_by_ref);
     }

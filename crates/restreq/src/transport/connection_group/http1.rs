@@ -1,4 +1,4 @@
-//! An HTTP/1 connection that its requests poll.
+//! An HTTP/1 connection that is polled by its requests.
 
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
@@ -20,19 +20,20 @@ use super::gate::Gate;
 use crate::request::HttpBody;
 use crate::transport::connect::Conn;
 
-/// The sender and the connection task of hyper, for one connection.
+/// The sender and the connection task of hyper for one connection.
 ///
-/// The current request polls the connection. A separate task is not needed, because there is only one request at a
-/// time. The request and the task would also wake each other, often across CPUs. While the connection is idle, its
-/// watcher is notified when the peer sends data or closes the connection. hyper gets only the waker of the [`Gate`].
+/// The request in progress polls the connection. A separate task is not needed, because only one request uses the
+/// connection at any time. With a separate task, the request and the task would wake each other, often across CPUs.
+/// While the connection is idle, its watcher is notified when the peer sends data or closes the connection. hyper gets
+/// only the waker of the [`Gate`].
 pub(super) struct Http1 {
     gate: Arc<Gate>,
     waker: Waker,
     sender: SendRequest<HttpBody>,
     /// `None` after the connection has ended.
     connection: Option<Connection<TokioIo<Conn>, HttpBody>>,
-    /// Whether no request was sent yet. The first request may be queued before the connection is ready. If it fails,
-    /// the connection returns the error.
+    /// Whether no request was sent over the connection yet. The first request may be queued before the connection is
+    /// ready. If the connection fails before it is ready, polling the connection returns the error.
     is_fresh: bool,
     idle_signal: Arc<IdleSignal>,
 }
@@ -45,7 +46,7 @@ impl Http1 {
         Ok(Self { gate, waker, sender, connection: Some(connection), is_fresh: true, idle_signal: Arc::default() })
     }
 
-    /// Returns the signal for the idle watcher.
+    /// Returns the signal that notifies the idle watcher.
     pub(super) fn idle_signal(&self) -> Arc<IdleSignal> {
         self.idle_signal.clone()
     }
@@ -54,7 +55,7 @@ impl Http1 {
         self.connection.is_some() && (self.is_fresh || self.sender.is_ready())
     }
 
-    /// Finishes the previous request. Returns whether the connection can be used again.
+    /// Finishes the previous request. Returns whether the connection can be used for another request.
     pub(super) async fn ready(&mut self) -> bool {
         poll_fn(|cx| {
             self.drive_until(cx, |http1, cx| match http1.connection {
@@ -65,13 +66,13 @@ impl Http1 {
         .await
     }
 
-    /// Sends a request. If the error contains the request, no byte of it was sent.
+    /// Sends a request. If the error contains the request, not a single byte of the request was sent.
     pub(super) async fn send(
         &mut self,
         request: Request<HttpBody>,
     ) -> Result<Response<Incoming>, TrySendError<Request<HttpBody>>> {
         self.is_fresh = false;
-        // The caller polls the connection next, so no other task needs a wake-up.
+        // The caller polls the connection next, so no other task needs to be woken.
         let (answer, _) = self.gate.closed_while(|| self.sender.try_send_request(request));
         let mut answer = pin!(answer);
         poll_fn(|cx| self.drive_until(cx, |_, cx| answer.as_mut().poll(cx))).await
@@ -86,12 +87,12 @@ impl Http1 {
         let mut incoming = Pin::new(incoming);
         match self.gate.closed_while(|| poll_without_waking(|cx| incoming.as_mut().poll_frame(cx))) {
             (Poll::Pending, _) => self.drive_until(cx, |_, cx| incoming.as_mut().poll_frame(cx)),
-            // Poll the connection before returning `Pending`.
+            // Poll the connection before this method returns `Pending`.
             (present, _) => present,
         }
     }
 
-    /// Hands the connection to its idle watcher. Returns whether it is still open.
+    /// Hands the connection over to the watcher of idle connections. Returns whether the connection is still open.
     pub(super) fn hand_to_watcher(&mut self) -> bool {
         self.idle_signal.is_set.store(false, Ordering::Release);
         self.drive(&Waker::from(self.idle_signal.clone()));
@@ -108,14 +109,14 @@ impl Http1 {
         loop {
             self.drive(cx.waker());
             match gate.closed_while(|| poll_without_waking(|cx| take(self, cx))) {
-                // `take` or the peer has woken the connection, so poll it again.
+                // `take` or the peer has woken the task, so poll the connection again.
                 (Poll::Pending, true) => {}
                 (taken, _) => return taken,
             }
         }
     }
 
-    /// Polls the connection as far as possible.
+    /// Polls the connection until it makes no further progress.
     fn drive(&mut self, waker: &Waker) {
         self.gate.set_target(waker);
         if let Some(connection) = &mut self.connection
@@ -134,8 +135,8 @@ impl Drop for Http1 {
     }
 }
 
-/// Polls without registering a waker, because the request itself polls the connection. Ignores tokio's cooperative
-/// budget. Otherwise a task without budget would get `Pending`, and nothing would wake it.
+/// Polls the connection without registering a waker, because the request itself polls it. Ignores tokio's cooperative
+/// budget. Otherwise, a task without cooperative budget would get `Pending`, and no waker would wake it.
 fn poll_without_waking<T>(poll: impl FnMut(&mut Context<'_>) -> Poll<T>) -> Poll<T> {
     pin!(unconstrained(poll_fn(poll))).poll(&mut Context::from_waker(Waker::noop()))
 }
@@ -155,8 +156,8 @@ impl IdleSignal {
         !self.is_over.load(Ordering::Acquire)
     }
 
-    /// Repeats a notification that arrived while the connection was handed to the watcher. The watcher may have missed
-    /// it.
+    /// Repeats a notification that arrived while the connection was handed over to the watcher. The watcher may have
+    /// missed the first notification.
     pub(super) fn repeat(&self) {
         if self.is_set.load(Ordering::Acquire) {
             self.notify.notify_one();

@@ -1,10 +1,11 @@
-//! The rules of `NO_PROXY`, as in Go's `httpproxy`.
+//! The rules of `NO_PROXY`. The rules are the same as in Go's `httpproxy`.
 
 use std::net::IpAddr;
 
 use crate::base::split_port;
 
-/// Returns whether the list excludes a server from the proxy. Commas separate the entries. An entry is one of:
+/// Returns whether the `NO_PROXY` list excludes a server from the proxy. Commas separate the entries. An entry is one
+/// of:
 ///
 /// - `*`: every server
 /// - `10.0.0.0/8`: the addresses of a network
@@ -12,7 +13,7 @@ use crate::base::split_port;
 /// - `example.com`: the host and its subdomains
 /// - `.example.com`, `*.example.com`: only subdomains
 ///
-/// An address or name with a port matches only that port.
+/// If an address or name is followed by a port, it matches only that port.
 pub(crate) fn bypasses(list: &str, host: &str, port: u16) -> bool {
     let host = host.trim_end_matches('.').to_ascii_lowercase();
     let address: Option<IpAddr> = host.parse().ok();
@@ -23,7 +24,7 @@ pub(crate) fn bypasses(list: &str, host: &str, port: u16) -> bool {
         if let Some((network, bits)) = entry.split_once('/') {
             return address.is_some_and(|address| is_within(address, network, bits));
         }
-        // A bare IPv6 address has colons but no port.
+        // An IPv6 address without brackets contains colons, but no port.
         let (name, of_port) = if entry.parse::<IpAddr>().is_ok() { (&*entry, None) } else { split_port(&entry) };
         if of_port.is_some_and(|of_port| of_port != port) {
             return false;

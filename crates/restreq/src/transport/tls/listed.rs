@@ -8,12 +8,13 @@ use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
 use rustls::{CertificateError, DigitallySignedStruct, Error, SignatureScheme};
 
-/// Verifies servers with the CA certificates. Like Go, it also accepts a server whose own certificate is in the bundle,
-/// even if that certificate is self-signed or from an unknown CA. The name and the validity period are always checked.
+/// A verifier that checks servers against the CA certificates. Like Go, the verifier also accepts a server whose own
+/// certificate is in the bundle. The certificate may even be self-signed or from an unknown CA. The server's name and
+/// the validity period are always checked.
 #[derive(Debug)]
 pub(super) struct ListedVerifier {
     pub(super) authorities: Arc<WebPkiServerVerifier>,
-    /// All certificates in the bundle, including those that are not CA certificates.
+    /// All certificates in the bundle, even those that are not CA certificates.
     pub(super) listed: Vec<CertificateDer<'static>>,
 }
 
@@ -60,13 +61,13 @@ impl ServerCertVerifier for ListedVerifier {
     }
 }
 
-/// Returns whether the error means that only the issuer of a certificate is wrong. The issuer is unknown, the signature
-/// does not match a CA of this name, or a CA certificate is used as a server certificate. webpki checks the validity
-/// period before it returns any of these errors.
+/// Returns whether the error means that only the issuer of the certificate is not trusted. The function returns true
+/// for an unknown issuer, for a signature that does not match a CA of this name, and for a CA certificate that is used
+/// as a server certificate. webpki checks the validity period before it returns any of these errors.
 fn fails_only_for_its_issuer(refused: &CertificateError) -> bool {
     match refused {
         CertificateError::UnknownIssuer | CertificateError::BadSignature => true,
-        // rustls has no variant for this error of webpki.
+        // rustls has no separate variant for this error of webpki.
         CertificateError::Other(other) => other.0.to_string() == "CaUsedAsEndEntity",
         _ => false,
     }
