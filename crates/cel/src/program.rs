@@ -75,8 +75,7 @@ impl Program {
     ///
     /// # Errors
     ///
-    /// Fails if the evaluation of the expression fails, or if the cost exceeds the budget. The error has cel-go's
-    /// words.
+    /// Fails if the evaluation of the expression fails, or if it exceeds the budget. The error has cel-go's words.
     pub fn evaluate<'a>(&self, variables: &dyn Variables<'a>, budget: u64) -> Result<Evaluation<'a>, EvalError> {
         let Planned { plan, slots, patterns } = &self.0.planned;
         let mut evaluator = Evaluator {

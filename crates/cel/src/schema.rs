@@ -28,7 +28,7 @@ use crate::types::Type;
 #[derive(Clone, Debug)]
 pub struct Schema {
     shape: Shape,
-    /// The type in expressions. The type of the data in expressions. `None` if expressions cannot access the data.
+    /// The type of the data in expressions. `None` if expressions cannot access the data.
     declared: Option<Type>,
     nullable: bool,
     /// The maximum length of strings, or the maximum number of items or entries.

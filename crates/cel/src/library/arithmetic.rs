@@ -93,7 +93,7 @@ fn joined<'a>(meter: &mut Meter, left: &str, right: &str) -> Result<Value<'a>, F
     Ok(Value::String(crate::value::Text::Owned(Arc::from(text))))
 }
 
-/// Adds lists. Concatenates two lists. Sets and keyed lists are merged, as in server-side apply.
+/// Concatenates two lists. Sets and keyed lists are merged, as in server-side apply.
 fn add_lists<'a>(meter: &mut Meter, left: &List<'a>, right: &List<'a>) -> Result<List<'a>, Failure> {
     let (kind, Some(schema)) = (left.kind(), left.schema()) else { return Ok(left.clone().join(right.clone())) };
     meter.items(left.len().saturating_add(right.len()))?;

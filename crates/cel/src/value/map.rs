@@ -73,8 +73,8 @@ impl<'a> Key<'a> {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Entries<'a> {
     list: Vec<(Key<'a>, Value<'a>)>,
-    /// The positions of the keys. The index of each key. It is empty for a map with few entries, because a linear
-    /// search is faster there.
+    /// The index of each key in `list`. This map is empty if there are few entries, because a linear search is faster
+    /// there.
     index: HashMap<Key<'a>, usize>,
 }
 

@@ -1,4 +1,4 @@
-//! Type errors in the result of a strategic patch. The texts match Go's errors for the conversion from a map to a typed object.
+//! Finds type errors in the result of a strategic merge patch. The error texts match Go's errors for converting a map to a typed object.
 
 use pintle_json::Json;
 
@@ -40,7 +40,7 @@ fn scalar_misfit(scalar: Scalar, found: &Json) -> Option<String> {
     }
 }
 
-/// Returns the name of Go's type for a value.
+/// Returns the name of the Go type that represents a value.
 fn shape(value: &Json) -> &'static str {
     match value {
         Json::Null => "nil",
