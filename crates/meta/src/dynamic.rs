@@ -55,7 +55,7 @@ impl Object for DynamicObject {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PartialObject {
-    /// `version` or `group/version` of the response.
+    /// The `version` or `group/version` in the response.
     #[serde(default, deserialize_with = "or_empty", skip_serializing_if = "String::is_empty")]
     pub api_version: String,
     /// The kind of the response.
