@@ -1,4 +1,5 @@
-//! OpenAPI schemas. Schemas determine the types in expressions, the sizes for cost estimates, and the conversion of data to values.
+//! OpenAPI schemas. Schemas determine the types in expressions, the sizes for cost estimates, and the conversion of
+//! data to values.
 
 mod build;
 mod names;
@@ -15,8 +16,8 @@ use crate::types::Type;
 
 /// The structural schema of data, as in a CustomResourceDefinition.
 ///
-/// The schema gives a variable its type, limits the estimated cost, and determines how data is converted to values. For example, a string
-/// of format `date-time` becomes a timestamp, and fields without a type are hidden.
+/// The schema gives a variable its type, limits the estimated cost, and determines how data is converted to values. For
+/// example, a string of format `date-time` becomes a timestamp, and fields without a type are hidden.
 ///
 /// ```
 /// use pintle_cel::Schema;
@@ -131,8 +132,8 @@ impl Schema {
         }
     }
 
-    /// Returns the schema that one step of a path leads to. A step is a field name in the form that expressions use, or `@items`, `@values`
-    /// or `@keys`.
+    /// Returns the schema that one step of a path leads to. A step is a field name in the form that expressions use, or
+    /// `@items`, `@values` or `@keys`.
     pub(crate) fn part(&self, step: &str) -> Option<&Schema> {
         match (&self.shape, step) {
             (Shape::List(items), "@items" | "@values") => items.as_deref(),
@@ -176,12 +177,14 @@ impl Schema {
 
     /// Reads the schema of a value.
     ///
-    /// If a part of the schema is deeper than 200 levels, or if its path has more than 1,000 bytes, expressions cannot see this part.
+    /// If a part of the schema is deeper than 200 levels, or if its path has more than 1,000 bytes, expressions cannot
+    /// see this part.
     pub fn new(schema: &dyn Node) -> Self {
         build::schema(schema, false, "selfType")
     }
 
-    /// Reads the schema of a resource. Its fields `apiVersion`, `kind`, `metadata.name` and `metadata.generateName` are always visible.
+    /// Reads the schema of a resource. Its fields `apiVersion`, `kind`, `metadata.name` and `metadata.generateName` are
+    /// always visible.
     pub fn resource(schema: &dyn Node) -> Self {
         build::schema(schema, true, "selfType")
     }

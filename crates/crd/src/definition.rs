@@ -65,7 +65,7 @@ impl CustomResourceDefinition {
         Self { api_version: api_version(), kind: kind(), metadata, spec, status: None }
     }
 
-    /// Returns whether the server serves the resource, because the condition `Established` is true.
+    /// Returns whether the server serves the resource. This is the case if the condition `Established` is true.
     pub fn is_established(&self) -> bool {
         self.status.as_ref().is_some_and(|status| status.conditions.is_true("Established"))
     }
@@ -77,7 +77,7 @@ impl CustomResourceDefinition {
     ///
     /// - The definitions have different names.
     /// - A version occurs twice.
-    /// - Not exactly one of the versions is stored. The value is this number.
+    /// - The number of versions that are stored is not one. The value is this number.
     ///
     /// # Examples
     ///

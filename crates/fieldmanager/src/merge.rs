@@ -56,7 +56,8 @@ fn items(list: Option<&Json>) -> &[Json] {
 /// Merges two lists. In each step, the first remaining items of both lists are compared:
 ///
 /// - If both items have the same identity, they are merged.
-/// - If the live item also occurs later in the applied list, it is skipped. It is merged later, at its position in the applied list.
+/// - If the live item also occurs later in the applied list, the live item is skipped at this position. It is merged later, at its position
+///   in the applied list.
 /// - If the live item does not occur in the applied list, it is copied.
 /// - In all other cases, the applied item is merged.
 fn merge_items(of: &ListType, live: &[Json], applied: &[Json]) -> Result<Vec<Json>, String> {

@@ -109,14 +109,15 @@ pub trait Resource: Object {
     }
 }
 
-/// Read access to metadata. The trait is implemented by [`ObjectMeta`](crate::ObjectMeta), by metadata types of other libraries, and by
-/// types that keep only the fields that a program needs.
+/// Read access to metadata. The trait is implemented by [`ObjectMeta`](crate::ObjectMeta), by metadata types of other
+/// libraries, and by types that keep only the fields that a program needs.
 ///
 /// If a field is absent, or if the type does not keep the field, the method returns an empty value or 0.
 ///
 /// # Examples
 ///
-/// The following type is for a program that keeps a million pods in memory and needs only their identity and their node:
+/// The following type is for a program that keeps a million pods in memory and needs only their identity and their
+/// node:
 ///
 /// ```
 /// use pintle_meta::{Metadata, Object, ObjectKey};
@@ -225,8 +226,8 @@ impl OwnerRef<'_> {
 
 /// Implements [`Object`] and [`Resource`] for a struct with a `metadata` field.
 ///
-/// The arguments of the macro are the type, its `apiVersion`, kind and plural, and its [`Scope`](crate::Scope). The scope is `Namespaced`
-/// or `Cluster`. A macro call with an invalid `apiVersion` does not compile:
+/// The arguments of the macro are the type, its `apiVersion`, kind and plural, and its [`Scope`](crate::Scope). The
+/// scope is `Namespaced` or `Cluster`. A macro call with an invalid `apiVersion` does not compile:
 ///
 /// ```compile_fail,E0080
 /// use pintle_meta::ObjectMeta;

@@ -1,4 +1,4 @@
-//! The objects of the area `controller`.
+//! Creates the objects for the workloads of the area `controller`.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ const NAMESPACES: usize = 50;
 ///
 /// # Errors
 ///
-/// Returns the error of the first failed request.
+/// Returns the error of the first request that failed.
 pub async fn fill(server: &ApiServer, n: usize) -> Result<(), Box<dyn std::error::Error>> {
     let transport = Some(TransportLayer::in_place(server.in_process()));
     let client = Some(server.client_config());

@@ -189,7 +189,7 @@ fn checked(precision: Option<usize>, meter: &mut Meter) -> Result<usize, FormatE
     Ok(precision)
 }
 
-/// Returns the number of a floating-point value, or the number that a string such as `NaN` stands for.
+/// Returns the number of a floating-point value, or the number that a string such as `NaN` represents.
 fn special(value: &Value<'_>) -> Option<f64> {
     match value {
         Value::Double(number) => Some(*number),
