@@ -67,8 +67,8 @@ pub struct ObjectMeta {
     /// The time at which the object was created. The server sets it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub creation_timestamp: Option<Time>,
-    /// If there is a grace period, this is the time at which the deletion will happen. With a grace period, the time at
-    /// which the deletion will happen. The server sets it.
+    /// The time at which the deletion was requested. If there is a grace period, this is the time at which the deletion
+    /// will happen. The server sets it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deletion_timestamp: Option<Time>,
     /// The grace period of the deletion, in seconds.

@@ -1,5 +1,4 @@
-//! Reads whole objects. Reads whole objects. Objects of built-in kinds are read by their types. For a custom resource, only the metadata
-//! has a type.
+//! Reads whole objects. Objects of built-in kinds are read by their types. For a custom resource, only the metadata has a type.
 
 use pintle_json::{Json, Map};
 use serde::de::{Error, MapAccess, SeqAccess};

@@ -97,7 +97,7 @@ pub struct Stored {
 struct Derived {
     /// The number of the last form in which the stored bytes were found to be correct. 0 if no such form is known.
     fits: AtomicU64,
-    /// The decoded object. The decoded object is kept only for objects that the server itself reads often.
+    /// The decoded object. It is kept only for objects that the server itself reads often.
     tree: OnceLock<Arc<Json>>,
     fields: OnceLock<Arc<SelectableFields>>,
     /// The cached encodings. This value is set when the first encoding is requested.

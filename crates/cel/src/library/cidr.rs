@@ -27,7 +27,7 @@ impl Cidr {
         self.bits
     }
 
-    /// Returns the network. Returns the network: all bits of the address after the prefix become 0.
+    /// Returns the network. In its address, all bits after the prefix are 0.
     fn masked(self) -> Self {
         let address = match self.address {
             IpAddr::V4(address) => {

@@ -66,8 +66,7 @@ impl<L: Iterator, T: Iterator> Either<L, T> {
     }
 }
 
-/// Implements an iterator. Implements an iterator. `$split` converts an item of the list layout to an item of the tree
-/// layout.
+/// Implements an iterator. `$split` converts an item of the list layout to an item of the tree layout.
 macro_rules! iterate {
     ($name:ident, $item:ty, $split:expr $(, $life:lifetime)?) => {
         impl$(<$life>)? Iterator for $name$(<$life>)? {

@@ -5,8 +5,8 @@ use std::str::FromStr;
 
 use super::InvalidSelector;
 
-/// A field selector. A field selector is a list of requirements on the fields of an object. An object must meet all of
-/// them. The default selects everything.
+/// A field selector, which is a list of requirements on the fields of an object. An object must meet all requirements.
+/// The default selects everything.
 ///
 /// The text is a list of `field=value`, `field==value` and `field!=value`, separated by commas. For a field that is not
 /// a string, Kubernetes compares the JSON of the field. The value of a missing field is the empty string. The available

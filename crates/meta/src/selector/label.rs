@@ -7,7 +7,7 @@ use std::str::FromStr;
 use super::names::{label_key_faults, label_value_faults};
 use super::{InvalidSelector, parse, quoted};
 
-/// A label selector. A label selector is a list of requirements on labels. An object must meet all of them. The default selects everything.
+/// A label selector, which is a list of requirements on labels. An object must meet all requirements. The default selects everything.
 ///
 /// | text | method | matches if the label |
 /// |---|---|---|
