@@ -4,7 +4,7 @@
 //!
 //! * Our programs are binaries of `crates/bench` ([`Program::Rust`]), built with `--release`, or examples of other crates
 //!   ([`Program::Example`]).
-//! * The programs with kube-rs are binaries of `crates/bench/kube` ([`Program::Kube`]). This is a separate workspace with its own
+//! * The programs with kube-rs are binaries of `crates/bench/kube` ([`Program::Kube`]). The folder is a separate workspace with its own
 //!   `Cargo.lock`. It is built into `target/bench/kube/`.
 //! * The programs in Go are `main` packages below `crates/bench/go/AREA` ([`Program::Go`]). Their `go.sum` pins the versions. They are
 //!   built into `target/bench/AREA/`.
@@ -62,7 +62,7 @@ const AREAS: &[&Area] =
 
 /// A list of workloads that are measured together and shown in one table.
 pub(crate) struct Area {
-    /// The name of the area. This name is used on the command line, as the folder of the Go programs, and in the file names of the pages.
+    /// The name of the area. The name is used on the command line, as the folder of the Go programs, and in the file names of the pages.
     pub(crate) name: &'static str,
     /// A sentence that is above the table on the page.
     pub(crate) about: &'static str,
@@ -155,8 +155,8 @@ pub(crate) enum Measure {
     PeakBytes,
     /// The number of operations per second of wall time.
     OpsPerSecond,
-    /// A figure of the workload that has this unit. If the unit ends with `/s`, a larger figure is better. Otherwise, a smaller figure is
-    /// better.
+    /// A figure of the workload that has this unit. If the unit ends with `/s`, a larger figure is better. For all other units, a smaller
+    /// figure is better.
     Figure(&'static str),
 }
 

@@ -98,8 +98,8 @@ fn vacancies(
             let mut leader = next(&mut starts).await.0;
             let mut seconds = Vec::new();
             for round in 0..times {
-                // The length of this pause varies. So leaders end at different offsets from their renewals, and the leases are not in
-                // phase.
+                // The length of this pause varies. Because of this, leaders end at different times after their last renewal, and the leases
+                // do not run in step.
                 sleep(Duration::from_millis(3_000 + (round * 337 + index * 189) % 2_000)).await;
                 let index = contenders.iter().position(|contender| contender.number == leader).expect("a leader");
                 let ended = Instant::now();
@@ -185,7 +185,7 @@ fn many(setting: &Setting) -> Sample {
     let cpu = sample.cpu_ns / 1e3 / renewals;
     let sample = sample.with("requests a renewal", sent / renewals).with("CPU us a renewal", cpu);
     let connections = sockets() - sockets_before;
-    // Each request in flight has its own task. So the minimum number of tasks over time is the number of permanent tasks.
+    // Each request in flight has its own task. Therefore, the smallest number of tasks that was observed is the number of permanent tasks.
     let quietest = runtime.block_on(async {
         let mut counts = Vec::new();
         for _ in 0..100 {

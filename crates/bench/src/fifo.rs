@@ -23,7 +23,7 @@ type Work = fn(Vec<Object>) -> Sample;
 
 const PODS: usize = 1_000_000;
 
-/// The maximum number of items in one batch. It is the same as in client-go.
+/// The maximum number of items in one batch. The number is the same as in client-go.
 const BATCH: usize = 1000;
 
 /// The workloads by name. The Go program and `cargo xtask bench` use the same names.
@@ -68,8 +68,8 @@ fn delta_fifo() -> SharedFifo<DeltaFifo<ObjectKey, Object>> {
     shared(DeltaFifo::new(key_of, config))
 }
 
-/// A queue that is protected by a lock, because the queues of client-go always have a lock. Each call takes the lock and wakes the waiting
-/// threads.
+/// A queue that is protected by a lock, because the queues of client-go always have a lock. Each call to the queue takes the lock and wakes
+/// the waiting threads.
 fn shared<Q: Queue>(queue: Q) -> SharedFifo<Q> {
     SharedFifo::new(queue, SharedFifoConfig::default())
 }

@@ -1,4 +1,4 @@
-//! The load server of the area `cache`. It serves prepared pods to the measured programs over plain HTTP/1.1.
+//! The load server of the area `cache`. The server sends prepared pods to the measured programs over plain HTTP/1.1.
 //!
 //! | request | response |
 //! |---|---|

@@ -22,7 +22,7 @@ pub struct Sample {
     pub peak_bytes: f64,
     /// The number of operations.
     pub operations: f64,
-    /// The number of keys that were added to the queue. It includes adds that were merged with another add.
+    /// The number of keys that were added to the queue. The number includes adds that were merged with another add.
     pub adds: f64,
     /// The number of keys that the queue returned to workers.
     pub gets: f64,

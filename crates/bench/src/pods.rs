@@ -82,7 +82,7 @@ impl Pods {
         }
     }
 
-    /// Gives new versions to `changed` pods. These pods are evenly distributed over the list.
+    /// Gives new versions to `changed` pods. The changed pods are evenly distributed over the list.
     pub(crate) fn change(&mut self, changed: usize) {
         for i in 0..changed {
             self.version += 1;

@@ -35,8 +35,8 @@ pub struct Setting {
     pub metrics: bool,
     /// Whether workers and producers are tokio tasks in the default runtime and not plain threads.
     pub tasks: bool,
-    /// Whether workers use one call to mark a key as done and to take the next key. This applies only to workers that do nothing with their
-    /// keys.
+    /// Whether workers use one call to mark a key as done and to take the next key. The setting applies only to workers that do nothing
+    /// with their keys.
     pub next: bool,
     /// Whether to run only a fiftieth of the workload, to check that the workload works.
     pub quick: bool,

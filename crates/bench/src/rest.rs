@@ -1,6 +1,6 @@
 //! The workloads of the area `rest`. `go/rest` runs the same workloads on client-go, and `kube` runs them on kube-rs.
 //!
-//! All client libraries use the same server ([`serve`]). They run on the same processors as the server. The server's CPU time is not
+//! All client libraries use the same server ([`serve`]). The clients run on the same processors as the server. The server's CPU time is not
 //! counted. A GET workload runs for one second before it is measured for three seconds. The measurement of watches begins two seconds after
 //! all watches are open.
 

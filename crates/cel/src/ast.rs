@@ -73,7 +73,8 @@ pub(crate) enum Kind {
         fields: Vec<Field>,
     },
     Fold(Box<Fold>),
-    /// An expression that has no meaning. It only marks the offset in the text to which a finding refers.
+    /// An expression that has no meaning. Such an expression only marks the offset in the text to which a finding
+    /// refers.
     Broken,
 }
 

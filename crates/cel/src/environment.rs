@@ -8,9 +8,9 @@ use crate::types::Type;
 
 /// The variables, object types and functions that an expression can use.
 ///
-/// An environment is cheap to clone. It contains the functions of kube-apiserver 1.36: CEL's standard functions and
-/// macros, and functions for optional values, strings, lists, sets, regular expressions, URLs, IP addresses, CIDRs,
-/// quantities, semantic versions, named formats and the authorizer.
+/// An environment is cheap to clone. An environment contains the functions of kube-apiserver 1.36: CEL's standard
+/// functions and macros, and functions for optional values, strings, lists, sets, regular expressions, URLs, IP
+/// addresses, CIDRs, quantities, semantic versions, named formats and the authorizer.
 ///
 /// ```
 /// use pintle_cel::{Activation, Environment, Type, Value};

@@ -10,8 +10,8 @@ use crate::{Activation, Environment, Program, Schema, Type};
 
 /// A tenth of kube-apiserver's limit. With this budget, evaluating one input takes at most some tens of milliseconds.
 const BUDGET: u64 = 100_000;
-/// The maximum length of a result's text. Messages contain types. So this limit also shows that the size of types is
-/// limited.
+/// The maximum length of a result's text. Messages contain types. A test with this limit also shows that the size of
+/// types is limited.
 const LONGEST: usize = 64 << 20;
 
 /// Compiles an expression over untyped variables. The findings must refer to positions in the text.

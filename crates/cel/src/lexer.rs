@@ -283,8 +283,8 @@ fn string(text: &str, start: usize, raw: bool, token: Token) -> Scan {
     }
 }
 
-/// The string has no end. If the text begins with two quotes, they form an empty string. This string is a shorter
-/// token.
+/// The string has no end. If the text begins with two quotes, they form an empty string. The token is then this empty
+/// string.
 fn ended(text: &str, start: usize, triple: bool, token: Token) -> Scan {
     if triple { Scan::Token(token, start + 2) } else { prefix_or(text, start, Scan::Failure(text.len())) }
 }

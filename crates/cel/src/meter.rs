@@ -27,9 +27,9 @@ pub(crate) type Patterns = HashMap<Box<str>, Arc<Pattern>>;
 
 /// Counts the cost of an evaluation, and the work that the cost does not include.
 ///
-/// Some operations have a small cost but take long. For example, the comparison of two large objects costs one unit. So
-/// the meter also counts units of work. One unit takes about a nanosecond. If an evaluation does too much work for its
-/// budget, the meter ends it.
+/// Some operations have a small cost but take long. For example, the comparison of two large objects costs one unit.
+/// Therefore, the meter also counts units of work. One unit takes about a nanosecond. If an evaluation does too much
+/// work for its budget, the meter ends it.
 pub(crate) struct Meter {
     cost: u64,
     budget: u64,

@@ -77,7 +77,7 @@ const MAX_SNIPPET_BYTES: usize = 16_384;
 
 impl CompileError {
     pub(crate) fn new(text: &str, mut issues: Vec<Issue>) -> Self {
-        // The sort is stable. So findings at the same position keep their order.
+        // The sort is stable. Therefore, findings at the same position keep their order.
         issues.sort_by_key(|issue| issue.at.map_or(-1, i64::from));
         Self { issues, text: text.into(), constant: false }
     }

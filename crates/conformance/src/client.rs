@@ -32,7 +32,7 @@ pub(crate) struct Client {
     host: String,
     port: u16,
     tls: Option<(TlsConnector, ServerName<'static>)>,
-    /// The time limit for receiving the head of a response. It is also the limit for the body of a response that is not a stream.
+    /// The time limit for receiving the head of a response. The same limit applies to the body of a response that is not a stream.
     limit: Duration,
 }
 

@@ -8,8 +8,8 @@ use pintle_apiserver::{ApiServer, ApiServerConfig, Controllers};
 /// The users in kube-apiserver's CSV format, with the columns token, user, uid and groups.
 const TOKENS: &str = "admin-token,admin,admin-uid,\"system:masters\"\nnobody-token,nobody,nobody-uid,\"users\"\n";
 
-/// Starts the embedded server on a free loopback port. Then compacts revision 1, because this revision is also compacted on a real server
-/// after some time. The server runs until the returned value is shut down or dropped.
+/// Starts the embedded server on a free loopback port. After the start, compacts revision 1, because a real server that runs for a while
+/// has also compacted this revision. The server runs until the returned value is shut down or dropped.
 ///
 /// # Errors
 ///

@@ -87,7 +87,7 @@ impl Json {
 }
 
 impl Json {
-    /// Returns the bytes that the recorder sent for this value. They are ASCII text with a space after each comma and colon. The exact
+    /// Returns the bytes that the recorder sent for this value. The bytes are ASCII text with a space after each comma and colon. The exact
     /// bytes are important, because a server can quote a body that it cannot parse.
     #[must_use]
     pub fn as_sent(&self) -> Vec<u8> {

@@ -20,8 +20,8 @@ does not match the results. With `--update` it writes the page.
 
 ";
 
-/// The section with the results of the client's scenarios on a real server. This text contains a date. This text is
-/// constant, and runs do not change it.
+/// The section with the results of the client's scenarios on a real server. This text contains a date. This section is
+/// constant text, and runs do not change it.
 const CLIENT: &str = "## The client on a real server: results of 2026-11-23
 
 `cargo xtask conformance --client` starts etcd and kube-apiserver from the folder in `KUBEBUILDER_ASSETS` and runs the scenarios of the

@@ -190,7 +190,7 @@ impl<'a> Masking<'a> {
     }
 }
 
-/// Returns whether the value is a list of objects. In this case, the metadata belongs to the list.
+/// Returns whether the value is a list of objects. In a list of objects, the metadata belongs to the list itself.
 pub(crate) fn is_list(value: &Json) -> bool {
     let Some(Json::Object(metadata)) = value.member("metadata") else { return false };
     let kind = value.member("kind").map(Json::plain).unwrap_or_default();
@@ -202,8 +202,8 @@ fn is_bookmark(value: &Json) -> bool {
     value.member("type").and_then(Json::text) == Some("BOOKMARK")
 }
 
-/// Replaces the revision in the metadata of a list or a bookmark. This revision is the revision of the server and not the revision of an
-/// object.
+/// Replaces the revision in the metadata of a list or a bookmark. The revision of a list is the revision of the server and not the revision
+/// of an object.
 fn with_revision(metadata: &Json, placeholder: &str) -> Json {
     with_member(metadata, "resourceVersion", |revision| {
         if revision.is_digits() { Json::from(placeholder) } else { revision.clone() }

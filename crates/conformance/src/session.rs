@@ -47,7 +47,7 @@ pub(crate) struct Server {
 /// Runs a case, and returns its steps with the received responses. The case runs in a separate namespace. The function deletes this
 /// namespace at the end.
 ///
-/// Each wait has a deadline. So the function always ends if the number of steps is finite.
+/// Each wait has a deadline. Therefore, the function always ends if the number of steps is finite.
 pub(crate) async fn run(server: &Arc<Server>, case: &Case) -> anyhow::Result<Vec<Step>> {
     let id: String = (0..6).map(|_| char::from(LETTERS[fastrand::usize(..LETTERS.len())])).collect();
     let mut session = Session::new(server, &id);

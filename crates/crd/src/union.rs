@@ -40,7 +40,7 @@ pub(crate) fn union(schema: &mut Object, key: &str, alternatives: Vec<Value>, pa
             schema.insert("type".into(), "number".into());
             Ok(())
         }
-        // In this case, one variant accepts every value of the type, for example a variant for unknown names.
+        // One variant of such an enum accepts every value of the type, for example a variant for unknown names.
         _ if variants.windows(2).all(|pair| pair[0].get("type") == pair[1].get("type")) && is_scalar(&variants[0]) => {
             schema.extend(variants.remove(0).remove("type").map(|value_type| ("type".to_owned(), value_type)));
             Ok(())
@@ -133,8 +133,8 @@ fn required(schema: &Object) -> Vec<String> {
     names.filter_map(|name| name.as_str().map(str::to_owned)).collect()
 }
 
-/// Returns the condition that only one variant meets. It consists of the fields that other variants do not require, and
-/// the value of the variant's tag.
+/// Returns the condition that only one variant meets. The condition consists of the fields that other variants do not
+/// require, and the value of the variant's tag.
 fn rule(variant: &Object, names: &[String], common: &[String]) -> Object {
     let mut rule = Object::new();
     let own: Vec<&String> = names.iter().filter(|name| !common.contains(name)).collect();

@@ -339,7 +339,7 @@ fn without_managed_fields(object: &Json) -> Json {
     object
 }
 
-/// Returns a version in the form that Go writes in front of a kind. In this form, the version of the core group begins with a slash.
+/// Returns a version in the form that Go writes in front of a kind. For the core group, the version begins with a slash in this form.
 fn slashed(api_version: &str) -> String {
     if api_version.contains('/') { api_version.into() } else { format!("/{api_version}") }
 }

@@ -40,8 +40,8 @@ impl Comparison {
         }
     }
 
-    /// Compares two values that have the same path element. `step` creates this path element. It is called only if the
-    /// values differ, because most values are equal.
+    /// Compares two values that have the same path element. `step` creates this path element. The closure is called
+    /// only if the values differ, because most values are equal.
     fn below(&mut self, step: impl FnOnce() -> PathElement, of: &Type, old: Option<&Json>, new: Option<&Json>) {
         let mut below = Self::default();
         let marks = value(of, old, new, &mut below);

@@ -1,7 +1,7 @@
 //! Field ownership, as recorded in `metadata.managedFields`, and server-side apply.
 //!
-//! - [`apply()`] merges a manager's configuration into an object. It removes fields that the manager applied earlier and omits now, unless
-//!   another manager owns them. A change of a field that another manager owns is a conflict ([`Conflicts`]).
+//! - [`apply()`] merges a manager's configuration into an object. An apply removes fields that the manager applied earlier and omits now,
+//!   unless another manager owns them. A change of a field that another manager owns is a conflict ([`Conflicts`]).
 //! - [`track_update`] records a write that is not an apply.
 //! - [`scale_entries`] and [`keep_scale_entries`] update the entries for writes of `/scale`.
 //! - [`WriteContext`] contains the manager and the time of a write, and the schema of the kind. All functions are pure.
@@ -84,8 +84,8 @@ pub struct WriteContext<'a> {
 }
 
 impl<'a> WriteContext<'a> {
-    /// Creates the context for a write of the object itself and not of a subresource. In this context, the kind has one version, and the
-    /// write can change all fields.
+    /// Creates the context for a write of the object itself and not of a subresource. In the created context, the kind has one version, and
+    /// the write can change all fields.
     pub fn new(manager: &'a str, api_version: &'a str, now: &'a str, schema: &'a Schema) -> Self {
         Self { manager, api_version, subresource: "", now, schema, reset: &[], served: &[], convert: None }
     }

@@ -15,8 +15,8 @@ pub(super) struct Managers(pub(super) BTreeMap<ManagerId, Managed>);
 pub(super) struct ManagerId {
     pub(super) manager: String,
     pub(super) applied: bool,
-    /// The version in the entry of a manager that updates. It is empty for a manager that applies, because such a
-    /// manager has one entry for all versions.
+    /// The version in the entry of a manager that updates. The version is empty for a manager that applies, because
+    /// such a manager has one entry for all versions.
     pub(super) api_version: String,
     pub(super) subresource: String,
 }

@@ -13,7 +13,7 @@ use super::versions::Differences;
 
 /// Records the owners of fields in `new` after a write that is not an apply.
 ///
-/// `old` is the object before the write. It is `None` if the write creates `new`. Both objects must be in the version of the request,
+/// `old` is the object before the write. If the write creates `new`, `old` is `None`. Both objects must be in the version of the request,
 /// decoded and defaulted. The objects must not contain changes that admission or the strategy of the kind made, because such changes have
 /// no owner. The manager of the write becomes the only owner of all new and changed fields. Removed fields lose their owners. If an
 /// existing object has no entries, the write adds no entries.

@@ -33,7 +33,7 @@ pub fn to_vec_pretty<T: Serialize + ?Sized>(value: &T) -> Result<Vec<u8>, Error>
     value.serialize(&mut Serializer::with_formatter(&mut out, GoNumbers(PrettyFormatter::new()))).map(|()| out)
 }
 
-/// A formatter that writes floats in the form of Go. It passes all other values to another formatter.
+/// A formatter that writes floats in the form of Go. The formatter passes all other values to another formatter.
 struct GoNumbers<F>(F);
 
 macro_rules! forward {

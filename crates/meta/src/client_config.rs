@@ -39,7 +39,7 @@ pub struct ClientConfig {
     pub tls: TlsClientConfig,
     /// A bearer token. If `token_file` is also set, this token is used only until the file has been read.
     pub token: Option<Secret>,
-    /// A file with the bearer token. It is read again when it changes.
+    /// A file with the bearer token. The client reads the file again when it changes.
     pub token_file: Option<PathBuf>,
     /// User name and password for basic authentication.
     pub basic: Option<BasicAuth>,
@@ -65,7 +65,7 @@ pub struct ClientConfig {
     /// The number of requests that can be sent without waiting before `qps` limits the rate. `None` means client-go's
     /// default, 10.
     pub burst: Option<u32>,
-    /// The time limit of a whole request, including the response body. This limit does not apply to watches. `None`
+    /// The time limit of a whole request, including the response body. The time limit does not apply to watches. `None`
     /// means no limit.
     pub timeout: Option<Duration>,
     /// The maximum size of one object in a list or a watch, in bytes. A larger object is skipped in bounded memory and
@@ -166,7 +166,7 @@ pub struct TlsClientConfig {
     pub key: Option<PemSource>,
     /// The server name for SNI and for verifying the certificate. `None` means the host of the URL.
     pub server_name: Option<String>,
-    /// Whether to accept any certificate. This field cannot be set together with `ca`.
+    /// Whether to accept any certificate. Skipping the verification cannot be combined with `ca`.
     pub insecure_skip_verify: bool,
 }
 

@@ -9,8 +9,8 @@ use std::sync::Arc;
 /// The name of an object within its resource: `namespace/name`, or `name` for a cluster-scoped object.
 ///
 /// Clones share the text by reference counting. Keys are ordered by their text. Two keys are equal if namespace and
-/// name are equal. Like client-go's `MetaNamespaceKeyFunc`, a key does not contain the uid. So a recreated object has
-/// the same key.
+/// name are equal. Like client-go's `MetaNamespaceKeyFunc`, a key does not contain the uid. Therefore, a recreated
+/// object has the same key.
 ///
 /// # Examples
 ///
@@ -27,7 +27,8 @@ use std::sync::Arc;
 #[derive(Clone)]
 pub struct ObjectKey {
     text: Arc<str>,
-    /// The offset of the name in `text`. It is 0 without a namespace. Otherwise, it is the position after the slash.
+    /// The offset of the name in `text`. Without a namespace, the offset is 0. With a namespace, the offset is the
+    /// position after the slash.
     name_at: u32,
 }
 

@@ -47,7 +47,7 @@ pub struct ListMeta {
     /// The revision of the list. A watch that starts at this revision sends all later changes.
     #[serde(default, deserialize_with = "or_empty", skip_serializing_if = "String::is_empty")]
     pub resource_version: String,
-    /// The token for the next page. It is empty on the last page. Its content is opaque.
+    /// The token for the next page. The token is empty on the last page. Its content is opaque.
     #[serde(default, deserialize_with = "or_empty", rename = "continue", skip_serializing_if = "String::is_empty")]
     pub continue_token: String,
     /// The number of objects that follow this page. `None` if the server did not send it.

@@ -25,9 +25,9 @@ use crate::{Resource, Time};
 ///
 /// A struct whose only field is the metadata, decoded from a 7 KB pod, needs at most 2,000 bytes in 31 allocations,
 /// including the struct itself. The pod has five labels, three annotations and an owner. Its 3 KB of managed fields use
-/// no memory after decoding. The maps of labels and annotations take more than half of the bytes. Each map takes 544
-/// bytes for up to eleven entries, plus the strings. A custom [`Metadata`] with four fields takes at most 231 bytes.
-/// `tests/memory.rs` checks these numbers with a counting allocator.
+/// no memory after decoding. The maps of labels and annotations take more than half of the bytes. Each of these maps
+/// takes 544 bytes for up to eleven entries, plus the strings. A custom [`Metadata`] with four fields takes at most 231
+/// bytes. `tests/memory.rs` checks these numbers with a counting allocator.
 ///
 /// # Examples
 ///
@@ -46,7 +46,7 @@ use crate::{Resource, Time};
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ObjectMeta {
-    /// The name. It is unique within the namespace and the resource.
+    /// The name. The name is unique within the namespace and the resource.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub name: String,
     /// The prefix of a generated name. If `name` is empty, the server appends five characters to the prefix.
@@ -61,7 +61,8 @@ pub struct ObjectMeta {
     /// The revision of the object's last change. Its format is opaque, but two values can be compared for equality.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub resource_version: String,
-    /// A counter of changes to the desired state. The server sets it. It is 0 for kinds without a generation.
+    /// A counter of changes to the desired state. The server sets it. The generation is 0 for kinds that do not have
+    /// one.
     #[serde(skip_serializing_if = "is_zero")]
     pub generation: i64,
     /// The time at which the object was created. The server sets it.

@@ -40,7 +40,7 @@ pub struct ListOptions {
     pub shard_selector: String,
     /// The maximum number of objects in a page. 0 means all.
     pub limit: u32,
-    /// The continue token of the previous page. It is empty for the first page.
+    /// The continue token of the previous page. The token is empty for the first page.
     pub continue_token: String,
 }
 
@@ -144,7 +144,7 @@ impl WriteOptions {
 pub enum FieldValidation {
     /// Drop them silently.
     Ignore,
-    /// Drop the fields and send a warning. This is the default of servers since Kubernetes 1.27.
+    /// Drop the fields and send a warning. Servers use this setting by default since Kubernetes 1.27.
     #[default]
     Warn,
     /// Reject the request.
@@ -265,7 +265,7 @@ pub enum Patch {
     Json(Value),
     /// A JSON merge patch (RFC 7386). Members are replaced, `null` removes a member, and lists are replaced as a whole.
     Merge(Value),
-    /// A strategic merge patch. It works like a merge patch, but lists of built-in kinds are merged by key.
+    /// A strategic merge patch. Such a patch works like a merge patch, but lists of built-in kinds are merged by key.
     Strategic(Value),
 }
 

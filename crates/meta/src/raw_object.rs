@@ -8,8 +8,8 @@ use serde::de::DeserializeOwned;
 
 use crate::{ApiError, DecodeError, ObjectKey};
 
-/// An object that is not decoded yet. It is either the JSON bytes, or a description of an object that exceeds the size
-/// limit. `Debug` shows only the number of bytes, because the object may be a Secret.
+/// An object that is not decoded yet. The value is either the JSON bytes, or a description of an object that exceeds
+/// the size limit. `Debug` shows only the number of bytes, because the object may be a Secret.
 ///
 /// # Examples
 ///

@@ -24,8 +24,8 @@ pub fn redacted_url(url: &str) -> String {
     }
 }
 
-/// The reason why JSON could not be decoded. It is serde's message without the wrong value, because the value may be a
-/// secret: `invalid type: string, expected u32 at line 1 column 7`.
+/// The reason why JSON could not be decoded. The text is serde's message without the wrong value, because the value may
+/// be a secret: `invalid type: string, expected u32 at line 1 column 7`.
 ///
 /// If a type implements `Deserialize` itself and returns a message, this message is kept, even if it quotes a value.
 ///

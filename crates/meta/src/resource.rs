@@ -134,7 +134,7 @@ impl GroupVersionKind {
         Self { group: group.into(), version: version.into(), kind: kind.into() }
     }
 
-    /// Returns the group and version. It is the `apiVersion` of objects of this kind.
+    /// Returns the group and version. The result is the `apiVersion` of objects of this kind.
     pub fn group_version(&self) -> GroupVersion {
         GroupVersion::new(&self.group, &self.version)
     }

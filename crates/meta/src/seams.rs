@@ -45,10 +45,10 @@ pub trait ListWatch: Send + Sync + 'static {
     /// The type as which the objects should be decoded.
     type Object: 'static;
 
-    /// The stream of the parts of a page. It ends when the page is complete, after its metadata was delivered.
+    /// The stream of the parts of a page. The stream ends when the page is complete, after its metadata was delivered.
     type Page: Stream<Item = Result<ListPart, ApiError>> + Send + Unpin + 'static;
 
-    /// The stream of the events of a watch. It ends when the server closes the watch without an error.
+    /// The stream of the events of a watch. The stream ends when the server closes the watch without an error.
     type Events: Stream<Item = Result<WatchEvent<RawObject>, ApiError>> + Send + Unpin + 'static;
 
     /// Returns the resource.

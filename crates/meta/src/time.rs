@@ -110,7 +110,8 @@ fn parse<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Timestamp, D::Err
     deserializer.deserialize_str(Text)
 }
 
-/// Truncates the time to the precision of the written form, as Go does. So a written time is never in the future.
+/// Truncates the time to the precision of the written form, as Go does. Therefore, a written time is never in the
+/// future.
 fn truncated(timestamp: Timestamp, unit: Unit) -> Timestamp {
     let rule = TimestampRound::new().smallest(unit).mode(RoundMode::Trunc);
     timestamp.round(rule).unwrap_or(timestamp)

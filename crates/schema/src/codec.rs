@@ -128,8 +128,8 @@ pub fn strict_words(findings: &[StrictFinding]) -> Option<String> {
     (!all.is_empty()).then(|| format!("strict decoding error: {}", all.join(", ")))
 }
 
-/// Returns the first bytes of a body, for use in an error message. If the body looks like JSON, the result is text. Otherwise, the result
-/// consists of hexadecimal digits.
+/// Returns the first bytes of a body, for use in an error message. If the body looks like JSON, the result is text. For any other body, the
+/// result consists of hexadecimal digits.
 pub(crate) fn excerpt(body: &[u8]) -> String {
     const MAX_BYTES: usize = 30;
     if body.is_empty() {

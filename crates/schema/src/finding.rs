@@ -12,7 +12,7 @@ pub enum StrictFinding {
     Unknown(String),
     /// A member occurs more than once in an object.
     Duplicate(String),
-    /// A complete message. It describes a duplicate key in YAML or a field of a JSON patch.
+    /// A complete message. The message describes a duplicate key in YAML or a field of a JSON patch.
     Other(String),
 }
 
@@ -44,15 +44,15 @@ impl fmt::Display for StrictFinding {
     }
 }
 
-/// The path of a value. It consists of the last segment and the path of the parent. The text of the path is built only when a finding needs
-/// it.
+/// The path of a value. A path consists of the last segment and the path of the parent. The text of the path is built only when a finding
+/// needs it.
 #[derive(Clone, Copy)]
 pub(super) struct FieldPath<'a> {
     pub(super) parent: Option<&'a FieldPath<'a>>,
     pub(super) step: PathStep<'a>,
 }
 
-/// A segment of a path. It is the position of a value in an object or list.
+/// A segment of a path. A segment is the position of a value in an object or list.
 #[derive(Clone, Copy)]
 pub(super) enum PathStep<'a> {
     /// A field that the type of the struct declares.

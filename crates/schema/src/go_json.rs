@@ -3,7 +3,7 @@
 use serde_json::{Error, Number};
 
 /// Returns a number in the form that it has after Go decodes and encodes it. Go keeps 64-bit integers and converts all other numbers to
-/// floats. It writes a float with an integral value as an integer: the shortest digits, followed by zeros. If this integer fits into 64
+/// floats. Go writes a float with an integral value as an integer: the shortest digits, followed by zeros. If this integer fits into 64
 /// bits, a later read of the text returns an integer and not a float.
 pub(super) fn plain_number(number: Number) -> Number {
     if number.as_i64().is_some() {

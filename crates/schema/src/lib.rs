@@ -156,7 +156,7 @@ pub fn write_yaml(value: &Json) -> String {
 }
 
 /// Formats a value as YAML on a single line, without a line break at the end. For a deeply nested value, the result is much shorter than
-/// the result of [`write_yaml`]. In this form, keys can have more than 1000 bytes. Some YAML parsers reject such keys.
+/// the result of [`write_yaml`]. Some YAML parsers reject a key in this form if the key has more than 1000 bytes.
 pub fn write_yaml_line(value: &Json) -> String {
     yaml::write_line(value)
 }

@@ -204,7 +204,7 @@ pub fn reference(name: &str) -> Json {
     json!({"$ref": format!("{PLACE}{name}")})
 }
 
-/// Returns the OpenAPI extensions of a field. These extensions say how server-side apply owns the field and how patches merge it.
+/// Returns the OpenAPI extensions of a field. The extensions say how server-side apply owns the field and how patches merge it.
 fn extensions(field: &Field) -> Map {
     let Merge { lists, replace, retain_keys, key } = &field.merge;
     let strategies = [(*lists, "merge"), (*replace, "replace"), (*retain_keys, "retainKeys")];

@@ -17,10 +17,10 @@ use super::types::{Scalar, Type, Union};
 #[derive(Default)]
 pub(super) struct Reader {
     findings: Vec<StrictFinding>,
-    /// The unknown fields of a custom resource's metadata. These findings are reported after the findings about duplicate members. `None`
-    /// for built-in kinds.
+    /// The unknown fields of a custom resource's metadata. Unknown fields of the metadata are reported after the findings about duplicate
+    /// members. `None` for built-in kinds.
     unknown: Option<Vec<StrictFinding>>,
-    /// The total length of all path texts that were built for one body, in bytes. This length includes paths that are not reported.
+    /// The total length of all path texts that were built for one body, in bytes. The length includes paths that are not reported.
     written: usize,
     /// The first value error. Reading continues after an error in a value, because a later syntax error takes precedence.
     error: Option<BodyError>,

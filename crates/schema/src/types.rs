@@ -124,8 +124,8 @@ pub struct Struct {
     pub numbered: Vec<usize>,
     /// The indexes of the fields that Go always writes.
     pub(super) always: Vec<usize>,
-    /// The length of each field's name and the index of the field. The list is sorted by length and then by name. So most lookups need to
-    /// compare only lengths.
+    /// The length of each field's name and the index of the field. The list is sorted by length and then by name. Therefore, most lookups
+    /// need to compare only lengths.
     by_name: Vec<(usize, usize)>,
 }
 

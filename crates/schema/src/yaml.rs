@@ -270,7 +270,7 @@ impl<'p, 'a> YamlReader<'p, 'a> {
         }
     }
 
-    /// Reads a key. Returns the text of a key, and the form of the key in Go's errors. This form has quotes around strings.
+    /// Reads a key. Returns the text of a key, and the form of the key in Go's errors. In Go's errors, strings have quotes.
     fn key(&mut self, event: YamlEvent) -> Result<(String, String), String> {
         const NO_KEY: &str = "null, a list or a map cannot be a key";
         if !matches!(event, YamlEvent::Scalar { .. } | YamlEvent::Alias(_)) {

@@ -35,7 +35,7 @@ impl Encoding {
 
 /// The cache for the encodings of all objects of a store, including past versions of objects. Eviction follows the second-chance algorithm.
 /// The eviction looks at the object at the front of the queue. If an encoding of this object was used since the object was queued, the
-/// object is queued again. Otherwise, all encodings of this object are dropped.
+/// object is queued again. If none was used, all encodings of this object are dropped.
 #[derive(Debug, Default)]
 pub(super) struct EncodingCache {
     max_bytes: usize,
@@ -69,7 +69,8 @@ impl EncodingCache {
         Self { max_bytes: bytes, ..Self::default() }
     }
 
-    /// Adds the object `added`, if there is one, to the queue. Then evicts encodings until the size of the cache is within the limit.
+    /// Adds the object `added`, if there is one, to the queue. Afterwards, evicts encodings until the size of the cache is within the
+    /// limit.
     fn queue_and_evict(&self, added: Option<Weak<Encodings>>) {
         let mut queue = lock(&self.queue);
         if let Some(added) = added {
@@ -134,8 +135,8 @@ impl Encodings {
     fn keep(self: &Arc<Self>, encoding: Encoding, made: Arc<[u8]>) {
         let second = encoding.second();
         let mut cached = lock(&self.cached);
-        // The insertion replaces table cells for another second. It also replaces the same encoding if another thread has already cached
-        // it.
+        // The insertion replaces table cells for another second. The insertion also replaces the same encoding if another thread has
+        // already cached it.
         self.drop_from(&mut cached, |of| *of == encoding || second.is_some() && of.second().is_some());
         self.cache.used_bytes.fetch_add(used_bytes(&made), Ordering::Relaxed);
         // Most objects have one or two encodings.

@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 /// The number of shards. Each shard of the table has its own lock.
 const SHARDS: usize = 16;
 
-/// An interner of byte strings. The table has only weak references. So a byte string is freed when the last object that
-/// uses it is dropped.
+/// An interner of byte strings. The table has only weak references. Therefore, a byte string is freed when the last
+/// object that uses it is dropped.
 #[derive(Debug, Default)]
 pub struct Interner {
     hasher: RandomState,
@@ -65,8 +65,8 @@ impl Interned {
 impl Drop for Interned {
     fn drop(&mut self) {
         let mut shard = self.interner.shard(self.hash);
-        // The entry may already belong to an equal byte string. This happens if that byte string was interned after the
-        // last reference to `self` was dropped.
+        // The entry may already belong to an equal byte string. Such an entry exists if the equal byte string was
+        // interned after the last reference to `self` was dropped.
         if shard.get(&self.hash).is_some_and(|known| known.strong_count() == 0) {
             shard.remove(&self.hash);
             if shard.len() < shard.capacity() / 4 {

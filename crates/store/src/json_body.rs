@@ -194,7 +194,7 @@ impl JsonBody {
         Projection { paths: paths.iter().map(Vec::as_slice).collect() }.deserialize(&mut json).unwrap_or_default()
     }
 
-    /// Returns the offset at which the revision is inserted. This offset is directly after the opening quote.
+    /// Returns the offset at which the revision is inserted. The revision is inserted directly after the opening quote.
     fn revision_at(&self) -> Option<usize> {
         let start = self.offset(Member::ResourceVersion as usize);
         (start > 0).then_some(start + 1)

@@ -79,8 +79,8 @@ pub struct History {
     pub max_age: Duration,
     /// The approximate maximum size of all changes in the log, in bytes. For each resource, the last change is always kept.
     pub max_bytes: usize,
-    /// The number of last changes that [`followed`](VersionedStore::followed) can return for each resource. They are available even if they
-    /// exceed `max_changes`.
+    /// The number of last changes that [`followed`](VersionedStore::followed) can return for each resource. These changes are kept even if
+    /// they exceed `max_changes`.
     pub followed: usize,
 }
 

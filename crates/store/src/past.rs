@@ -5,8 +5,8 @@ use std::sync::Arc;
 use super::StoreChange;
 use super::objects::Objects;
 
-/// The state that a resource had at an earlier revision. This type contains a later state and the changes between the
-/// two states.
+/// The state that a resource had at an earlier revision. The state is represented by a later state and the changes
+/// between the two states.
 #[derive(Debug, Default)]
 pub struct Past {
     pub(super) later: Objects,

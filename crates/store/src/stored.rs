@@ -16,7 +16,7 @@ use super::json_body::{BorrowedText, JsonBody, Member, MemberOrder};
 /// The name of a resource in a store, such as `pods` or `deployments.apps`.
 pub type ResourceKey = Arc<str>;
 
-/// The key of an object within its resource. It has the form `namespace/name`, or `name` for a cluster-scoped object.
+/// The key of an object within its resource. The key has the form `namespace/name`, or `name` for a cluster-scoped object.
 pub type Key = Arc<str>;
 
 /// An object that will be written to the store.
@@ -97,10 +97,10 @@ pub struct Stored {
 struct Derived {
     /// The number of the last form in which the stored bytes were found to be correct. 0 if no such form is known.
     fits: AtomicU64,
-    /// The decoded object. It is kept only for objects that the server itself reads often.
+    /// The decoded object. The decoded form is kept only for objects that the server itself reads often.
     tree: OnceLock<Arc<Json>>,
     fields: OnceLock<Arc<SelectableFields>>,
-    /// The cached encodings. This value is set when the first encoding is requested.
+    /// The cached encodings. The cache entry is created when the first encoding is requested.
     encodings: OnceLock<Arc<Encodings>>,
 }
 
@@ -182,7 +182,7 @@ impl Stored {
         self.revision
     }
 
-    /// Returns the `apiVersion` of the object when it was written. It is empty if the object had no `apiVersion`.
+    /// Returns the `apiVersion` of the object when it was written. The result is empty if the object had no `apiVersion`.
     pub fn version(&self) -> &str {
         self.origin.version()
     }

@@ -23,8 +23,8 @@ use crate::{Break, Client, FaultScript, RecordedRequest, SteppedClock};
 /// never fail.
 ///
 /// All behavior is deterministic: revisions count from 1, uids and generated names are derived from revisions, and
-/// times come from a clock that the test steps. A collection needs no runtime, except for slow responses. It keeps all
-/// past states, so its memory grows with each write and each request.
+/// times come from a clock that the test steps. A collection needs no runtime, except for slow responses. The
+/// collection keeps all past states, so its memory grows with each write and each request.
 ///
 /// # Examples
 ///
@@ -108,7 +108,7 @@ impl<T> Collection<T> {
         Client::new(self.clone(), name, FaultScript::default())
     }
 
-    /// Returns the fault script for the requests of all clients. It applies after the script of the client.
+    /// Returns the fault script for the requests of all clients. This script applies after the script of the client.
     pub fn faults(&self) -> &FaultScript {
         &self.shared.faults
     }
@@ -251,8 +251,8 @@ impl<T: Object + Serialize + DeserializeOwned> Collection<T> {
 }
 
 impl Shared {
-    /// Reads or changes the store. Then wakes the watches that the change affects. `act` runs while the lock is held,
-    /// so it must not call user code.
+    /// Reads or changes the store. Afterwards, wakes the watches that the change affects. `act` runs while the lock is
+    /// held, so it must not call user code.
     pub(crate) fn with<R>(&self, act: impl FnOnce(&mut Store, Timestamp) -> R) -> R {
         let now = self.clock.wall();
         let (result, wakers) = {

@@ -168,7 +168,8 @@ impl FaultScript {
         rule?(request)
     }
 
-    /// Returns whether watches must be silent now. If so, `waker` is woken when the watches may continue.
+    /// Returns whether watches must be silent now. While the watches are silent, the method keeps `waker` and wakes it
+    /// when they may continue.
     pub(crate) fn stall(&self, waker: &Waker) -> bool {
         let waker = waker.clone();
         let mut script = self.lock();

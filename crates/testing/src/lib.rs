@@ -72,7 +72,7 @@
 //!   field ownership, so there are no conflicts. If an applier no longer sets a field, the field is kept. Lists are replaced.
 //! - Field selectors support `metadata.name`, `metadata.namespace`, the built-in fields of some Kubernetes kinds, and the
 //!   [`selectable_fields`](CollectionConfig::selectable_fields).
-//! - A watch has no timeout. It ends only when it is broken.
+//! - A watch has no timeout. A watch ends only when a fault breaks it.
 //!
 //! If these differences matter, use `pintle-apiserver`, a complete server in the test's process.
 

@@ -132,8 +132,8 @@ impl Stored {
         Arc::new(Self { json, bytes })
     }
 
-    /// Returns an object with the same content and another revision. This is needed for deletions, because the last
-    /// state of a deleted object has the revision of the deletion.
+    /// Returns an object with the same content and another revision. Deletions need such a copy, because the last state
+    /// of a deleted object has the revision of the deletion.
     fn at(&self, revision: u64) -> Bytes {
         let mut json = self.json.clone();
         json["metadata"]["resourceVersion"] = revision.to_string().into();

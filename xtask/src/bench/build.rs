@@ -40,8 +40,8 @@ pub(crate) fn build(sh: &Shell, area: &Area, workloads: &[&Workload]) -> anyhow:
             .quiet()
             .run()?;
     }
-    // Build the examples separately. These programs share code with tests. This code enables features that must be off
-    // in the other programs.
+    // Build the examples separately. These programs share code with tests. The shared code enables features that must
+    // be off in the other programs.
     for (package, name) in examples(workloads) {
         cmd!(sh, "{cargo} build --quiet --locked --release {FAST...} --package {package} --example {name}")
             .quiet()

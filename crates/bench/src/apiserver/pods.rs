@@ -28,8 +28,8 @@ pub(super) fn many(setting: &Setting) -> Sample {
     pods(setting, setting.size(100_000))
 }
 
-/// Creates pods with a status, and lists all pods as JSON and as protobuf. Then writes small objects, first without and then during such
-/// lists.
+/// Creates pods with a status, and lists all pods as JSON and as protobuf. Afterwards, writes small objects, first without and then during
+/// such lists.
 fn pods(setting: &Setting, n: usize) -> Sample {
     let runtime = runtime();
     let client = runtime.block_on(setting.client());
@@ -39,10 +39,11 @@ fn pods(setting: &Setting, n: usize) -> Sample {
         runtime.block_on(each(n, 16, move |i| make(client.clone(), pods.clone(), i)));
         Tally::operations(n)
     });
-    // This value is the total memory of the server, including the memory that the server needs without pods.
+    // The reported value is the total memory of the server, including the memory that the server needs without pods.
     let made = setting.server_bytes();
     runtime.block_on(async {
-        // This value is the size of the pods' JSON in the requests. In responses, the pods are larger, because they contain managed fields.
+        // The reported size is the size of the pods' JSON in the requests. In responses, the pods are larger, because they contain managed
+        // fields.
         let json = pods.list(0..n).len();
         let mut first = Vec::new();
         for _ in 0..5 {

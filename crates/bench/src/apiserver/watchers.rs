@@ -60,8 +60,8 @@ pub(super) fn watchers(setting: &Setting) -> Sample {
         .with("s", seconds)
 }
 
-/// Returns the server's memory for each watcher that reads nothing, in bytes. Each object has 1 KB, so that the changes do not fit into the
-/// socket buffers.
+/// Returns the server's memory for each watcher that reads nothing, in bytes. Each watched object has 1 KB, so that the changes do not fit
+/// into the socket buffers.
 async fn unread(setting: &Setting, client: &RestClient, changes: usize) -> f64 {
     const WATCHERS: usize = 100;
     change(client, changes, &"x".repeat(1_000)).await;

@@ -11,8 +11,8 @@ use super::sync::start_and_settle;
 use crate::Sample;
 use crate::meter::{Tally, live, measure, resident};
 
-/// The measurement starts before the informer is created. It ends when the informer has synced and its background work is complete. There
-/// are no handlers. Before resident memory is read, no program collects garbage or returns memory to the system.
+/// The measurement starts before the informer is created. The measurement ends when the informer has synced and its background work is
+/// complete. There are no handlers. Before resident memory is read, no program collects garbage or returns memory to the system.
 pub(super) fn held<T: Kind>(setting: &Setting, runtime: &Runtime, kept: Kept) -> Sample {
     let (resident_before, live_before) = (resident(), live());
     let mut held = None;

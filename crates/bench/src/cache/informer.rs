@@ -19,7 +19,7 @@ use super::Setting;
 #[derive(Clone, Copy)]
 pub(super) enum Kept {
     All,
-    /// The fields that an informer keeps by default. These are all fields except managed fields.
+    /// The fields that an informer keeps by default. The default is all fields except managed fields.
     Unmanaged,
     /// All fields except managed fields and annotations.
     Stripped,

@@ -1,4 +1,4 @@
-//! Implements the HTTP/1.1 features that clients of the load server need. These features are requests without a body, and chunked
+//! Implements the HTTP/1.1 features that clients of the load server need. The supported features are requests without a body, and chunked
 //! responses.
 
 use std::io::{self, BufRead as _, BufReader, IoSlice, Write as _};

@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep};
 
 use super::world::{Process, World};
 
-/// A function that runs a scenario. It returns the result as a sentence.
+/// A function that runs a scenario. The function returns the result as a sentence.
 type Scenario = for<'a> fn(&'a World) -> Pin<Box<dyn Future<Output = String> + 'a>>;
 
 pub(super) const ALL: &[(&str, Scenario)] = &[

@@ -7,8 +7,8 @@ use super::keys::{Key, keys};
 use crate::Sample;
 use crate::meter::{Tally, measure};
 
-/// Adds, takes and finishes each of 1 M keys, one after another. This is done in two rounds. Only the second round is
-/// measured.
+/// Adds, takes and finishes each of 1 M keys, one after another. The workload does this in two rounds. Only the second
+/// round is measured.
 pub(super) fn cycle<K: Key>(setting: Setting) -> Sample {
     let keys = keys::<K>(setting.size(1_000_000));
     again(setting, &keys, keys.len())

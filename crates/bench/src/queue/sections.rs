@@ -1,9 +1,9 @@
 //! Measures how long one call can hold the lock of the queue.
 //!
-//! A program cannot directly measure how long the queue holds a lock. However, a call holds at most one lock at a time. So the CPU time of
-//! a call is an upper bound for the time that it holds a lock. Between two calls, the CPU clock of the thread is read once. So this bound
-//! is slightly too high. For calls that take the lock many times for a short time, the workloads also measure the slowest `done` in another
-//! thread.
+//! A program cannot directly measure how long the queue holds a lock. However, a call holds at most one lock at a time. Therefore, the CPU
+//! time of a call is an upper bound for the time that it holds a lock. Between two calls, the CPU clock of the thread is read once.
+//! Therefore, the measured bound is slightly too high. For calls that take the lock many times for a short time, the workloads also measure
+//! the slowest `done` in another thread.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -73,7 +73,7 @@ pub(super) fn grow<K: Key>(setting: Setting) -> Sample {
         .with("bytes left when it is empty", resident() - before)
 }
 
-/// Measures `calls`. These calls begin when 1 M keys with different delays have become due since the last call.
+/// Measures `calls`. The measured calls begin when 1 M keys with different delays have become due since the last call.
 fn when_due<K: Key>(setting: Setting, calls: impl FnOnce(&WorkQueue<K, ManualClock>, usize) -> Tally) -> Sample {
     let clock = ManualClock::new();
     let queue = WorkQueue::new(setting.config(clock.clone()));

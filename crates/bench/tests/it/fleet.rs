@@ -86,8 +86,8 @@ impl Fleet {
     async fn disrupt(&mut self, disruption: Disruption) {
         let index = self.leader(None).await;
         let leader = &mut self.processes[index];
-        // After a pause, client-go's elector continues to act until a renewal fails. So it can act at the same time as another leader. This
-        // is a known property of client-go.
+        // After a pause, client-go's elector continues to act until a renewal fails. It is a known property of client-go that such a
+        // process can act at the same time as another leader.
         let disruption = match disruption {
             Disruption::Pause if !leader.is_ours => Disruption::Kill,
             disruption => disruption,

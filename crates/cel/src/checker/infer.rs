@@ -13,14 +13,15 @@ const MAX_STEPS: u32 = 4_000_000;
 #[derive(Default)]
 pub(super) struct Inference {
     known: HashMap<Arc<str>, Type>,
-    /// The types that parameters had before an attempt. They are restored if the attempt fails.
+    /// The types that parameters had before an attempt. The previous types are restored if the attempt fails.
     trail: Vec<(Arc<str>, Option<Type>)>,
     fresh: u32,
     steps: u32,
 }
 
 impl Inference {
-    /// Whether the inference has exceeded its maximum number of steps. If so, all further results are arbitrary.
+    /// Whether the inference has exceeded its maximum number of steps. After that, all results of the inference are
+    /// arbitrary.
     pub(super) fn is_exhausted(&self) -> bool {
         self.steps > MAX_STEPS
     }
@@ -37,8 +38,8 @@ impl Inference {
         Type::Param(name)
     }
 
-    /// Returns whether a value of the type `right` can be used as a value of the type `left`. If so, records the types
-    /// that were inferred for parameters.
+    /// Returns whether a value of the type `right` can be used as a value of the type `left`. In case of success,
+    /// records the types that were inferred for parameters.
     pub(super) fn assignable(&mut self, left: &Type, right: &Type) -> bool {
         self.attempt(|inference| inference.unify(left, right))
     }

@@ -132,7 +132,7 @@ impl Parser<'_> {
         }
     }
 
-    /// The depth of this tree is the logarithm of the number of operands. So the length of the text bounds the
+    /// The depth of this tree is the logarithm of the number of operands. Therefore, the length of the text bounds the
     /// recursion.
     fn subtree(&mut self, function: &'static str, terms: &[Id], operators: &[u32]) -> Parsed {
         if operators.is_empty() {

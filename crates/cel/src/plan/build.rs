@@ -46,8 +46,8 @@ struct Planner<'c> {
     visits: u32,
 }
 
-/// The maximum number of constant patterns in an expression. This limit and the limit on the total size of the patterns
-/// bound the memory of a program.
+/// The maximum number of constant patterns in an expression. This limit on the number of patterns and the limit on the
+/// total size of the patterns bound the memory of a program.
 const MAX_PATTERNS: usize = 500;
 const MAX_PATTERN_SIZE: u64 = 50_000;
 
@@ -297,8 +297,8 @@ impl Planner<'_> {
         self.locals.truncate(outer + 1);
         let result = self.expr(fold.result)?;
         self.locals.truncate(outer);
-        // The initial value of the accumulator is evaluated when the accumulator is first read. So this evaluation must
-        // not use the slots of the condition, the step and the result.
+        // The initial value of the accumulator is evaluated when the accumulator is first read. Therefore, the
+        // evaluation of the initial value must not use the slots of the condition, the step and the result.
         self.next_slot = self.slots;
         let init = self.expr(fold.init)?;
         self.next_slot = slot;

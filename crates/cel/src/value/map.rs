@@ -73,7 +73,7 @@ impl<'a> Key<'a> {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Entries<'a> {
     list: Vec<(Key<'a>, Value<'a>)>,
-    /// The index of each key in `list`. This map is empty if there are few entries, because a linear search is faster
+    /// The index of each key in `list`. The index is empty if there are few entries, because a linear search is faster
     /// there.
     index: HashMap<Key<'a>, usize>,
 }

@@ -33,8 +33,8 @@ fn scalar_misfit(scalar: Scalar, found: &Json) -> Option<String> {
     let found = shape(found);
     match (expected, found) {
         ("string", "string") | ("bool", "bool") | ("int32" | "int64", "int64") => None,
-        // Go stores a number in a string field as a character, and truncates a float in an integer field. This function returns an error in
-        // both cases.
+        // Go stores a number in a string field as a character, and truncates a float in an integer field. In both cases, this function
+        // returns an error instead.
         ("string", "int64") | ("int32" | "int64", "float64") => Some(format!("cannot convert {found} to {expected}")),
         _ => Some(format!("unrecognized type: {expected}")),
     }

@@ -50,8 +50,8 @@ pub fn decode(body: &[u8], (version, kind_of): (&str, &str)) -> Result<Json, Str
     Ok(Json::Object(object))
 }
 
-/// A message. This can also be the nested message that represents an embedded Go struct. The fields of such a message belong to the object
-/// that contains it.
+/// A message. The message can also be the nested message that represents an embedded Go struct. The fields of such a message belong to the
+/// object that contains it.
 #[derive(Clone, Copy)]
 struct MessageReader<'a> {
     of: &'a Struct,
@@ -219,7 +219,7 @@ fn scalar_value(content: WireValue<'_>, scalar: Scalar, levels_left: usize) -> R
     })
 }
 
-/// Decodes a union. It is a message that has one field for each case.
+/// Decodes a union. The encoding of a union is a message that has one field for each case.
 fn union_value(content: WireValue<'_>, union: Union, levels_left: usize) -> Result<Json, String> {
     let schema = crate::named("apiextensions.JSONSchemaProps");
     let (schema_at, other_at) = if union == Union::Bool { (2, 1) } else { (1, 2) };

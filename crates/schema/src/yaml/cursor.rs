@@ -45,7 +45,7 @@ impl From<YamlError> for String {
     }
 }
 
-/// A cursor that reads a text character by character. It returns zero bytes after the end of the text.
+/// A cursor that reads a text character by character. The cursor returns zero bytes after the end of the text.
 #[derive(Debug)]
 pub(super) struct Cursor<'a> {
     text: &'a str,

@@ -61,7 +61,7 @@ pub(super) struct Scanner<'a> {
     tokens: VecDeque<PlacedToken>,
     /// The number of tokens that the parser has consumed so far.
     taken: usize,
-    /// The column of the current block. It is -1 outside of all blocks.
+    /// The column of the current block. The column is -1 outside of all blocks.
     indent: isize,
     indents: Vec<isize>,
     /// The positions at which a key may have begun: one for each nested flow collection, and one outside of all flow collections.

@@ -10,8 +10,8 @@ use crate::interner::{Interned, Interner};
 /// The minimum length of a member that is interned, in bytes. Interning a member has an overhead of about half this length.
 const MIN_MEMBER_LEN: usize = 256;
 
-/// The minimum length of managed fields that are interned, in bytes. This length is lower than the minimum for members, because managed
-/// fields are rarely unique.
+/// The minimum length of managed fields that are interned, in bytes. The minimum for managed fields is lower than the minimum for members,
+/// because managed fields are rarely unique.
 const MIN_FIELDS_LEN: usize = 128;
 
 /// The nesting depth in the managed fields at which the members of `spec` are.

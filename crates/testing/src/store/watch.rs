@@ -109,7 +109,7 @@ impl Store {
 }
 
 impl Watch {
-    /// Ends the watch. This error is the only remaining item.
+    /// Ends the watch. The given error is the only item that the watch still returns.
     fn end(&mut self, error: ApiError) {
         self.broken = Some((self.next, Break::Fails(error)));
     }
@@ -128,8 +128,8 @@ impl Watch {
     }
 
     fn poll(&mut self, log: &[Entry]) -> Poll<Option<Item>> {
-        // If the test has already broken the watch, ignore a queued break. So no break is overwritten, and no error of
-        // the user is dropped while a lock is held.
+        // If the test has already broken the watch, ignore a queued break. Therefore, no break is overwritten, and no
+        // error of the user is dropped while a lock is held.
         if let Some((_, how)) = self.breaks.take_if(|(left, _)| *left == 0 && self.broken.is_none()) {
             self.first.clear();
             self.broken = Some((self.next, how));

@@ -1,4 +1,4 @@
-//! Reads the text format of protocol buffers. It supports only the parts that the test data of cel-spec uses.
+//! Reads the text format of protocol buffers. The reader supports only the parts that the test data of cel-spec uses.
 
 use std::iter::Peekable;
 use std::str::Chars;
