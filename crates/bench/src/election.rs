@@ -78,8 +78,8 @@ fn at(sorted: &[f64], share: f64) -> f64 {
     sorted[((sorted.len() as f64 * share).ceil() as usize).clamp(1, sorted.len()) - 1]
 }
 
-/// Returns the durations in which a lease had no leader, sorted and in seconds. Such a duration begins when the function `end` ends a
-/// leader. `leases` leases are used concurrently, and each lease has two standbys. The leaders of each lease are ended `times` times.
+/// Returns how long leases had no leader, as sorted durations in seconds. Such a duration begins when the function `end` ends a leader.
+/// `leases` leases are used concurrently, and each lease has two standbys. The leaders of each lease are ended `times` times.
 fn vacancies(
     setting: &Setting,
     work: &str,

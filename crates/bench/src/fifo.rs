@@ -141,7 +141,7 @@ fn pass(
     pods.iter().for_each(|pod| put(fifo, add, pod));
     let mut popped = 0;
     while popped < pods.len() {
-        // `taken` contains a guard, so the batch counts as being processed until `taken` is dropped.
+        // `taken` contains a guard, so the queue treats the batch as being processed until `taken` is dropped.
         let taken = fifo.take(|fifo| fifo.pop_batch(BATCH)).wait().expect("the queue stays open");
         let items = taken.popped.items;
         popped += items.len();

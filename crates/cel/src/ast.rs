@@ -24,7 +24,7 @@ impl Ast {
         &self.expr(id).kind
     }
 
-    /// Returns the text `a.b.c` for an identifier from which fields are selected.
+    /// Returns the text `a.b.c` for an identifier with selected fields.
     pub(crate) fn qualified_name(&self, id: Id) -> Option<String> {
         let mut fields = Vec::new();
         let mut at = id;
@@ -73,8 +73,7 @@ pub(crate) enum Kind {
         fields: Vec<Field>,
     },
     Fold(Box<Fold>),
-    /// An expression that has no meaning. Such an expression only marks the offset in the text to which a finding
-    /// refers.
+    /// An expression that has no meaning. Such an expression only marks the position of a finding in the text.
     Broken,
 }
 
@@ -126,7 +125,7 @@ pub(crate) struct Fold {
 /// The name of the variable that accumulates the result of a macro. This name is not a valid name in source text.
 pub(crate) const ACCUMULATOR: &str = "@result";
 
-/// The names of functions to which the parser inserts calls.
+/// The names of the functions for operators. The parser inserts calls of these functions.
 pub(crate) mod operator {
     pub(crate) const CONDITIONAL: &str = "_?_:_";
     pub(crate) const AND: &str = "_&&_";

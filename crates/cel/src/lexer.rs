@@ -135,7 +135,7 @@ impl<'a> Lexer<'a> {
 enum Scan {
     Token(Token, usize),
     Blank(usize),
-    /// Text that is not a token. The length includes the character at which scanning failed.
+    /// Text that is not a token. The length includes the character that could not be scanned.
     Failure(usize),
 }
 

@@ -75,7 +75,7 @@ enum List {
     Unknown(Box<str>),
 }
 
-/// The rule for comparing two lists, which decides which items correspond to each other.
+/// The rule for comparing two lists. It determines the pairs of items that are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ListKind<'a> {
     Atomic,

@@ -30,7 +30,7 @@ impl Issue {
     }
 }
 
-/// The findings because of which an expression was rejected.
+/// The findings that led to the rejection of an expression.
 ///
 /// `Display` writes the findings in the form of cel-go. Each finding takes three lines: the position and the message,
 /// the line of the text, and a caret.

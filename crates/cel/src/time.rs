@@ -16,7 +16,7 @@ fn overflow() -> Failure {
     Failure::new("timestamp overflow")
 }
 
-/// A point in time, and the UTC offset with which it was written.
+/// A point in time, and the UTC offset in its written form.
 #[derive(Clone, Copy, Debug)]
 pub struct Timestamp {
     seconds: i64,

@@ -103,13 +103,13 @@ pub struct Step {
     /// The value to check (UNTIL).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pointer: Option<String>,
-    /// The value for which the step waits (UNTIL).
+    /// The value to wait for (UNTIL).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub equals: Option<Json>,
     /// Whether the step waits until the value is present or absent (UNTIL).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub present: Option<bool>,
-    /// The status code for which the step waits (UNTIL).
+    /// The status code to wait for (UNTIL).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
     /// The request to repeat (UNTIL). The default request is a GET of `path`.

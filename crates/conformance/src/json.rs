@@ -1,4 +1,4 @@
-//! JSON values that keep the order of their members. The order in which values first appear determines the numbers of placeholders.
+//! JSON values that keep the order of their members. This order matters because placeholders are numbered by first appearance.
 
 use std::{fmt, io};
 

@@ -9,12 +9,12 @@ use crate::shape::{is_uuid, mask};
 
 /// The values that were collected during one run of a case.
 pub(crate) struct Placeholders {
-    /// The variables. The first variables are `id`, `ns` and `Id`. All other variables follow in the order in which the steps set them. The
+    /// The variables. The first variables are `id`, `ns` and `Id`. All other variables follow, in the order of the steps that set them. The
     /// value of the variable `dollar` is a literal `$`, as in `${dollar}{x}`.
     variables: Vec<(String, String)>,
     /// The variables whose values are masked in responses.
     hidden: BTreeSet<String>,
-    /// The number of each uid. Uids are numbered in the order in which they first appear.
+    /// The number of each uid. Uids are numbered by their first appearance.
     uids: HashMap<String, usize>,
     revisions: BTreeSet<u128>,
 }
@@ -86,7 +86,7 @@ impl Placeholders {
         find(name).map(str::to_owned).with_context(|| format!("unknown variable {name}"))
     }
 
-    /// Numbers the uids in a response and collects its revisions, in the order in which they appear.
+    /// Numbers the uids in a response and collects its revisions, in the order of the text.
     pub(crate) fn learn(&mut self, value: &Json) {
         match value {
             Json::Array(items) => items.iter().for_each(|item| self.learn(item)),
@@ -118,8 +118,8 @@ impl Placeholders {
         }
     }
 
-    /// Returns a response in which placeholders replace all values that differ between runs. Call this method after all responses of the
-    /// case have been collected.
+    /// Returns a response with placeholders for all values that differ between runs. Call this method after all responses of the case have
+    /// been collected.
     pub(crate) fn mask(&self, value: &Json) -> Json {
         Masking::new(self).value(value, None)
     }

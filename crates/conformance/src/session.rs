@@ -344,7 +344,7 @@ fn seconds(step: &Step) -> Duration {
     Duration::try_from_secs_f64(seconds).unwrap_or(Duration::from_secs(5))
 }
 
-/// Returns a response in the form in which it is recorded: the status, the headers, and one of `body`, `text` and `b64`.
+/// Returns a response in its recorded form: the status, the headers, and one of `body`, `text` and `b64`.
 fn whole(answer: &Answer, all_headers: bool) -> Json {
     let headers = kept_headers(&answer.headers, all_headers, |mut values| match values.len() {
         1 => Json::Text(values.remove(0)),

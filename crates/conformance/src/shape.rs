@@ -41,7 +41,7 @@ fn replace(text: &str, at: impl Fn(&str) -> Option<(usize, String)>) -> String {
     out
 }
 
-/// Returns the UUID with which the text starts. Its form is `xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx`.
+/// Returns the UUID at the start of the text. Its form is `xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx`.
 fn uuid(text: &str) -> Option<&str> {
     let found = text.get(..36)?;
     let fits = found.bytes().enumerate().all(|(index, byte)| match index {
@@ -51,7 +51,7 @@ fn uuid(text: &str) -> Option<&str> {
     fits.then_some(found)
 }
 
-/// Returns the length and the placeholder of the time with which the text starts. Its form is `dddd-dd-ddTdd:dd:dd[.d…]Z`.
+/// Returns the length and the placeholder of the time at the start of the text. Its form is `dddd-dd-ddTdd:dd:dd[.d…]Z`.
 fn time(text: &str) -> Option<(usize, String)> {
     const FORM: &[u8] = b"dddd-dd-ddTdd:dd:dd";
     let bytes = text.as_bytes();
@@ -70,7 +70,7 @@ fn time(text: &str) -> Option<(usize, String)> {
     closed.then(|| (FORM.len() + fraction + 1, name.to_owned()))
 }
 
-/// Returns the length and the placeholder of the JWT with which the text starts. Its form is `eyJ….eyJ….…`.
+/// Returns the length and the placeholder of the JWT at the start of the text. Its form is `eyJ….eyJ….…`.
 fn jwt(text: &str) -> Option<(usize, String)> {
     let is_of_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
     let end = text.find(|c: char| !is_of_part(c) && c != '.').unwrap_or(text.len());

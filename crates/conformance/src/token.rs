@@ -1,5 +1,5 @@
-//! The form in which a JWT is recorded. The recorded form contains the names of the JWT's header members, and the
-//! claims. Times are relative to the creation of the JWT.
+//! The recorded form of a JWT. The recorded form contains the names of the JWT's header members, and the claims. Times
+//! are relative to the creation of the JWT.
 
 use anyhow::Context;
 use base64::Engine;

@@ -24,7 +24,7 @@ pub(super) struct ManagerId {
 /// The fields that one manager owns.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Managed {
-    /// The API version to which the paths belong. The names of fields can differ between two versions.
+    /// The API version of the paths. The names of fields can differ between two versions.
     pub(super) api_version: String,
     pub(super) set: Set,
     pub(super) time: Option<String>,

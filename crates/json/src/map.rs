@@ -93,7 +93,7 @@ impl Map {
         }
     }
 
-    /// Keeps only the members for which `keep` returns true.
+    /// Removes all members for which `keep` returns false.
     pub fn retain(&mut self, mut keep: impl FnMut(&Text, &mut Json) -> bool) {
         match &mut self.0 {
             MapLayout::List(list) => list.retain_mut(|(key, value)| keep(key, value)),
@@ -128,8 +128,7 @@ impl Map {
     }
 }
 
-/// Returns the index of a key in the list. If the list does not contain the key, the result is `Err` with the index at which the key must
-/// be inserted.
+/// Returns the index of a key in the list. If the list does not contain the key, the result is `Err` with the index for inserting the key.
 fn find(list: &[(Text, Json)], key: &str) -> Result<usize, usize> {
     match list.last() {
         // Compare with the last member first, because most keys are inserted in ascending order.
@@ -170,8 +169,8 @@ impl fmt::Debug for Map {
 mod tests {
     use super::*;
 
-    /// Returns an upper bound for the number of members that are moved when the keys `0..many` are inserted. `order` changes the order in
-    /// which the keys are inserted.
+    /// Returns an upper bound for the number of members that are moved when the keys `0..many` are inserted. `order` rearranges the keys
+    /// before they are inserted.
     fn moved(many: usize, order: impl FnOnce(&mut Vec<usize>)) -> usize {
         let mut keys: Vec<_> = (0..many).collect();
         order(&mut keys);

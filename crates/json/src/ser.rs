@@ -234,7 +234,7 @@ items!(
 #[derive(Default)]
 struct MembersSerializer {
     members: Map,
-    /// The key to which the next value of a map belongs.
+    /// The key for the next value of a map.
     key: Text,
     variant: Option<&'static str>,
     /// Whether the struct represents a number as text, in the way that `serde_json` does.

@@ -322,16 +322,16 @@ pub struct OidcConfig {
     /// The issuer's `https` URL. To refresh tokens, the client reads `/.well-known/openid-configuration` below this
     /// URL.
     pub issuer_url: String,
-    /// The ID under which the issuer knows the client.
+    /// The client ID that is registered at the issuer.
     pub client_id: String,
     /// The client secret, if the issuer requires one.
     pub client_secret: Option<Secret>,
     /// The last id token. The client uses this token until shortly before it expires.
     pub id_token: Option<Secret>,
-    /// The refresh token, with which the client requests new id tokens. Without a refresh token, the login ends when
-    /// the id token expires. Most issuers accept a refresh token only once. Therefore, clients in one process that use
-    /// the same refresh token at the same time share one login. This shared login uses the token store of the client
-    /// that was created first.
+    /// The refresh token for requesting new id tokens. Without a refresh token, the login ends when the id token
+    /// expires. Most issuers accept a refresh token only once. Therefore, clients in one process that use the same
+    /// refresh token at the same time share one login. This shared login uses the token store of the client that was
+    /// created first.
     pub refresh_token: Option<Secret>,
     /// The certificate authorities for verifying the issuer's certificate. `None` means the certificate authorities of
     /// the system.

@@ -29,7 +29,7 @@ where
 
 /// The scopes of k8s-openapi whose resources can be listed.
 pub trait KnownScope {
-    /// The scope of this crate that corresponds to the scope of k8s-openapi.
+    /// The same scope as a type of this crate.
     type Scope: ResourceScope;
 }
 

@@ -42,7 +42,7 @@ use crate::{
 /// }
 /// ```
 pub trait ListWatch: Send + Sync + 'static {
-    /// The type as which the objects should be decoded.
+    /// The type that the objects should be decoded as.
     type Object: 'static;
 
     /// The stream of the parts of a page. The stream ends when the page is complete, after its metadata was delivered.

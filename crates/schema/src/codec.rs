@@ -76,6 +76,7 @@ pub fn decode(body: &[u8], format: BodyFormat<'_>, expected: &Expected<'_>) -> R
     // If `apiVersion` or `kind` has an error, this error is reported instead of errors in other values.
     let version = type_meta.api_version.text(&mut reader).map_err(syntax)?;
     let body_kind = type_meta.kind.text(&mut reader).map_err(syntax)?;
+    // A custom resource must contain its kind. A built-in kind may omit it, but must not contain another kind.
     match schema.is_custom() {
         true if body_kind.is_empty() => {
             let text = String::from_utf8_lossy(body);
@@ -146,6 +147,11 @@ pub(crate) fn excerpt(body: &[u8]) -> String {
 const TYPE_META: &str =
     "struct { APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }";
 
+/// Checks the version and kind in the body of a built-in kind. An empty value means the expected value.
+///
+/// # Errors
+///
+/// Returns kube-apiserver's error if the version or the kind differs from the expected one.
 fn check_kind(version: &str, kind: &str, expected: &Expected<'_>) -> Result<(), BodyError> {
     let version_or = if version.is_empty() { expected.api_version } else { version };
     let kind_or = if kind.is_empty() { expected.schema.kind() } else { kind };
@@ -219,7 +225,7 @@ fn other_version(found: &str, expected: &str) -> BodyError {
     ))
 }
 
-/// Returns the error message which says that a body "cannot be handled as" the expected kind.
+/// Returns the message that a body "cannot be handled as" the expected kind.
 pub fn handled(expected: &Expected<'_>, why: &str) -> String {
     let kind = expected.schema.kind();
     let version = expected.api_version.rsplit('/').next().unwrap_or_default();

@@ -40,8 +40,7 @@ pub(super) fn read_verbatim(body: &[u8]) -> Result<(Json, Vec<StrictFinding>), S
     Ok((value, reader.repetitions()))
 }
 
-/// Converts an error of the deserializer from which a value is read. If the deserializer reads from a tree, this error
-/// never occurs.
+/// Converts an error of the deserializer. If the deserializer reads from a tree, this error never occurs.
 fn broken(error: Error) -> BodyError {
     BodyError::Value(error.to_string())
 }

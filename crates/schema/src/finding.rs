@@ -90,8 +90,8 @@ impl FieldPath<'_> {
         path.push_str(name);
     }
 
-    /// Returns the innermost field in the form that Go's errors use, such as `PodSpec.spec.containers`. The text consists of the name of
-    /// the innermost struct and the names of all fields of the path. The text does not contain list indexes and map keys.
+    /// Returns the innermost field in the form that Go's errors use, such as `PodSpec.spec.containers`. The text starts with the name of
+    /// the innermost struct. The names of all fields on the path follow. The text does not contain list indexes and map keys.
     pub(super) fn field(&self) -> Option<String> {
         let mut names = Vec::new();
         let mut innermost = None;

@@ -55,7 +55,7 @@ pub fn name(of: &Struct) -> String {
 struct Schemas {
     descriptions: Descriptions,
     made: Map,
-    /// The structs to which a schema refers, but which have no schema yet.
+    /// The structs that a schema refers to, but that have no schema yet.
     pending: Vec<StructRef>,
     /// The defaults of list keys. In the type table, the types of lists contain these defaults. In OpenAPI, the schemas of the key fields
     /// contain them.

@@ -438,7 +438,7 @@ fn integer(text: &str) -> Option<Number> {
     }
 }
 
-/// Formats a float as a map key, in the form in which Go prints a 32-bit float.
+/// Formats a float as a map key, in the same form as Go prints a 32-bit float.
 fn float_key(number: f64) -> String {
     #[allow(clippy::cast_possible_truncation, reason = "so does Go")]
     let number = number as f32;

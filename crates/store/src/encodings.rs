@@ -18,13 +18,13 @@ pub enum Encoding {
     MetadataMessage,
     /// The compressed items of a list that has this `apiVersion`. The items are in protobuf if the flag is true, and in JSON otherwise.
     Zipped(String, bool),
-    /// The table cells of the object, with this `apiVersion` and this form of the table. The last field is the second for which the cells
+    /// The table cells of the object, with this `apiVersion` and this form of the table. The last field is the second in which the cells
     /// are valid. Table cells are valid only for one second, because they show the ages of objects.
     Cells(String, u64, i64),
 }
 
 impl Encoding {
-    /// Returns the second for which the encoding is valid. Returns `None` if the encoding is valid at any time.
+    /// Returns the only second in which the encoding is valid. Returns `None` if the encoding is valid at any time.
     fn second(&self) -> Option<i64> {
         match self {
             Self::Cells(.., second) => Some(*second),
@@ -43,7 +43,7 @@ pub(super) struct EncodingCache {
     /// The objects that have cached encodings, in the order of eviction. Objects that no longer exist are removed when the queue has
     /// doubled its length.
     queue: Mutex<EvictionQueue>,
-    /// The current second, and the objects that have an encoding which is valid only for this second.
+    /// The current second, and the objects with encodings that are valid only in this second.
     of_second: Mutex<(i64, Vec<Weak<Encodings>>)>,
 }
 
@@ -95,7 +95,7 @@ impl EncodingCache {
         }
     }
 
-    /// Records that an object has an encoding which is valid only for this second. Drops all encodings that are valid only for an earlier
+    /// Records that an object has an encoding that is valid only in this second. Drops all encodings that are valid only for an earlier
     /// second.
     fn record_second(&self, second: i64, of: Weak<Encodings>) {
         let mut of_second = lock(&self.of_second);

@@ -38,7 +38,7 @@ pub(crate) enum Member {
     Finalizers,
 }
 
-/// The members of the metadata in the order in which Go writes them.
+/// The members of the metadata in Go's order.
 pub const METADATA: [&str; 15] = [
     "name",
     "generateName",
@@ -57,7 +57,7 @@ pub const METADATA: [&str; 15] = [
     "managedFields",
 ];
 
-/// The first members of an object's JSON in the order in which Go writes them.
+/// The first members of an object's JSON in Go's order.
 pub const OBJECT: [&str; 3] = ["kind", "apiVersion", "metadata"];
 
 /// The members of the metadata in the order of [`Member`].
@@ -83,7 +83,7 @@ const MEMBERS: [&str; 9] = [
 pub(super) struct JsonBody {
     /// The JSON of the object without interned values, followed by the offsets of the members.
     bytes: Arc<[u8]>,
-    /// The interned values. The first value of each pair is the offset in the JSON at which the interned value must be inserted.
+    /// The interned values. The first value of each pair is the position of the interned value in the JSON.
     interned: Arc<[(u32, Arc<Interned>)]>,
 }
 
@@ -91,7 +91,7 @@ pub(super) struct JsonBody {
 /// member is absent.
 type MemberOffsets = [u32; OFFSETS];
 const OFFSETS: usize = MEMBERS.len() + 2;
-/// The index in [`MemberOffsets`] at which the start of the metadata is.
+/// The index of the metadata's start in [`MemberOffsets`].
 const METADATA_AT: usize = MEMBERS.len();
 /// The maximum length of a JSON text whose offsets take two bytes each. For longer texts, each offset takes four bytes.
 const MAX_NARROW_LEN: usize = u16::MAX as usize;
@@ -194,7 +194,7 @@ impl JsonBody {
         Projection { paths: paths.iter().map(Vec::as_slice).collect() }.deserialize(&mut json).unwrap_or_default()
     }
 
-    /// Returns the offset at which the revision is inserted. The revision is inserted directly after the opening quote.
+    /// Returns the offset for inserting the revision. The revision is inserted directly after the opening quote.
     fn revision_at(&self) -> Option<usize> {
         let start = self.offset(Member::ResourceVersion as usize);
         (start > 0).then_some(start + 1)

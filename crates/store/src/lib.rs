@@ -348,7 +348,7 @@ impl VersionedStore {
         self.tables.entry(resource.clone()).or_default().keep(revision, objects)
     }
 
-    /// Returns the oldest revision at which a resource is available.
+    /// Returns the oldest available revision of a resource.
     pub fn oldest(&self, resource: &str) -> u64 {
         self.tables.get(resource).map_or(0, Table::floor).max(self.compacted)
     }

@@ -53,7 +53,7 @@ impl FromIterator<Stored> for Objects {
 #[derive(Clone, Debug)]
 pub struct Run {
     objects: Objects,
-    /// The rank of the next object in the snapshot. The field `end` is the rank at which the iterator ends.
+    /// The rank of the next object in the snapshot. The iterator ends before the object whose rank is `end`.
     at: usize,
     end: usize,
 }

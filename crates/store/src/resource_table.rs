@@ -22,8 +22,8 @@ pub(super) struct Table {
     /// The current era. A new era begins when the content of past revisions changes. A snapshot of an earlier era is available only to
     /// readers that already use it.
     era: u64,
-    /// The [`Origin`] of each API version in which objects were written. All objects that were written in the same version share an origin.
-    /// The number of origins is limited by the number of API versions that the resource ever had.
+    /// The [`Origin`] of each API version that was used to write objects. All objects that were written in the same version share an
+    /// origin. The number of origins is limited by the number of API versions that the resource ever had.
     origins: Vec<Arc<Origin>>,
     /// The approximate size of this log, in bytes.
     log_bytes: usize,

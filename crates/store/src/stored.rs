@@ -95,7 +95,7 @@ pub struct Stored {
 /// Data that is computed from an object.
 #[derive(Debug, Default)]
 struct Derived {
-    /// The number of the last form in which the stored bytes were found to be correct. 0 if no such form is known.
+    /// The number of the form for which the stored bytes are known to be correct. 0 if there is no such form.
     fits: AtomicU64,
     /// The decoded object. The decoded form is kept only for objects that the server itself reads often.
     tree: OnceLock<Arc<Json>>,
@@ -117,7 +117,7 @@ impl fmt::Debug for Stored {
 struct SelectableFields {
     form: u64,
     text: Box<str>,
-    /// The offset at which each value ends.
+    /// The end offset of each value.
     ends: Box<[usize]>,
 }
 
@@ -218,7 +218,7 @@ impl Stored {
         encodings.find_or_make(encoding, make)
     }
 
-    /// Returns the cache of the store to which the object belongs.
+    /// Returns the encoding cache of the object's store.
     pub(super) fn encoding_cache(&self) -> &Arc<EncodingCache> {
         &self.origin.encoding_cache
     }

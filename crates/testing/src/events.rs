@@ -64,7 +64,7 @@ impl Stream for Page {
 /// The events of a watch. Dropping it closes the watch.
 pub struct Events {
     shared: Arc<Shared>,
-    /// The faults of the client by which the watch was opened.
+    /// The faults of the client that opened the watch.
     faults: FaultScript,
     id: u64,
 }

@@ -65,7 +65,7 @@ struct Setting {
     quick: bool,
 }
 
-/// The counts that the task which polls the reflector has made.
+/// The numbers that are counted by the task that polls the reflector.
 #[derive(Default)]
 struct Counts {
     updates: AtomicUsize,

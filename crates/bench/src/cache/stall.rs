@@ -12,7 +12,7 @@ use crate::meter::{Tally, measure, thread_cpu};
 
 /// Runs the first list on a runtime with one thread. The run ends when a handler has received all objects. Meanwhile, another task yields
 /// in a loop and measures the longest time that it had to wait. The time is measured as wall time and as CPU time. CPU time does not
-/// include the times at which the thread had no processor.
+/// include the time while the thread had no processor.
 pub(super) fn stall(setting: &Setting) -> Sample {
     let runtime = Builder::new_current_thread().enable_all().build().expect("cannot create a runtime");
     let informer = informer::<Pod>(setting, Kept::All, false);

@@ -9,7 +9,7 @@ use tokio::sync::Notify;
 
 use crate::meter::{self, Sample};
 
-/// The annotation that contains the last run in which the object was written.
+/// The annotation that names the last run that wrote the object.
 pub(crate) const RUN: &str = "bench/run";
 
 /// Counts the reconciliations of the objects that are named `bench-0`, `bench-1` and so on. Other objects do not count.

@@ -52,8 +52,8 @@ pub(super) fn add_rate_limited<K: Key>(setting: Setting, limit: Limit) -> Sample
     })
 }
 
-/// Measures the closure `adds`, which adds `n` keys. The measurement ends when a worker, which already waits, has taken and finished `soon`
-/// keys.
+/// Measures the closure `adds`, which adds `n` keys. One worker already waits for keys. The measurement ends when this worker has taken and
+/// finished `soon` keys.
 fn until_done<K: Key>(queue: &WorkQueue<K>, n: usize, soon: usize, adds: impl FnOnce()) -> Sample {
     let (sender, soon_done) = mpsc::channel();
     let mut taken = 0;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 pub(super) trait Key: Hash + Eq + Clone + Send + Sync + AsRef<str> + 'static {
     fn named(name: &str) -> Self;
 
-    /// Returns the number with which the name ends.
+    /// Returns the number at the end of the name.
     fn number(&self) -> usize {
         let name = self.as_ref().as_bytes();
         name[name.len() - DIGITS..].iter().fold(0, |number, digit| number * 10 + usize::from(digit - b'0'))

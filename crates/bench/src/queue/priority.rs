@@ -1,4 +1,4 @@
-//! Measures many workers on a queue in which the priorities of queued keys change.
+//! Measures many workers on a queue while the priorities of queued keys change.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -156,7 +156,7 @@ impl Inference {
         self.replace(within, false)
     }
 
-    /// Replaces all parameters. A parameter for which no type was inferred becomes `Dyn`.
+    /// Replaces all parameters. A parameter without an inferred type becomes `Dyn`.
     pub(super) fn resolved(&mut self, within: &Type) -> Type {
         self.replace(within, true)
     }

@@ -109,14 +109,14 @@ impl<'e> Estimator<'e> {
         }
     }
 
-    /// Returns the variable for the keys of a map or the indices of a list over which a comprehension iterates.
+    /// Returns the comprehension variable for the keys of a map or the indices of a list.
     pub(super) fn key(&self, range: Id) -> Local<'e> {
         let step = if self.is_list(range) { INDICES } else { KEYS };
         let size = self.entry_size(range).map(|entries| entries.key);
         Local { place: self.place(range).step(step, self.root), size, entries: None }
     }
 
-    /// Returns the variable for the values of a map or the items of a list over which a comprehension iterates.
+    /// Returns the comprehension variable for the values of a map or the items of a list.
     pub(super) fn value(&self, range: Id) -> Local<'e> {
         let step = if self.is_list(range) { ITEMS } else { VALUES };
         let size = self.entry_size(range).map(|entries| entries.value);

@@ -5,7 +5,7 @@ use crate::error::Failure;
 use crate::plan::{Attribute, Base, Plan, Qualifier, QualifierKey};
 use crate::value::{List, Value};
 
-/// The way in which an expression accesses a selected value.
+/// How an expression accesses a selected value.
 #[derive(Clone, Copy, PartialEq)]
 enum Access {
     /// The value must be present.
@@ -163,7 +163,7 @@ impl Qualifier {
     }
 }
 
-/// Returns the result of an attribute in which a value before the last selection is absent. `has` then returns `false`.
+/// Returns the result of an attribute if a value before the last selection is absent. `has` then returns `false`.
 fn test_result<'a>(attribute: &Attribute, absent: Value<'a>) -> Value<'a> {
     if attribute.test_only { Value::Bool(false) } else { absent }
 }

@@ -233,7 +233,7 @@ fn sort_by_keys<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
     Some(list.and_then(|list| Ok((list, items(meter, keys)?))).and_then(|(list, keys)| sorted(meter, list, keys)))
 }
 
-/// Sorts a list by a list of keys, which have the same type.
+/// Sorts a list by a list of keys. All keys have the same type.
 fn sorted<'a>(meter: &mut Meter, list: Vec<Value<'a>>, keys: Vec<Value<'a>>) -> Result<Value<'a>, Failure> {
     let Some(first) = keys.first() else { return Ok(Value::list(list)) };
     if !arithmetic::supports(operator::LESS, first) {

@@ -4,7 +4,7 @@ use super::{Parsed, Parser, Stop, enter};
 use crate::ast::{Id, operator};
 use crate::lexer::{Lexeme, Token};
 
-/// The tokens with which an operand can begin.
+/// The tokens that can be the start of an operand.
 const OPERAND: [Token; 15] = [
     Token::OpenBracket,
     Token::OpenBrace,

@@ -108,6 +108,7 @@ impl Planner<'_> {
         }
     }
 
+    /// Plans the two operands of an operator.
     fn pair(&mut self, args: &[Id]) -> Result<Box<[Plan; 2]>, Failure> {
         match *args {
             [left, right] => Ok(Box::new([self.expr(left)?, self.expr(right)?])),
@@ -200,6 +201,7 @@ impl Planner<'_> {
         Ok(parsed)
     }
 
+    /// Plans `operand[index]`. If `optional` is true, plans `operand[?index]` or `operand.?index`.
     fn index(&mut self, operand: Id, index: Id, optional: bool) -> Result<Plan, Failure> {
         let mut indexed = self.attribute(operand)?;
         let key = match self.expr(index)? {
@@ -219,6 +221,8 @@ impl Planner<'_> {
         }
     }
 
+    /// Plans `@result + [item]`, so that the evaluator appends to the accumulator's list without copying the list. Returns
+    /// `None` for all other additions.
     fn append(&mut self, list: Id, item: Id) -> Result<Option<Plan>, Failure> {
         let Some(slot) = self.accumulator(list) else { return Ok(None) };
         let Kind::List(items) = self.checked.ast.kind(item) else { return Ok(None) };
@@ -231,6 +235,8 @@ impl Planner<'_> {
         Ok(Some(Plan::Append(Box::new(Append { slot, item, constant }))))
     }
 
+    /// Plans `cel.@mapInsert(@result, …)`, so that the evaluator adds entries to the accumulator's map without copying the
+    /// map. Returns `None` for all other calls.
     fn insert(&mut self, map: Id, rest: &[Id]) -> Result<Option<Plan>, Failure> {
         let Some(slot) = self.accumulator(map) else { return Ok(None) };
         let (key, value) = match *rest {
@@ -241,6 +247,7 @@ impl Planner<'_> {
         Ok(Some(Plan::Insert(Box::new(Insert { slot, key, value }))))
     }
 
+    /// Plans a list literal. If all items are constants, the plan is a constant.
     fn list(&mut self, items: &[Item]) -> Result<Plan, Failure> {
         let plan = |item: &Item| {
             let (value, optional) = (self.expr(item.value)?, item.optional);
@@ -257,6 +264,7 @@ impl Planner<'_> {
         })
     }
 
+    /// Plans a map literal. If all keys and values are constants, the plan is a constant.
     fn map(&mut self, entries: &[Entry]) -> Result<Plan, Failure> {
         let plan = |entry: &Entry| {
             let (key, value) = (self.expr(entry.key)?, self.expr(entry.value)?);
@@ -285,6 +293,7 @@ impl Planner<'_> {
         Ok(Plan::Object(Box::new(PlannedObject { name: name.clone(), fields })))
     }
 
+    /// Plans a comprehension, and assigns slots to its variables.
     fn fold(&mut self, fold: &Fold) -> Result<Plan, Failure> {
         let range = self.expr(fold.range)?;
         let (slot, outer) = (self.next_slot, self.locals.len());
@@ -339,6 +348,7 @@ fn one_of(args: &[Plan]) -> Option<impl FnOnce(Vec<Plan>) -> Plan + use<>> {
     })
 }
 
+/// Returns the signed integer that is equal to an unsigned integer or a floating-point number.
 fn same_int(value: &Value<'_>) -> Option<Value<'static>> {
     match value {
         Value::Uint(number) => i64::try_from(*number).ok().map(Value::Int),
@@ -347,6 +357,7 @@ fn same_int(value: &Value<'_>) -> Option<Value<'static>> {
     }
 }
 
+/// Returns the unsigned integer that is equal to a signed integer or a floating-point number.
 fn same_uint(value: &Value<'_>) -> Option<Value<'static>> {
     match value {
         Value::Int(number) => u64::try_from(*number).ok().map(Value::Uint),
@@ -355,6 +366,7 @@ fn same_uint(value: &Value<'_>) -> Option<Value<'static>> {
     }
 }
 
+/// Returns the floating-point number that is nearest to an integer.
 fn same_double(value: &Value<'_>) -> Option<Value<'static>> {
     match value {
         Value::Int(number) => Some(Value::Double(*number as f64)),

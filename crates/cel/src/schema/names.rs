@@ -42,7 +42,7 @@ pub fn is_identifier(name: &str) -> bool {
         && !is_reserved(name)
 }
 
-/// Returns the identifier with which expressions select a field. Returns `None` if expressions cannot select the field.
+/// Returns the identifier for a field in expressions. Returns `None` if expressions cannot select the field.
 ///
 /// ```
 /// assert_eq!(pintle_cel::escape("x-y").as_deref(), Some("x__dash__y"));

@@ -5,7 +5,7 @@ use std::fmt;
 use super::{Opaque, Value};
 use crate::time;
 
-/// The maximum depth to which values are written.
+/// The maximum depth of values that are written as text.
 const MAX_DEPTH: usize = 256;
 
 /// Writes the value as a CEL literal, in the form that cel-go uses for results. Values deeper than 256 levels are

@@ -79,7 +79,7 @@ impl<'a> List<'a> {
         }
     }
 
-    /// Returns the rule that decides which items of two lists are compared with each other.
+    /// Returns the rule for comparing this list with another list.
     pub(crate) fn kind(&self) -> ListKind<'_> {
         self.schema().map_or(ListKind::Atomic, Schema::list_kind)
     }

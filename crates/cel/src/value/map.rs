@@ -69,7 +69,7 @@ impl<'a> Key<'a> {
     }
 }
 
-/// The entries in the order in which they were inserted.
+/// The entries in insertion order.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Entries<'a> {
     list: Vec<(Key<'a>, Value<'a>)>,

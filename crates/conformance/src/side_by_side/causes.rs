@@ -32,7 +32,7 @@ pub struct Sightings {
     pub requests: BTreeSet<String>,
     /// The documents that show this difference.
     pub documents: BTreeSet<String>,
-    /// The responses of both servers in which the difference was first seen.
+    /// The first responses of both servers that show the difference.
     pub example: String,
 }
 

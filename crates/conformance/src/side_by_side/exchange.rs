@@ -150,8 +150,8 @@ fn with_status(body: &Json) -> Json {
     set(body, &["status"], from(&json!({"conditions": [condition]})))
 }
 
-/// Returns a copy of a JSON value in which the value at a path of members is replaced. If a value on the path is not an object, an object
-/// replaces it.
+/// Returns a copy of a JSON value. In the copy, the value at a path of members is replaced. If a value on the path is not an object, an
+/// object replaces it.
 fn set(body: &Json, path: &[&str], value: Json) -> Json {
     let [first, rest @ ..] = path else { return value };
     let mut members = body.members().unwrap_or_default().to_vec();

@@ -68,7 +68,7 @@ impl Resources {
         }
     }
 
-    /// Returns the resource to which a manifest belongs.
+    /// Returns the resource for the kind of a manifest.
     pub(super) fn get(&self, manifest: &Manifest) -> Option<&Resource> {
         self.0.get(&(manifest.text("/apiVersion").to_owned(), manifest.text("/kind").to_owned()))
     }

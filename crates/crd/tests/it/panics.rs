@@ -1,5 +1,5 @@
-//! Tests of types for which no definition can be generated. The panic message contains the field that causes the
-//! problem, and a fix.
+//! Tests of types that cannot have a definition. The panic message contains the field that causes the problem, and a
+//! fix.
 
 use pintle_crd::{CustomResource, Resource};
 use pintle_meta::ObjectMeta;

@@ -70,7 +70,7 @@ impl FieldSelector {
         self.requirements.into_iter().chain([requirement]).collect()
     }
 
-    /// Returns the requirements in the order in which they are printed.
+    /// Returns the requirements in printed order.
     pub fn requirements(&self) -> &[FieldRequirement] {
         &self.requirements
     }
@@ -152,7 +152,7 @@ impl FieldRequirement {
         &self.field
     }
 
-    /// Returns the value with which the field is compared.
+    /// Returns the value that the field is compared with.
     pub fn value(&self) -> &str {
         &self.value
     }

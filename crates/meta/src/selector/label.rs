@@ -345,7 +345,7 @@ impl fmt::Display for LabelRequirement {
     }
 }
 
-/// Returns the errors of a requirement, in the order in which Kubernetes reports them.
+/// Returns the errors of a requirement, in the same order as Kubernetes.
 fn faults(key: &str, operator: SelectorOperator, values: &[String]) -> Vec<String> {
     let mut faults = Vec::new();
     let key_faults = label_key_faults(key);

@@ -1,4 +1,4 @@
-//! Orders the items of a list to which a strategic merge patch was applied.
+//! Orders the items of a list after a strategic merge patch was applied.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;

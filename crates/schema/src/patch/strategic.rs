@@ -154,7 +154,7 @@ fn apply_directives(mut live: Vec<Json>, patch: Vec<Json>, key: &str) -> Result<
     Ok(if replace { (rest, Vec::new()) } else { (live, rest) })
 }
 
-/// Merges each list for which the patch contains a `$setElementOrder`. Removes these lists from the patch.
+/// Merges each list that has a `$setElementOrder` in the patch. Removes these lists from the patch.
 fn merge_ordered(live: &mut Map, patch: &mut Map, of: Option<&Type>) -> Result<(), PatchError> {
     let names: Vec<String> = patch.keys().filter_map(|name| name.strip_prefix(ORDER)).map(Into::into).collect();
     for name in names {

@@ -26,7 +26,7 @@ pub(super) struct Properties {
     pub(super) tag: Option<String>,
 }
 
-/// The position in the grammar at which the parser is.
+/// The current position of the parser in the grammar.
 #[derive(Clone, Copy, Debug)]
 enum State {
     FirstDocument,
@@ -62,7 +62,7 @@ type Parsed = Result<(YamlEvent, Mark), YamlError>;
 pub(super) struct Parser<'a> {
     scanner: Scanner<'a>,
     state: State,
-    /// The states to which the parser returns at the end of each open node.
+    /// For each open node, the state of the parser after the end of the node.
     states: Vec<State>,
     /// The start positions of the open collections.
     marks: Vec<Mark>,

@@ -42,7 +42,7 @@ pub(super) struct PlacedToken {
     pub(super) mark: Mark,
 }
 
-/// A position at which a key without a `?` may have begun.
+/// A possible start of a key that has no `?`.
 #[derive(Clone, Copy, Debug, Default)]
 struct SimpleKey {
     possible: bool,
@@ -64,7 +64,7 @@ pub(super) struct Scanner<'a> {
     /// The column of the current block. The column is -1 outside of all blocks.
     indent: isize,
     indents: Vec<isize>,
-    /// The positions at which a key may have begun: one for each nested flow collection, and one outside of all flow collections.
+    /// The possible starts of keys: one for each nested flow collection, and one outside of all flow collections.
     keys: Vec<SimpleKey>,
     /// Maps the sequence number of a possible key's first token to the index of this key in `keys`.
     keys_by_token: HashMap<usize, usize>,

@@ -236,7 +236,7 @@ fn comments_are_ignored() {
     assert_eq!(value(text), json!({"a": [1, {"x": 1, "true": 2}]}));
 }
 
-/// Returns a text in which a shape is nested to this depth.
+/// Returns a text that nests a shape to this depth.
 fn nested(shape: &str, depth: usize) -> String {
     match shape {
         "list" => "[".repeat(depth) + &"]".repeat(depth),
@@ -403,7 +403,7 @@ proptest! {
 
 #[test]
 fn document_is_not_read_beyond_a_limit() {
-    // The text contains a syntax error after the point at which the limit is exceeded.
+    // After the node that exceeds the limit, the text contains a syntax error.
     for (text, why) in [
         (format!("{}'", "[".repeat(10_000)), "exceeded max depth of 127"),
         (

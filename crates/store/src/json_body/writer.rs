@@ -14,7 +14,7 @@ const MIN_MEMBER_LEN: usize = 256;
 /// because managed fields are rarely unique.
 const MIN_FIELDS_LEN: usize = 128;
 
-/// The nesting depth in the managed fields at which the members of `spec` are.
+/// The nesting depth of the members of `spec` in the managed fields.
 const FIELDS_DEPTH: usize = 2;
 
 pub(super) struct BodyWriter<'i> {
@@ -23,7 +23,7 @@ pub(super) struct BodyWriter<'i> {
     interned: Vec<(u32, Arc<Interned>)>,
     /// The interner. If the interner is `None`, no value is interned.
     interner: Option<&'i Arc<Interner>>,
-    /// Whether the object has an empty `resourceVersion`, into which the revision is inserted later.
+    /// Whether the object has an empty `resourceVersion`. The revision is inserted there later.
     versioned: bool,
 }
 

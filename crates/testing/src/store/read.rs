@@ -42,7 +42,7 @@ impl Store {
         Selection::new(&self.resource, &self.selectable_fields, namespace, labels, fields)
     }
 
-    /// Returns the revision to read, and the key after which the page starts.
+    /// Returns the revision to read. Also returns the last key before the page.
     fn place(&self, options: &ListOptions) -> Result<(u64, Option<ObjectKey>), ApiError> {
         let token = &options.continue_token;
         if token.is_empty() {

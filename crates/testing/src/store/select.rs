@@ -82,8 +82,8 @@ fn built_in(resource: &ApiResource) -> &'static [&'static str] {
     }
 }
 
-/// Returns the value with which a field is compared: a string unchanged, another value as JSON, and a missing field as
-/// the zero value of its type.
+/// Returns the value of a field for comparisons: a string unchanged, another value as JSON, and a missing field as the
+/// zero value of its type.
 fn value_at<'a>(object: &'a Value, field: &str) -> Cow<'a, str> {
     let path = if field == "source" { "source.component" } else { field };
     match path.split('.').try_fold(object, |value, name| value.get(name)) {

@@ -1,4 +1,4 @@
-//! Watches. A watch has a position in the log. Optionally, it also has a position at which it breaks.
+//! Watches. A watch has a position in the log. A watch can also have a position where it breaks.
 
 use std::collections::VecDeque;
 use std::task::{Poll, Waker};
@@ -20,9 +20,9 @@ pub(crate) struct Watch {
     first: VecDeque<Item>,
     /// The index of the log entry that the watch reads next.
     next: usize,
-    /// The number of items until the watch breaks, and the way in which it breaks.
+    /// The number of items until the watch breaks, and how the watch breaks.
     breaks: Option<(usize, Break)>,
-    /// The log index at which the test broke the watch, and the way in which it broke.
+    /// The log index where the test broke the watch, and how the watch breaks.
     broken: Option<(usize, Break)>,
     pub(super) waker: Option<Waker>,
 }
