@@ -83,7 +83,7 @@ pub(crate) struct Workload {
     pub(crate) runs: usize,
 }
 
-/// The environment in which all sides run a workload.
+/// The environment of all programs that run a workload.
 #[derive(Clone, Copy)]
 pub(crate) enum Around {
     Nothing,
@@ -160,7 +160,7 @@ pub(crate) enum Measure {
     Figure(&'static str),
 }
 
-/// The condition under which a row reaches its goal.
+/// The condition for a row to reach its goal.
 #[derive(Clone, Copy, PartialEq)]
 #[allow(dead_code, reason = "an area does not use every kind of goal")]
 pub(crate) enum Goal {

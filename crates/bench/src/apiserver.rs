@@ -1,5 +1,5 @@
-//! The workloads of the area `apiserver`. In these workloads, our client sends requests to a server. The workloads that
-//! use client-go are written in Go.
+//! The workloads of the area `apiserver`. In the workloads of this area, our client sends requests to a server. The
+//! workloads that use client-go are written in Go.
 
 mod idle;
 mod in_process;

@@ -202,7 +202,7 @@ fn many(setting: &Setting) -> Sample {
     sample
 }
 
-/// One of the tasks drives the HTTP/2 connection. The other task drives the requests of the callers.
+/// Two tasks are permanent. One task drives the HTTP/2 connection. The other task drives the requests of the callers.
 const TASKS_OF_CONNECTION: f64 = 2.0;
 
 fn runtime() -> Runtime {

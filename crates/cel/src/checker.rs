@@ -17,7 +17,7 @@ use crate::types::Type;
 use infer::Inference;
 use scope::Scopes;
 
-/// An expression that has passed the type check. Its names are resolved, and its types are known.
+/// An expression that has passed the type check. All names in the expression are resolved, and all types are known.
 #[derive(Clone, Debug)]
 pub(crate) struct Checked {
     /// A qualified name is a single identifier in this tree, and a function with a qualified name has no receiver.

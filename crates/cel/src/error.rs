@@ -79,7 +79,7 @@ impl std::error::Error for EvalError {}
 /// A failure during evaluation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// An error during the evaluation. The operators `||` and `&&` and the quantifiers can absorb it.
+    /// An error during the evaluation. The operators `||` and `&&` and the quantifiers can absorb this error.
     Error(Arc<str>),
     /// The budget ran out. No operator absorbs this failure.
     Budget,

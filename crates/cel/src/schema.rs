@@ -183,8 +183,8 @@ impl Schema {
         build::schema(schema, false, "selfType")
     }
 
-    /// Reads the schema of a resource. Its fields `apiVersion`, `kind`, `metadata.name` and `metadata.generateName` are
-    /// always visible.
+    /// Reads the schema of a resource. The resource's fields `apiVersion`, `kind`, `metadata.name` and
+    /// `metadata.generateName` are always visible.
     pub fn resource(schema: &dyn Node) -> Self {
         build::schema(schema, true, "selfType")
     }

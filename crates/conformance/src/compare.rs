@@ -14,7 +14,7 @@ pub struct Difference {
     pub want: String,
     /// The value in the response.
     pub got: String,
-    /// Whether only the wording of a message is different. Such a difference does not fail a case.
+    /// Whether only the wording of a message is different. A different wording does not fail a case.
     pub words: bool,
 }
 

@@ -1,4 +1,4 @@
-//! An open watch. A background task buffers its frames until a step reads them.
+//! An open watch. A background task buffers the frames of the watch until a step reads them.
 
 use bytes::{Bytes, BytesMut};
 use tokio::sync::mpsc;

@@ -70,7 +70,7 @@ pub struct WriteContext<'a> {
     pub api_version: &'a str,
     /// The subresource of the write. Empty for the object itself. The server records no time in the entries for the subresource `scale`.
     pub subresource: &'a str,
-    /// The time of the write. Its format is RFC 3339, in UTC and with whole seconds.
+    /// The time of the write. The format is RFC 3339, in UTC and with whole seconds.
     pub now: &'a str,
     /// The schema of the kind.
     pub schema: &'a Schema,

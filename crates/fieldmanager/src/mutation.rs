@@ -1,4 +1,4 @@
-//! Merges the apply configuration of a MutatingAdmissionPolicy. Such a merge records no owners.
+//! Merges the apply configuration of a MutatingAdmissionPolicy. The merge records no owners.
 
 use pintle_json::{Json, Map};
 use pintle_schema::{Schema, Type};

@@ -21,7 +21,8 @@ use super::versions::Differences;
 /// If the client sent `managedFields` in `new`, an empty list or a single empty entry clears all entries. A well-formed list of the client
 /// replaces the stored list. A write through a subresource ignores the `managedFields` of the client.
 ///
-/// If the default values of list keys need too much memory, all entries are cleared. Such an object is too large to be stored.
+/// If the default values of list keys need too much memory, all entries are cleared. An object with so many default values is too large to
+/// be stored.
 pub fn track_update(old: Option<&Json>, new: &mut Json, ctx: &WriteContext<'_>) {
     let created = old.is_none();
     let sent =

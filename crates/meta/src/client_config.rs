@@ -52,8 +52,8 @@ pub struct ClientConfig {
     pub plugin_policy: PluginPolicy,
     /// The user to impersonate. The authenticated user needs the permission to impersonate this user.
     pub impersonate: Option<Impersonate>,
-    /// The proxy for all requests. Its URL has the scheme `http`, `https` or `socks5`. `None` uses the environment
-    /// variables.
+    /// The proxy for all requests. The URL of the proxy has the scheme `http`, `https` or `socks5`. `None` uses the
+    /// environment variables.
     pub proxy_url: Option<String>,
     /// Whether to request uncompressed responses.
     pub disable_compression: bool,
@@ -208,7 +208,7 @@ pub struct BasicAuth {
     pub password: Secret,
 }
 
-/// A string that is never printed. Its memory is wiped when the value is dropped.
+/// A string that is never printed. The memory of the string is wiped when the value is dropped.
 ///
 /// # Examples
 ///

@@ -6,7 +6,8 @@ use serde_json::{Map, Value};
 use crate::null::or_empty;
 use crate::{Metadata, Object, ObjectMeta, TypeMeta};
 
-/// An object of any kind: client-go's `Unstructured`. Its metadata is typed, and all other fields are JSON.
+/// An object of any kind: client-go's `Unstructured`. The metadata of the object is typed, and all other fields are
+/// JSON.
 ///
 /// # Examples
 ///

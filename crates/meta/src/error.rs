@@ -149,9 +149,9 @@ impl ApiError {
     /// Returns whether the server may have executed the request, either in this attempt or in an earlier attempt. The
     /// result has no meaning for reads.
     ///
-    /// The statuses 4xx and 501 mean that this attempt was not executed. After all other statuses of 500 and above, it
-    /// is unknown whether the server executed the request, because a proxy may have sent the status. For example, Envoy
-    /// returns 503 if a connection breaks after the request was sent.
+    /// The statuses 4xx and 501 mean that this attempt was not executed. For all other statuses of 500 and above, it is
+    /// unknown whether the server executed the request. A proxy may have sent the status. For example, Envoy returns
+    /// 503 if a connection breaks after the request was sent.
     pub fn may_have_acted(&self) -> bool {
         let this = match &self.kind {
             ErrorKind::Connect { .. }

@@ -24,10 +24,10 @@ use crate::{Resource, Time};
 /// # Cost
 ///
 /// A struct whose only field is the metadata, decoded from a 7 KB pod, needs at most 2,000 bytes in 31 allocations,
-/// including the struct itself. The pod has five labels, three annotations and an owner. Its 3 KB of managed fields use
-/// no memory after decoding. The maps of labels and annotations take more than half of the bytes. Each of these maps
-/// takes 544 bytes for up to eleven entries, plus the strings. A custom [`Metadata`] with four fields takes at most 231
-/// bytes. `tests/memory.rs` checks these numbers with a counting allocator.
+/// including the struct itself. The pod has five labels, three annotations and an owner. The pod's 3 KB of managed
+/// fields use no memory after decoding. The maps of labels and annotations take more than half of the bytes. Each of
+/// these maps takes 544 bytes for up to eleven entries, plus the strings. A custom [`Metadata`] with four fields takes
+/// at most 231 bytes. `tests/memory.rs` checks these numbers with a counting allocator.
 ///
 /// # Examples
 ///
@@ -58,7 +58,8 @@ pub struct ObjectMeta {
     /// The unique id of this object, which is never reused. The server sets it.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub uid: String,
-    /// The revision of the object's last change. Its format is opaque, but two values can be compared for equality.
+    /// The revision of the object's last change. The format of the revision is opaque, but two values can be compared
+    /// for equality.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub resource_version: String,
     /// A counter of changes to the desired state. The server sets it. The generation is 0 for kinds that do not have

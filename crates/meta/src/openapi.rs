@@ -29,7 +29,7 @@ where
 
 /// The scopes of k8s-openapi whose resources can be listed.
 pub trait KnownScope {
-    /// The same scope as a type of this crate.
+    /// The type in this crate that represents the same scope.
     type Scope: ResourceScope;
 }
 

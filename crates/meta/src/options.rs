@@ -265,7 +265,8 @@ pub enum Patch {
     Json(Value),
     /// A JSON merge patch (RFC 7386). Members are replaced, `null` removes a member, and lists are replaced as a whole.
     Merge(Value),
-    /// A strategic merge patch. Such a patch works like a merge patch, but lists of built-in kinds are merged by key.
+    /// A strategic merge patch. A strategic patch works like a merge patch, but lists of built-in kinds are merged by
+    /// key.
     Strategic(Value),
 }
 

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// The type of a watch event: Kubernetes' `watch.EventType`. Its text is in capital letters.
+/// The type of a watch event: Kubernetes' `watch.EventType`. The text of a type is in capital letters.
 ///
 /// # Examples
 ///

@@ -33,8 +33,8 @@ pub struct Expected<'a> {
 ///
 /// - For a built-in kind, a missing apiVersion or kind is filled in. Unknown fields are dropped, and the returned object has the form that
 ///   Go writes.
-/// - For a custom resource, these rules apply only to the metadata. The kind in the body can differ from the expected kind. Validation
-///   reports this difference later. The caller compares the version with [`check_version`].
+/// - For a custom resource, defaulting and dropping unknown fields apply only to the metadata. The kind in the body can differ from the
+///   expected kind. Validation reports this difference later. The caller compares the version with [`check_version`].
 ///
 /// The findings are in document order. The request's `fieldValidation` determines whether the server ignores them, sends warnings or
 /// returns an error. [`strict_error`] returns this error.

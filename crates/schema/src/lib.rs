@@ -27,8 +27,8 @@
 //!
 //! # Bounds
 //!
-//! A function that reads bytes accepts at most [`DEEPEST`] levels of nesting. Its running time is linear in the size of the input, unless
-//! the docs of the function state another bound. A function that takes a `Json` recurses once for each level of nesting.
+//! A function that reads bytes accepts at most [`DEEPEST`] levels of nesting. The running time of such a function is linear in the size of
+//! the input, unless the docs of the function state another bound. A function that takes a `Json` recurses once for each level of nesting.
 
 use pintle_json::Json;
 

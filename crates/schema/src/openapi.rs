@@ -57,8 +57,8 @@ struct Schemas {
     made: Map,
     /// The structs that a schema refers to, but that have no schema yet.
     pending: Vec<StructRef>,
-    /// The defaults of list keys. In the type table, the types of lists contain these defaults. In OpenAPI, the schemas of the key fields
-    /// contain them.
+    /// The defaults of list keys. In the type table, the types of lists contain the defaults of list keys. In OpenAPI, the schemas of the
+    /// key fields contain these defaults.
     defaults: HashMap<SchemaField, Json>,
 }
 

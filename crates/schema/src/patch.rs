@@ -86,8 +86,8 @@ impl PatchBody {
     ///
     /// # Errors
     ///
-    /// Returns an error if the body is not an object. If `validated` is false, a list is also accepted. Such a list replaces the whole
-    /// object.
+    /// Returns an error if the body is not an object. If `validated` is false, a list is also accepted. A list as a patch replaces the
+    /// whole object.
     pub fn merge(body: &[u8], validated: bool) -> Result<Self, PatchError> {
         const NONE: &str = "Invalid JSON Patch";
         let bad = |why: String| match validated {

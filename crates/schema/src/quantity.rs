@@ -24,9 +24,9 @@ enum Format {
 const BINARY: [(&str, u32); 6] = [("Ki", 10), ("Mi", 20), ("Gi", 30), ("Ti", 40), ("Pi", 50), ("Ei", 60)];
 const DECIMAL: [(&str, i32); 10] =
     [("n", -9), ("u", -6), ("m", -3), ("", 0), ("k", 3), ("M", 6), ("G", 9), ("T", 12), ("P", 15), ("E", 18)];
-/// The exponent of the smallest unit: 10 to this power. Smaller fractions are rounded up.
+/// The smallest unit is 10 to the power of this exponent. Smaller fractions are rounded up.
 const FINEST: i64 = -9;
-/// The exponent of the smallest unit in resource lists: 10 to this power.
+/// In resource lists, the smallest unit is 10 to the power of this exponent.
 const MILLI: i64 = -3;
 /// The number of smallest units that make up the amount 1.
 const ONE: i128 = 1_000_000_000;
@@ -94,7 +94,7 @@ impl fmt::Display for Quantity {
 /// Returns the text that Go writes for the quantity in `text`. Returns `None` if `text` is not a quantity.
 ///
 /// If the exponent is a multiple of three, Go keeps most texts unchanged, such as `1E3`, `+1` and `1.500`. Go rewrites all other texts with
-/// the largest unit that needs no fraction. If the exponent is larger than the largest unit's, Go omits the unit. This changes the amount.
+/// the largest unit that needs no fraction. If no unit is large enough, Go omits the unit. This changes the amount.
 pub fn canonical(text: &str) -> Option<String> {
     written(text).ok()
 }
@@ -134,7 +134,7 @@ struct Number {
     negative: bool,
     /// The decimal digits, without leading zeros.
     digits: String,
-    /// The exponent of the last digit: this digit counts 10 to this power. The exponent is at least [`FINEST`].
+    /// The last digit counts units of 10 to the power of this exponent. The exponent is at least [`FINEST`].
     power: i64,
     format: Format,
     /// Whether Go keeps the text of the number unchanged.
@@ -383,7 +383,7 @@ mod tests {
             (format!("{zeros}1.5"), "1500m"),
             ("123456789.123456789123456789123456".into(), "123456789123456790n"),
             ("12345678901234567890123456789012n".into(), "12345678901234567890123456789012n"),
-            // Go omits the unit if the exponent is larger than the largest unit's.
+            // Go omits the unit if no unit is large enough.
             ("10000E".into(), "10"),
             ("1000E".into(), "1"),
             ("12345E".into(), "12345E"),

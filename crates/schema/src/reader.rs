@@ -66,7 +66,8 @@ impl Reader {
     }
 
     /// Removes and returns the items that were removed from the end of a repeated list because it became shorter. Go only shortens the
-    /// slice, so these items reappear when a later occurrence of the list is longer. Returns no items if the list did not occur earlier.
+    /// slice, so the removed items reappear when a later occurrence of the list is longer. Returns no items if the list did not occur
+    /// earlier.
     fn take_cut_off(&mut self, at: Option<&FieldPath<'_>>, came_before: bool) -> Vec<Json> {
         if self.cut_off.is_empty() {
             return Vec::new();
@@ -265,7 +266,7 @@ impl<'r> Typed<'r> {
 pub(super) struct Untyped<'r> {
     pub(super) reader: &'r mut Reader,
     pub(super) at: Option<&'r FieldPath<'r>>,
-    /// If this is true, duplicate members are not reported.
+    /// If this field is true, duplicate members are not reported.
     pub(super) quiet: bool,
 }
 

@@ -192,7 +192,8 @@ pub struct Field {
     /// How strategic merge patches change the field.
     pub merge: Merge,
     /// The path of the field in protobuf, as field numbers. The last number is the number of the field. If an embedded message contains the
-    /// field, the number of this message comes before it. The path is empty if the protobuf message does not contain the field.
+    /// field, the number of this message comes before the number of the field. The path is empty if the protobuf message does not contain
+    /// the field.
     pub number: Vec<u32>,
 }
 

@@ -76,9 +76,9 @@ impl<'r> Object<'r> {
         Ok(())
     }
 
-    /// Reads a member whose name differs from apiVersion or kind only in letter case. Such a member is reported as an unknown field.
-    /// Nevertheless, Go uses its value as the `apiVersion` or `kind` of an object of a built-in kind. A value of the wrong type causes an
-    /// error for all kinds.
+    /// Reads a member whose name differs from apiVersion or kind only in letter case. A member with another spelling is reported as an
+    /// unknown field. Nevertheless, Go uses its value as the `apiVersion` or `kind` of an object of a built-in kind. A value of the wrong
+    /// type causes an error for all kinds.
     fn next_case_variant<'de, A: MapAccess<'de>>(
         &mut self,
         name: &str,

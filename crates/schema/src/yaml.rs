@@ -106,7 +106,7 @@ struct YamlReader<'p, 'a> {
     unsupported: Option<&'static str>,
 }
 
-/// A key and its line. A finding about a duplicate key needs them.
+/// A key and its line. A finding about a duplicate key needs the key and the line.
 #[derive(Clone)]
 struct KeyMark {
     /// The key in the form that Go's error message uses.

@@ -1,4 +1,4 @@
-//! An object as bytes. The bytes are JSON. Their members have the order in which the server sends them to clients.
+//! An object as bytes. The bytes are JSON. The members of the JSON have the same order as in the responses of the server.
 
 mod projection;
 mod writer;
@@ -77,8 +77,8 @@ const MEMBERS: [&str; 9] = [
 /// is inserted into this field. Therefore, an object can be encoded before its revision is known. A deletion event also shares the bytes of
 /// the last write.
 ///
-/// Long members and the managed fields of each manager are interned. Most of them are equal in the previous version of the object or in
-/// other objects of the same template.
+/// Long members and the managed fields of each manager are interned. Most interned values are equal in the previous version of the object
+/// or in other objects of the same template.
 #[derive(Clone, Debug)]
 pub(super) struct JsonBody {
     /// The JSON of the object without interned values, followed by the offsets of the members.

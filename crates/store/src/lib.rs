@@ -340,8 +340,8 @@ impl VersionedStore {
     /// Keeps a snapshot of a resource at a revision. The snapshot is kept until a change after this revision is dropped from the log. The
     /// snapshot takes little memory, because the log contains all objects that have changed since then.
     pub fn keep(&mut self, resource: &ResourceKey, revision: u64, objects: &Objects) -> Weak<Objects> {
-        // A caller may pass a future revision, because of an injected fault. Such a snapshot is not kept, because the objects can still
-        // change before this revision is reached.
+        // A caller may pass a future revision, because of an injected fault. A snapshot for a future revision is not kept, because the
+        // objects can still change before this revision is reached.
         if revision > self.now.revision {
             return Weak::new();
         }

@@ -16,8 +16,8 @@ pub(super) const MAX_UNUSED_SNAPSHOTS: usize = 8;
 #[derive(Debug, Default)]
 pub(super) struct Table {
     log: VecDeque<Arc<StoreChange>>,
-    /// Snapshots of past revisions. The key consists of the revision and the era. Readers use these snapshots or may use them again. For
-    /// each snapshot, the log contains all changes that were made after it.
+    /// Snapshots of past revisions. The key consists of the revision and the era. Readers use the kept snapshots now, or may use them
+    /// again. For each snapshot, the log contains all changes that were made after it.
     snapshots: BTreeMap<(u64, u64), Arc<Objects>>,
     /// The current era. A new era begins when the content of past revisions changes. A snapshot of an earlier era is available only to
     /// readers that already use it.
@@ -120,7 +120,7 @@ impl Table {
         snapshot
     }
 
-    /// Makes revisions before `revision` unavailable. A caller that already follows the changes can continue to follow them.
+    /// Makes revisions before `revision` unavailable. Callers that already follow the changes can continue.
     pub(super) fn compact(&mut self, revision: u64) {
         self.floor = self.floor.max(revision);
     }

@@ -77,17 +77,17 @@ impl Origin {
     }
 }
 
-/// An immutable object in the state that one write gave it.
+/// An immutable object in the state after one write.
 ///
-/// The object is stored as the bytes that are sent to clients, without `apiVersion` and `kind`. These two members depend on the version in
-/// which a client reads the object, and lists of built-in kinds omit them. The `apiVersion` of the write is stored separately, because the
-/// storage version of the kind can change. The object is decoded only when a caller asks for it.
+/// The object is stored as the bytes that are sent to clients, without `apiVersion` and `kind`. Both members depend on the version that a
+/// client requests, and lists of built-in kinds omit both members. The `apiVersion` of the write is stored separately, because the storage
+/// version of the kind can change. The object is decoded only when a caller asks for it.
 pub struct Stored {
     revision: u64,
     origin: Arc<Origin>,
     is_first: bool,
     body: JsonBody,
-    /// Data that is computed from the object. For most small objects, this data is not allocated, because these objects are only sent
+    /// Data that is computed from the object. For most small objects, this data is not allocated, because small objects are usually sent
     /// unchanged.
     derived: OnceLock<Box<Derived>>,
 }
@@ -239,7 +239,7 @@ impl Stored {
         self.body.metadata(self.revision)
     }
 
-    /// Decodes only the values at these paths, such as `spec.nodeName`. Returns an object with these values.
+    /// Decodes only the values at these paths, such as `spec.nodeName`. Returns an object with only the decoded values.
     pub fn only(&self, paths: &[&str]) -> Json {
         self.body.projection(self.revision, paths)
     }

@@ -27,8 +27,8 @@ pub(super) struct Branch<V> {
     pub(super) encodings: OnceLock<Arc<Encodings>>,
 }
 
-/// The maximum number of values in a leaf, and the maximum number of child nodes in a branch. In tests, these numbers are small, so that
-/// tests split and merge nodes.
+/// The maximum number of values in a leaf, and the maximum number of child nodes in a branch. In tests, the maximum numbers are small, so
+/// that tests split and merge nodes.
 const MAX_LEAF_LEN: usize = if cfg!(test) { 2 } else { 8 };
 const MAX_BRANCH_LEN: usize = if cfg!(test) { 2 } else { 16 };
 

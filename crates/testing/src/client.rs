@@ -1,4 +1,4 @@
-//! Clients of a collection. The requests of a client are logged, and faults can be injected into them.
+//! Clients of a collection. The requests of a client are logged, and a test can inject faults into these requests.
 
 use std::fmt;
 use std::future::pending;

@@ -1,4 +1,4 @@
-//! Replays inputs from files and random mutations of them.
+//! Replays inputs from files, and random mutations of these inputs.
 
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};

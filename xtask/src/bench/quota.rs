@@ -11,7 +11,7 @@ pub(crate) struct Quota {
     folder: PathBuf,
 }
 
-/// The period to which the limit refers, in microseconds. It is the kernel's default.
+/// The period of the limit, in microseconds. It is the kernel's default.
 const PERIOD: f64 = 100_000.0;
 
 impl Quota {
@@ -29,7 +29,7 @@ impl Quota {
         bail!("no writable cgroup: {why}");
     }
 
-    /// Returns the file into which a process writes its id to join the control group.
+    /// Returns the file for joining the control group. A process joins by writing its id to this file.
     pub(crate) fn members(&self) -> PathBuf {
         self.folder.join("cgroup.procs")
     }
@@ -49,7 +49,7 @@ enum Version {
     V2,
 }
 
-/// Returns the control groups of this process with which CPU time can be limited. The innermost group is first.
+/// Returns the control groups of this process that can limit CPU time. The innermost group is first.
 fn parents(mounts: &str, groups: &str) -> Vec<(PathBuf, Version)> {
     let mut found = Vec::new();
     for mount in mounts.lines() {

@@ -14,7 +14,7 @@ use crate::pods::Pods;
 
 const ALL: &str = "/api/v1/pods";
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
-/// The fields that are removed from the pods before they are created. Most of these fields are set by the server. Owner references are
+/// The fields that are removed from the pods before they are created. The server sets most of the removed fields. Owner references are
 /// removed because the garbage collector would delete a pod whose owner does not exist.
 const SERVERS_OWN: [&str; 5] = ["namespace", "uid", "resourceVersion", "creationTimestamp", "ownerReferences"];
 

@@ -14,8 +14,8 @@ use crate::meter::{Tally, measure};
 const SHARED: usize = 50;
 const NAMESPACE: &str = "watched";
 
-/// First, 1,000 changes are sent to 1,000 watchers, which must receive all of them. Then, 100 more watchers connect and read nothing during
-/// another 1,000 changes.
+/// First, 1,000 changes are sent to 1,000 watchers, and each watcher must receive all changes. Then, 100 more watchers connect and read
+/// nothing during another 1,000 changes.
 pub(super) fn watchers(setting: &Setting) -> Sample {
     let runtime = runtime();
     let (watchers, changes) = (setting.size(1_000), setting.size(1_000));

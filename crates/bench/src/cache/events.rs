@@ -13,8 +13,8 @@ use crate::Sample;
 use crate::meter::{Tally, measure};
 
 /// Measures the time from the request for 200,000 updates until each handler has received all updates. By default, our subscriptions merge
-/// updates while a handler has not received them. In this workload, the subscriptions deliver each event, like the other libraries in this
-/// comparison. One of the figures is the fraction of the sent events that the slowest handler received.
+/// several updates of an object if a handler is slow. In this workload, the subscriptions deliver each event, like the other libraries in
+/// this comparison. One of the figures is the fraction of the sent events that the slowest handler received.
 pub(super) fn events<T: Kind>(setting: &Setting, runtime: &Runtime, kept: Kept) -> Sample {
     let informer = informer::<T>(setting, kept, false);
     runtime.block_on(start_and_settle(setting, &informer));

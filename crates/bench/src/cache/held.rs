@@ -25,7 +25,7 @@ pub(super) fn held<T: Kind>(setting: &Setting, runtime: &Runtime, kept: Kept) ->
     sample.with("bytes live", live() - live_before)
 }
 
-/// Reads each pod once by its key, in random order. Each read decodes the pod. Almost none of these pods was decoded shortly before.
+/// Reads each pod once by its key, in random order. Each read decodes the pod. Almost none of the pods was decoded recently.
 pub(super) fn read_compact(setting: &Setting, runtime: &Runtime) -> Sample {
     let informer = informer::<Compact<Pod>>(setting, Kept::Unmanaged, false);
     runtime.block_on(start_and_settle(setting, &informer));

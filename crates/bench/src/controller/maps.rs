@@ -11,7 +11,8 @@ use serde_json::json;
 
 const NAMESPACES: usize = 50;
 
-/// Creates `n` ConfigMaps of about a kilobyte in 50 namespaces. Their names are `bench-0`, `bench-1` and so on.
+/// Creates `n` ConfigMaps of about a kilobyte in 50 namespaces. The ConfigMaps are named `bench-0`, `bench-1` and so
+/// on.
 ///
 /// # Errors
 ///

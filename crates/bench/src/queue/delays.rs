@@ -1,4 +1,4 @@
-//! Workloads with delayed adds. In these workloads, a worker waits for the keys.
+//! Workloads with delayed adds. In each workload, a worker waits for the keys.
 
 use std::sync::mpsc;
 use std::time::{Duration, Instant};

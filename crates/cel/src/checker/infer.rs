@@ -106,8 +106,8 @@ impl Inference {
         }
     }
 
-    /// Binds a parameter to a type. Returns whether this is possible, and whether a type was already inferred for the
-    /// parameter.
+    /// Binds a parameter to a type. Returns whether the parameter can be bound, and whether a type was already inferred
+    /// for it.
     fn bind(&mut self, other: &Type, param: &Type, name: &Arc<str>) -> (bool, bool) {
         if other == param {
             return (true, true);

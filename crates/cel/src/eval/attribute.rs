@@ -77,7 +77,7 @@ impl<'a, 'e> Evaluator<'a, 'e> {
     }
 
     /// Returns the value at a path of field names in data, such as `object.spec.name`. Does not create values for the
-    /// fields that lead to it. Returns `None` for an attribute that is not such a path, and if a field is absent.
+    /// inner fields of the path. Returns `None` for an attribute that is not such a path, and if a field is absent.
     fn path(&self, attribute: &'e Attribute) -> Option<Value<'a>> {
         let base = match &attribute.base {
             Base::Variable(name) => self.variables.known(name)?,

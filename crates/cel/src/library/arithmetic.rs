@@ -227,8 +227,8 @@ fn contained<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
     }
 }
 
-/// Whether a list has an item that equals a value. If the list has a schema and the comparison with an item fails, this
-/// is an error, unless another item is equal.
+/// Whether a list has an item that equals a value. If the list has a schema and the comparison with an item fails, the
+/// function returns an error, unless another item is equal.
 pub(super) fn contains<'a>(meter: &mut Meter, list: &List<'a>, value: &Value<'a>) -> Result<bool, Failure> {
     let strict = list.schema().is_some();
     let mut failure = None;

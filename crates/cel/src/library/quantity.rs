@@ -41,8 +41,8 @@ impl Quantity {
         }
     }
 
-    /// Returns the integer. As in Go, an amount that is written with digits after the decimal point is not converted to
-    /// an integer, even if all these digits are zeros.
+    /// Returns the integer. As in Go, an amount with digits after the decimal point is not converted to an integer.
+    /// This is true even if all these digits are zeros.
     fn integer(self) -> Option<i64> {
         match self {
             Self::Scaled { value, scale } => {

@@ -12,8 +12,8 @@ pub struct Cause {
     pub kind: String,
     /// The path of the value in the response, with `*` instead of indexes, such as `/body/spec/ports/*/name`.
     pub place: String,
-    /// The type of the difference. A value can be `missing` in the embedded server's response, can be `added` by it, or can have a
-    /// different `value` in it. If the status codes differ, this text contains both status codes and the message of the real server.
+    /// The type of the difference. In the embedded server's response, a value can be `missing`, can be `added`, or can be another `value`.
+    /// If the status codes differ, this text contains both status codes and the message of the real server.
     pub how: String,
 }
 

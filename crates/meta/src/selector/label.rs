@@ -53,8 +53,8 @@ impl LabelSelector {
         Self::default()
     }
 
-    /// Returns a selector that selects nothing. Its text is `nothing,!nothing`, which requires that a label is both present and absent.
-    /// Therefore, the selector also selects nothing when a server parses its text.
+    /// Returns a selector that selects nothing. The text of this selector is `nothing,!nothing`. It requires that a label is both present
+    /// and absent. Therefore, the selector also selects nothing when a server parses its text.
     pub fn nothing() -> Self {
         let requirement = |operator| LabelRequirement { key: "nothing".into(), operator, values: Vec::new() };
         [SelectorOperator::Exists, SelectorOperator::DoesNotExist].map(requirement).into_iter().collect()

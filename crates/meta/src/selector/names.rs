@@ -4,10 +4,10 @@
 /// Returns the reasons why `key` is not a valid label key. A key is `name` or `prefix/name`. The returned list is empty
 /// if the key is valid.
 ///
-/// The prefix of a key is a DNS subdomain of at most 253 bytes. Its parts are separated by dots. Each part of the
-/// prefix consists of lower-case letters, digits and `-`, and starts and ends with a letter or a digit. The name of a
-/// key has at most 63 bytes. The name consists of letters, digits, `-`, `_` and `.`, and starts and ends with a letter
-/// or a digit.
+/// The prefix of a key is a DNS subdomain of at most 253 bytes. The parts of the prefix are separated by dots. Each
+/// part of the prefix consists of lower-case letters, digits and `-`, and starts and ends with a letter or a digit. The
+/// name of a key has at most 63 bytes. The name consists of letters, digits, `-`, `_` and `.`, and starts and ends with
+/// a letter or a digit.
 pub fn label_key_faults(key: &str) -> Vec<String> {
     let mut faults = Vec::new();
     let name = match key.split_once('/') {

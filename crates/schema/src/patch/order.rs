@@ -70,8 +70,8 @@ impl<'a> Places<'a> {
     }
 }
 
-/// Returns the identity of an item. Returns `None` if the list has a key and the item does not contain this key. Such an item is not equal
-/// to any other item.
+/// Returns the identity of an item. Returns `None` if the list has a key and the item does not contain this key. An item without its key is
+/// not equal to any other item.
 pub(super) fn identity(item: &Json, key: Option<&str>) -> Option<Identity> {
     Some(match key {
         Some(key) => Identity::Key(super::go_text(item.get(key)?)),

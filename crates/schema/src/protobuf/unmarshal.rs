@@ -38,7 +38,7 @@ pub fn decode(body: &[u8], (version, kind_of): (&str, &str)) -> Result<Json, Str
             expected.clone_into(named);
         }
     }
-    // Clients may send delete options whose group and version are those that the deleted object has.
+    // Clients may send delete options with the group and version of the deleted object.
     let version = if kind == "DeleteOptions" { "v1" } else { &api_version };
     let schema = Schema::builtin(version, &kind)
         .ok_or_else(|| format!("no kind {kind:?} is registered for protobuf in version {api_version:?}"))?;
@@ -50,8 +50,8 @@ pub fn decode(body: &[u8], (version, kind_of): (&str, &str)) -> Result<Json, Str
     Ok(Json::Object(object))
 }
 
-/// A message. The message can also be the nested message that represents an embedded Go struct. The fields of such a message belong to the
-/// object that contains it.
+/// A message. The message can also be the nested message that represents an embedded Go struct. The fields of an embedded struct's message
+/// belong to the enclosing object.
 #[derive(Clone, Copy)]
 struct MessageReader<'a> {
     of: &'a Struct,
@@ -122,7 +122,7 @@ fn put(field: &Field, content: WireValue<'_>, object: &mut Map, levels_left: usi
             let is_left_out = value.is_null() || (is_zero(&value) && !field.pointer && !field.always);
             match of {
                 _ if !is_left_out => drop(object.insert(field.name.clone(), value)),
-                // A message of one of these types has only one field. If this field is absent, the earlier value is kept.
+                // A message of the following types has only one field. If this field is absent, the earlier value is kept.
                 Type::Any | Type::Scalar(Scalar::Raw | Scalar::Quantity | Scalar::ResourceQuantity) => (),
                 _ => drop(object.remove(&field.name)),
             }

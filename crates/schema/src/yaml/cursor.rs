@@ -51,7 +51,7 @@ pub(super) struct Cursor<'a> {
     text: &'a str,
     at: usize,
     mark: Mark,
-    /// The offset of the first character that YAML does not allow. If there is none, this is the length of the text.
+    /// The offset of the first character that YAML does not allow. If all characters are allowed, this is the length of the text.
     end: usize,
 }
 

@@ -321,7 +321,8 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
-    /// Adds a token that consists of one character. After such a token, the possible key of this level can no longer become a key.
+    /// Adds a token that consists of one character. After a token of one character, the possible key of this level can no longer become a
+    /// key.
     fn fetch_indicator(&mut self, token: Token, key_allowed: bool) -> Scanned<()> {
         let level = self.level();
         self.forget_key(level)?;

@@ -156,7 +156,7 @@ impl Store {
         true
     }
 
-    /// Updates the existing object `old`. Replaces only those fields of an object that `edit` selects.
+    /// Updates the existing object `old`. Replaces only the fields of an object that `edit` selects.
     fn replace(
         &mut self,
         key: ObjectKey,
