@@ -4,7 +4,7 @@
 //!
 //! * Our programs are binaries of `crates/bench` ([`Program::Rust`]), built with `--release`, or examples of other crates
 //!   ([`Program::Example`]).
-//! * The programs with kube-rs are binaries of `crates/bench/kube` ([`Program::Kube`]). This is a separate workspace with its own
+//! * The programs with kube-rs are binaries of `crates/bench/kube` ([`Program::Kube`]). The folder is a separate workspace with its own
 //!   `Cargo.lock`. It is built into `target/bench/kube/`.
 //! * The programs in Go are `main` packages below `crates/bench/go/AREA` ([`Program::Go`]). Their `go.sum` pins the versions. They are
 //!   built into `target/bench/AREA/`.
@@ -16,19 +16,19 @@
 //!  "figures": {"us, p99 of hand-off": 17.5}}
 //! ```
 //!
-//! All figures cover only the measured section of the program: wall time, CPU time of all threads, heap allocations, the peak of resident
-//! memory above its value at the start, the number of operations, and the numbers of keys added and received. The member `figures` contains
-//! other values by unit ([`Measure::Figure`]). If a program cannot measure a figure, it omits the figure, and the rows that need the figure
-//! stay empty.
+//! All figures describe only the measured section of the program: wall time, CPU time of all threads, heap allocations, the peak of
+//! resident memory above its value at the start, the number of operations, and the numbers of keys added and received. The member `figures`
+//! contains other values by unit ([`Measure::Figure`]). If a program cannot measure a figure, it omits the figure, and the rows that need
+//! the figure stay empty.
 //!
 //! A program that needs a server gets the argument `--server URL` ([`Around::Pods`], one server for all sides) or `--server KUBECONFIG`
 //! ([`Around::Cluster`], [`Around::Maps`], [`Around::Rest`]). If servers are compared, each side has its own server, and `--processes ID,ID` contains the
 //! process IDs of that server ([`Around::Servers`]).
 //!
 //! The sides of a workload run in turn (ours, peer, ours, peer, …), so that other programs on the machine affect all sides. For published
-//! figures, each side runs at least [`Workload::runs`] times. Each [`Measure`] makes one row of medians. The *ratio* compares our side with
-//! the best peer: 2.0 means half the cost, and 0.5 means double the cost. If a peer's tool is missing (no `go`), or the peer does not
-//! build, its column stays empty and the output has the reason.
+//! figures, each side runs at least [`Workload::runs`] times. Each [`Measure`] produces one row of the table. The row contains medians. The
+//! *ratio* compares our side with the best peer: 2.0 means half the cost, and 0.5 means double the cost. If a peer's tool is missing (no
+//! `go`), or the peer does not build, its column stays empty and the output has the reason.
 //!
 //! Published figures belong to one commit. Therefore, `--docs` needs an idle machine, and a clean tree that does not change during the
 //! measurement.
@@ -60,44 +60,44 @@ use crate::flags::Bench;
 const AREAS: &[&Area] =
     &[&queue::AREA, &cache::AREA, &election::AREA, &rest::AREA, &controller::AREA, &apiserver::AREA, &cel::AREA];
 
-/// A list of workloads that are measured in one run and shown in one table.
+/// A list of workloads that are measured together and shown in one table.
 pub(crate) struct Area {
-    /// The name of the area. The command line, the folder of the Go programs and the written pages use this name.
+    /// The name of the area. The name is used on the command line, as the folder of the Go programs, and in the file names of the pages.
     pub(crate) name: &'static str,
-    /// A sentence that the page shows above the table.
+    /// A sentence that is above the table on the page.
     pub(crate) about: &'static str,
     /// The workloads, in the order of the table.
     pub(crate) workloads: &'static [Workload],
 }
 
-/// One task, which the programs of all sides perform.
+/// One task that the programs of all sides perform.
 pub(crate) struct Workload {
-    /// The text in the first column of the table. It is unique in its area.
+    /// The text that the first column of the table contains. The text is unique in its area.
     pub(crate) name: &'static str,
-    /// The variants of our side. The name of the workload describes the first variant.
+    /// The variants of our side. If there are variants, the name of the workload describes the first variant.
     pub(crate) ours: &'static [Variant],
     /// The peers. The list may be empty.
     pub(crate) peers: &'static [(&'static str, Run)],
     pub(crate) around: Around,
-    /// The number of runs of each side for published figures: [`RUNS`], or less for long workloads.
+    /// The number of runs of each side that published figures need: [`RUNS`], or fewer for long workloads.
     pub(crate) runs: usize,
 }
 
-/// The environment of all sides of a workload.
+/// The environment of all programs that run a workload.
 #[derive(Clone, Copy)]
 pub(crate) enum Around {
     Nothing,
-    /// A control group with a limit in CPUs.
+    /// A control group whose limit is given in CPUs.
     Quota(f64),
-    /// A load server with this number of pods. All sides share it.
+    /// A load server that serves this number of pods. All sides share it.
     Pods(usize),
-    /// A fresh embedded API server for the workload.
+    /// A new embedded API server for the workload.
     Cluster,
-    /// A fresh embedded API server with this number of ConfigMaps for the workload.
+    /// A new embedded API server for the workload that contains this number of ConfigMaps.
     Maps(usize),
-    /// A new API server for each side and run: a real one for the peer [`REAL`], and an embedded one for our side.
+    /// A new API server for each side and each run: a real server for the peer [`REAL`], and an embedded server for our side.
     Servers,
-    /// A server with small constant responses.
+    /// A server whose responses are small and constant.
     Rest,
 }
 
@@ -114,7 +114,7 @@ pub(crate) struct Variant {
 
 pub(crate) type Rows = &'static [Row];
 
-/// The measure of a row, and the goals of the row. A row without goals is only for information.
+/// The measure that a row shows, and the goals of the row. If a row has no goals, it is only for information.
 pub(crate) type Row = (Measure, &'static [Goal]);
 
 /// A command that runs a workload once and prints its [`Sample`](sample::Sample).
@@ -127,17 +127,17 @@ pub(crate) struct Run {
 /// The source of a program.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Program {
-    /// The binary of this name in `crates/bench`.
+    /// The program is the binary of this name in `crates/bench`.
     Rust(&'static str),
-    /// An example of a package of the workspace.
+    /// The program is an example of a package in the workspace.
     Example { package: &'static str, name: &'static str },
-    /// The binary of this name in `crates/bench/kube`.
+    /// The program is the binary of this name in `crates/bench/kube`.
     Kube(&'static str),
-    /// The `main` package of this name in `crates/bench/go/AREA`.
+    /// The program is the `main` package of this name in `crates/bench/go/AREA`.
     Go(&'static str),
 }
 
-/// A value that is computed from the figures of one side.
+/// A value that is computed from the figures that one side has measured.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[allow(dead_code, reason = "an area does not use every measure")]
 pub(crate) enum Measure {
@@ -145,27 +145,28 @@ pub(crate) enum Measure {
     WallPerOp,
     /// CPU time of all threads.
     Cpu,
-    /// CPU time of all threads per operation.
+    /// The CPU time of all threads per operation.
     CpuPerOp,
     /// Heap allocations per operation.
     AllocationsPerOp,
-    /// Peak of the resident memory per operation.
+    /// The peak of the resident memory per operation.
     BytesPerOp,
     /// Peak of the resident memory.
     PeakBytes,
-    /// Operations per second of wall time.
+    /// The number of operations per second of wall time.
     OpsPerSecond,
-    /// A figure of the workload with this unit. Larger is better if the unit ends with `/s`, and worse otherwise.
+    /// A figure of the workload that has this unit. If the unit ends with `/s`, a larger figure is better. For all other units, a smaller
+    /// figure is better.
     Figure(&'static str),
 }
 
-/// The condition under which a row meets its goal.
+/// The condition for a row to reach its goal.
 #[derive(Clone, Copy, PartialEq)]
 #[allow(dead_code, reason = "an area does not use every kind of goal")]
 pub(crate) enum Goal {
-    /// The minimum of the ratio to the best peer. The value 1 means "no worse", and 0.5 means "at most twice the cost".
+    /// The minimum value of the ratio to the best peer. The value 1 means "no worse", and 0.5 means "at most twice the cost".
     Times(f64),
-    /// The minimum of the ratio to the named peer.
+    /// The minimum value of the ratio to the peer with this name.
     TimesOf(&'static str, f64),
     /// The maximum of our value.
     AtMost(f64),
@@ -173,7 +174,7 @@ pub(crate) enum Goal {
     AtLeast(f64),
 }
 
-/// The number of runs of short workloads. It is large because the figures of short workloads vary most.
+/// The number of runs that short workloads need. The number is large, because the figures of short workloads vary most.
 pub(crate) const RUNS: usize = 9;
 
 pub(crate) fn run(sh: &Shell, flags: &Bench) -> anyhow::Result<ExitCode> {

@@ -1,10 +1,10 @@
-//! `cargo xtask conformance --clients`: runs the scenario of a controller with other client libraries on the embedded server.
+//! `cargo xtask conformance --clients`: runs the scenario of a controller with other client libraries, on the embedded server.
 //!
 //! Each client is a program that fails at the first step that differs from a real cluster: kubectl, client-go
 //! (`crates/bench/go/conformance`), Python, JavaScript and Java (`crates/conformance/clients`), and kube
 //! (`crates/apiserver/examples/kube`). If the tool of a client is not installed, the client is skipped, and the last line of output
 //! contains its name. A skipped client counts as failed with `--all`, or if `--only` contains its name. Each tool downloads its
-//! dependencies into its usual cache. Build output is written to the target folder.
+//! dependencies to its usual cache. The output of builds is written to the target folder.
 
 use std::fmt;
 use std::io::{BufRead, BufReader};
@@ -55,12 +55,12 @@ pub(crate) fn run(sh: &Shell, only: Option<&str>, all: bool) -> anyhow::Result<E
     Ok(if days.iter().all(|(_, day)| day.is_well(has_to_run)) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// The result of one client's scenario.
+/// The result of the scenario with one client.
 #[derive(Debug, PartialEq)]
 enum Day {
     Ok,
     Failed(String),
-    /// The tool of the client is not installed.
+    /// The tool that the client needs is not installed.
     NotRun {
         tool: &'static str,
     },
@@ -102,7 +102,7 @@ fn closing(days: &[(&str, Day)]) -> String {
     line
 }
 
-/// The embedded server as a process, with TLS. Dropping this value ends the process.
+/// The embedded server with TLS, as a separate process. When this value is dropped, the process is killed.
 struct Server(Child);
 
 impl Server {
@@ -123,7 +123,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // The process may have already ended.
+        // The process may already have ended.
         drop(self.0.kill());
         drop(self.0.wait());
     }
@@ -133,7 +133,7 @@ const NOTHING: &str = "";
 
 fn kubectl(sh: &Shell, work: &Path) -> anyhow::Result<()> {
     let file = "crates/conformance/clients/kubectl/manifest.yaml";
-    // Commands, each with a part of its expected output. `kubectl diff` prints nothing if the files are equal.
+    // The commands, each with a text that its output must contain. `kubectl diff` prints nothing if there are no differences.
     for (arguments, says) in [
         (format!("apply -f {file}"), "deployment.apps/web created"),
         (format!("apply -f {file}"), "deployment.apps/web unchanged"),
@@ -153,7 +153,7 @@ fn kubectl(sh: &Shell, work: &Path) -> anyhow::Result<()> {
         ("patch configmap settings -n kubectl -p {\"data\":{\"colour\":\"red\"}}".into(), "patched"),
         ("wait configmap settings -n kubectl --for=jsonpath={.data.colour}=red --timeout=10s".into(), "condition met"),
         ("create serviceaccount default -n kubectl".into(), "created"),
-        // The text `{"` in base64, which is the start of a JWT's header.
+        // This text is `{"` in base64, which is the start of each JWT's header.
         ("create token default -n kubectl".into(), "eyJ"),
         ("explain deployment.spec.replicas".into(), "<integer>"),
         ("delete configmap settings -n kubectl".into(), "deleted"),
@@ -174,7 +174,7 @@ fn client_go(sh: &Shell, work: &Path) -> anyhow::Result<()> {
     Ok(cmd!(sh, "{program}").quiet().run()?)
 }
 
-/// Runs the scenario with kube. The example starts its own server in its process.
+/// Runs the scenario with kube. The example starts its own server inside its process.
 fn kube(sh: &Shell, work: &Path) -> anyhow::Result<()> {
     let (cargo, target) = (crate::cargo(), work.join("kube"));
     let _project = sh.push_dir("crates/apiserver/examples/kube");
@@ -204,7 +204,7 @@ fn javascript(sh: &Shell, work: &Path) -> anyhow::Result<()> {
 fn fabric8(sh: &Shell, work: &Path) -> anyhow::Result<()> {
     let folder = work.join("java");
     let _project = sh.push_dir("crates/conformance/clients/java");
-    // Maven writes its output to the target folder.
+    // Maven writes the output of the build to the target folder.
     let run = cmd!(sh, "mvn --quiet --batch-mode -DbuildDirectory={folder} compile exec:java");
     Ok(run.quiet().run()?)
 }

@@ -45,7 +45,7 @@ pub(crate) fn run(sh: &Shell, flags: &Conformance) -> anyhow::Result<ExitCode> {
     }
     let cargo = crate::cargo();
     let replay = cmd!(sh, "{cargo} run --quiet --locked --package pintle-conformance -- {args...}");
-    // The replay program has already printed the reason of the failure.
+    // The replay program has already printed why it failed.
     Ok(if replay.quiet().run().is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
@@ -62,7 +62,8 @@ fn compare(sh: &Shell, folder: &Path, flags: &Conformance) -> anyhow::Result<Exi
     Ok(if compared.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Runs the scenarios of the client on a real kube-apiserver. The tests of the crate run them on the embedded server.
+/// Runs the scenarios of the client on a real kube-apiserver. The tests of the client's crate run the same scenarios on the embedded
+/// server.
 fn client(sh: &Shell) -> anyhow::Result<ExitCode> {
     let real = Real::start(sh)?;
     let (cargo, kubeconfig) = (crate::cargo(), real.kubeconfig());
@@ -74,7 +75,7 @@ fn client(sh: &Shell) -> anyhow::Result<ExitCode> {
     Ok(if passed && requested { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Runs processes that contend for a lease (`crates/bench/tests/it/fleet.rs`). Some processes use this project's elector, as in the
+/// Runs processes that contend for a lease (`crates/bench/tests/it/fleet.rs`). Some of the processes use this project's elector, as in the
 /// tests. Other processes use client-go's elector.
 fn fleet(sh: &Shell) -> anyhow::Result<ExitCode> {
     let folder = sh.create_temp_dir()?;

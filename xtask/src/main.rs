@@ -1,4 +1,4 @@
-//! The project's own tools, run as `cargo xtask JOB`.
+//! The tools for developing this project, which run as `cargo xtask JOB`.
 //!
 //! Each job has one file or folder: [`ci`] runs all checks, [`tidy`] checks the repository's own rules, [`docs`] builds the
 //! documentation, [`mod@bench`] compares Pintle with its peers, [`conformance`] compares the API server with a real one, and
@@ -52,12 +52,12 @@ fn run(flags: Xtask) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// Returns the path of the cargo that runs this program.
+/// Returns the path of the `cargo` that runs this program.
 fn cargo() -> String {
     std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned())
 }
 
-/// Returns cargo's metadata of the workspace.
+/// Returns the metadata that cargo prints for the workspace.
 fn metadata(sh: &Shell) -> anyhow::Result<serde_json::Value> {
     let cargo = cargo();
     let text = cmd!(sh, "{cargo} metadata --locked --no-deps --format-version 1").quiet().read()?;
@@ -76,7 +76,7 @@ fn target_dir(sh: &Shell) -> anyhow::Result<PathBuf> {
     Ok(PathBuf::from(folder))
 }
 
-/// Returns the root of the workspace. The current folder has no effect.
+/// Returns the root folder of the workspace. The result does not depend on the current folder.
 fn root() -> PathBuf {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     here.parent().unwrap_or(here).to_owned()

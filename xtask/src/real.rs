@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use anyhow::{Context, ensure};
 use xshell::{Shell, TempDir, cmd};
 
-/// A running kube-apiserver and its etcd. Dropping this value ends both.
+/// A running kube-apiserver, and the etcd that it uses. Dropping this value ends both.
 pub(crate) struct Real {
     port: u16,
     processes: Vec<Child>,
@@ -19,8 +19,8 @@ pub(crate) struct Real {
 pub(crate) const TOKEN: &str = "conformance";
 
 impl Real {
-    /// Starts etcd and kube-apiserver. Their data and logs are in a temporary folder. Does not wait until the servers
-    /// are ready.
+    /// Starts etcd and kube-apiserver. The data and logs of the servers are in a temporary folder. This function does
+    /// not wait until the servers are ready.
     pub(crate) fn start(sh: &Shell) -> anyhow::Result<Self> {
         let temporary = sh.create_temp_dir()?;
         let folder = temporary.path();
@@ -29,7 +29,7 @@ impl Real {
         let public = folder.join("accounts.pub");
         cmd!(sh, "openssl ecparam -name prime256v1 -genkey -noout -out {key}").quiet().ignore_stderr().run()?;
         cmd!(sh, "openssl ec -in {key} -pubout -out {public}").quiet().ignore_stderr().run()?;
-        // The second token is for the tests of the client. Its user has no permissions.
+        // The second token is used by the tests of the client. Its user has no permissions.
         let tokens = format!("{TOKEN},admin,admin-uid,\"system:masters\"\nnobody-token,nobody,nobody\n");
         fs::write(folder.join("tokens.csv"), tokens)?;
         fs::write(folder.join("kubeconfig"), kubeconfig(api))?;
@@ -60,7 +60,7 @@ impl Real {
                 ("service-cluster-ip-range", "10.0.0.0/24"),
                 // Allow privileged containers, as the embedded server does.
                 ("allow-privileged", "true"),
-                // Disable this plugin, because no controller creates service accounts here.
+                // Disable this plugin, because no controller creates service accounts in this setup.
                 ("disable-admission-plugins", "ServiceAccount"),
             ],
         )?;
@@ -75,7 +75,7 @@ impl Real {
         self.folder.path().join("kubeconfig")
     }
 
-    /// Returns the process ids of etcd and kube-apiserver.
+    /// Returns the process ids of the etcd and the kube-apiserver.
     pub(crate) fn processes(&self) -> Vec<u32> {
         self.processes.iter().map(Child::id).collect()
     }
@@ -97,7 +97,7 @@ impl Real {
 
 impl Drop for Real {
     fn drop(&mut self) {
-        // End kube-apiserver before etcd. A process may have ended already.
+        // End kube-apiserver before etcd. A process may already have ended.
         for process in self.processes.iter_mut().rev() {
             drop(process.kill());
             drop(process.wait());

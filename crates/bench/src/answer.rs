@@ -5,7 +5,8 @@ use std::process::ExitCode;
 
 use crate::Sample;
 
-/// Prints a sample as JSON. Without a sample, prints `usage` and the names of the workloads, and returns exit code 2.
+/// Prints a sample as JSON. If there is no sample, prints `usage` and the names of the workloads, and returns exit code
+/// 2.
 pub fn answer<'a>(sample: Option<Sample>, usage: &str, works: impl Iterator<Item = &'a str>) -> ExitCode {
     let Some(sample) = sample else {
         eprintln!("usage: {usage}, one of:");

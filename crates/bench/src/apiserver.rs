@@ -1,5 +1,5 @@
-//! The workloads of the area `apiserver`. In these workloads, our client puts load on a server. The workloads with
-//! client-go are written in Go.
+//! The workloads of the area `apiserver`. In the workloads of this area, our client sends requests to a server. The
+//! workloads that use client-go are written in Go.
 
 mod idle;
 mod in_process;
@@ -21,14 +21,14 @@ use tokio::runtime::Runtime;
 use crate::Sample;
 use crate::meter::resident_of;
 
-/// The server and the size of a workload.
+/// The server that a workload uses, and the size of the workload.
 #[derive(Clone, Debug, Default)]
 pub struct Setting {
-    /// The kubeconfig of the server. Workloads that start a server do not need it.
+    /// The kubeconfig of the server. The field is not needed for workloads that start a server.
     pub kubeconfig: Option<PathBuf>,
-    /// The ids of the server's processes.
+    /// The process ids of the server.
     pub processes: Vec<String>,
-    /// Whether to run only a small part of the workload, to check that it works.
+    /// Whether to run only a small part of the workload, to check that the workload works.
     pub quick: bool,
 }
 
@@ -42,7 +42,7 @@ impl Setting {
             .expect("a valid kubeconfig")
     }
 
-    /// Creates a client with separate connections, and waits until the server is ready.
+    /// Creates a client with its own connections, and waits until the server is ready.
     async fn client(&self) -> RestClient {
         let client = RestClient::new(self.config()).expect("a usable configuration");
         let ready = client.get().abs_path(["/readyz"]).max_retries(0);
@@ -62,7 +62,7 @@ impl Setting {
 /// Runs a workload once.
 pub type Work = fn(&Setting) -> Sample;
 
-/// The workloads by their names on the command line.
+/// The workloads. The key is the name on the command line.
 pub const WORKS: &[(&str, Work)] = &[
     ("start", start::start),
     ("writes", verbs::writes),
@@ -79,7 +79,7 @@ fn runtime() -> Runtime {
     tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("cannot create a runtime")
 }
 
-/// Sends `n` requests, of which `at_once` run concurrently. Returns the duration of each request.
+/// Sends `n` requests, and runs `at_once` of them concurrently. Returns the duration of each request.
 async fn each<F>(n: usize, at_once: usize, request: impl Fn(usize) -> F + Clone + Send + 'static) -> Vec<Duration>
 where
     F: Future<Output = ()> + Send,
@@ -115,7 +115,7 @@ fn quantile_ms(took: &mut [Duration], q: f64) -> f64 {
     took.select_nth_unstable(rank - 1).1.as_secs_f64() * 1e3
 }
 
-/// Returns a small object, as it occurs in most writes.
+/// Returns a small object of the size that most writes have.
 fn config_map(name: &str, value: &str) -> serde_json::Value {
     serde_json::json!({
         "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"key": value},
@@ -127,7 +127,7 @@ async fn make_namespace(client: &RestClient, name: &str) {
     client.post().abs_path(["/api/v1/namespaces"]).json(&namespace).send().await.expect("cannot create a namespace");
 }
 
-/// Creates `n` ConfigMaps in a namespace, one after the other.
+/// Creates `n` ConfigMaps in a namespace, one after another.
 async fn make_maps(client: &RestClient, namespace: &str, n: usize) {
     for i in 0..n {
         let map = config_map(&format!("c{i}"), "value");

@@ -1,7 +1,7 @@
 //! The workloads of the area `cache`. `go/cache` runs the same workloads on client-go, and `kube` runs them on kube-rs.
 //!
-//! The load server sends the pods. It runs on the same processors as the measured program. The comment of each workload states what the
-//! measurement includes.
+//! The load server sends the pods to the measured programs. The load server runs on the same processors as the measured program. The
+//! comment of each workload states what the measurement includes.
 
 mod events;
 mod held;
@@ -27,14 +27,14 @@ use slim_pod::SlimPod;
 #[derive(Clone, Debug)]
 struct Setting {
     feed: Feed,
-    /// Whether to run only a small part of the workload, to check that it works.
+    /// Whether to run only a small part of the workload, to check that the workload works.
     quick: bool,
 }
 
-/// A function that runs a workload once, in a runtime with one thread per processor.
+/// A function that runs a workload once, in a runtime that has one thread per processor.
 type Work = fn(&Setting, &Runtime) -> Sample;
 
-/// The workloads by name. The programs for all libraries and `cargo xtask bench` use these names.
+/// The workloads by name. The programs for all libraries and `cargo xtask bench` use the same names.
 const WORKS: &[(&str, Work)] = &[
     ("sync", |setting, runtime| sync::sync::<Pod>(setting, runtime, Kept::All, false)),
     ("sync-default", |setting, runtime| sync::sync::<Pod>(setting, runtime, Kept::Unmanaged, false)),
@@ -57,7 +57,7 @@ const WORKS: &[(&str, Work)] = &[
     ("stall", |setting, _| stall::stall(setting)),
 ];
 
-/// Runs the workload that the command line names.
+/// Runs the workload whose name is on the command line.
 pub fn main() -> ExitCode {
     answer(run(), "cache WORK --server URL [--quick]", WORKS.iter().map(|(work, _)| *work))
 }
@@ -85,7 +85,7 @@ impl Setting {
         if self.quick { full / 50 } else { full }
     }
 
-    /// Waits until background work after the first list is complete. Such work frees memory or collects garbage.
+    /// Waits until the background work that follows the first list is complete. Such work frees memory or collects garbage.
     async fn settle(&self) {
         tokio::time::sleep(std::time::Duration::from_secs(if self.quick { 0 } else { 4 })).await;
     }

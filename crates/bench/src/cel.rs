@@ -1,7 +1,7 @@
 //! The workloads of the area `cel`. `go/cel` runs the same workloads on cel-go.
 //!
-//! The rules resemble the rules of Gateway API and of autoscalers. The object satisfies all rules, so no evaluation
-//! ends early.
+//! The rules are similar to the rules of Gateway API and of autoscalers. The object satisfies all rules, so that no
+//! evaluation ends early.
 
 mod writes;
 
@@ -12,10 +12,10 @@ use serde_json::Value;
 use crate::Sample;
 use crate::meter::{Tally, measure};
 
-/// The rules, one on each line.
+/// The text with the rules. Each line contains one rule.
 const RULES: &str = include_str!("cel/rules.txt");
 const OBJECT: &str = include_str!("cel/object.json");
-/// The number of times that all rules are compiled and evaluated.
+/// The number of times that each rule is compiled and evaluated.
 const COMPILED: usize = 500;
 const EVALUATED: usize = 20_000;
 
@@ -23,10 +23,10 @@ const EVALUATED: usize = 20_000;
 ///
 /// # Panics
 ///
-/// Panics if a rule cannot be compiled, or if the object does not satisfy it.
+/// Panics if a rule cannot be compiled, or if the object does not satisfy the rule.
 pub type Work = fn(quick: bool) -> Sample;
 
-/// The workloads by name. The names of workloads with the crate `cel` begin with `peer-`.
+/// The workloads by name. The names of workloads that use the crate `cel` begin with `peer-`.
 pub const WORKS: &[(&str, Work)] = &[
     ("compile", |quick| compile(quick, ours)),
     ("peer-compile", |quick| compile(quick, theirs)),
@@ -66,7 +66,7 @@ fn environment() -> Environment {
     Environment::new().variable("self", Type::Dyn)
 }
 
-/// Compiles all rules. One operation runs the parser, the type checker and the planner on one rule.
+/// Compiles all rules. In one operation, the parser, the type checker and the planner process one rule.
 fn compile(quick: bool, compile: impl Fn(&str)) -> Sample {
     RULES.lines().for_each(&compile);
     let rounds = rounds(quick, COMPILED);
@@ -82,7 +82,7 @@ fn object() -> Value {
     serde_json::from_str(OBJECT).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Evaluates compiled rules over JSON. One operation evaluates one rule and counts its cost.
+/// Evaluates compiled rules over JSON. In one operation, one rule is evaluated and its cost is counted.
 fn evaluate(quick: bool, chosen: impl Fn(&str) -> bool) -> Sample {
     let environment = environment();
     let compiled = RULES.lines().filter(|rule| chosen(rule)).map(|rule| environment.compile(rule));

@@ -1,9 +1,9 @@
 //! The workloads of the area `controller`. `go/controller` runs the same workloads on controller-runtime, and `kube` runs them on kube-rs.
 //!
 //! A controller reconciles the ConfigMaps that [`fill`] has created. In the workload `noop`, a reconciliation only gets the object from the
-//! cache. In the workload `write`, the first reconciliation of an object sends a merge patch that sets an annotation. The object is settled
-//! when a later reconciliation sees the annotation. The clock starts at the start of the process and stops when all objects are settled. CPU
-//! and memory include the whole process.
+//! cache. In the workload `write`, the first reconciliation of an object sends a merge patch that sets an annotation. The object needs no
+//! further reconciliation when a later reconciliation sees the annotation. The measured time starts with the process and ends when no
+//! object needs a further reconciliation. CPU time and memory are the values of the whole process.
 
 mod maps;
 mod progress;
@@ -30,20 +30,20 @@ struct Setting {
     client: ClientConfig,
     /// Whether a reconciliation writes.
     writes: bool,
-    /// The number of objects on the server.
+    /// The number of objects that the server contains.
     objects: usize,
     /// The number of concurrent reconciliations.
     workers: usize,
 }
 
-/// Runs the workload that the command line names.
+/// Runs the workload whose name is on the command line.
 pub fn main() -> ExitCode {
     let start = Instant::now();
     const USAGE: &str = "controller WORK --objects N --workers N --server KUBECONFIG [--quick]";
     answer(setting().map(|setting| run(setting, start)), USAGE, ["noop", "write"].into_iter())
 }
 
-/// Reads the command line. Returns `None` if it is invalid.
+/// Reads the command line. Returns `None` if an argument is invalid.
 fn setting() -> Option<Setting> {
     let mut args = std::env::args().skip(1);
     let writes = match args.next()?.as_str() {
@@ -82,7 +82,7 @@ fn run(setting: Setting, start: Instant) -> Sample {
             sample = progress.settled() => sample,
         }
     });
-    // The process ends without a stop of the controller, which is not measured.
+    // The process ends without stopping the controller, because the stop is not measured.
     std::mem::forget(runtime);
     sample
 }

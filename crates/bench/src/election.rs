@@ -24,16 +24,16 @@ use contender::{Contender, next};
 /// The variant of a workload.
 #[derive(Clone, Debug)]
 pub struct Setting {
-    /// The client configuration of the server.
+    /// The client configuration for the server.
     pub client: ClientConfig,
-    /// Whether to run only a small part of the workload, to check that it works.
+    /// Whether to run only a small part of the workload, to check that the workload works.
     pub quick: bool,
-    /// Whether the electors poll instead of watching.
+    /// Whether the electors poll the lease instead of watching it.
     pub polling: bool,
 }
 
 impl Setting {
-    /// Creates a setting with the server of this kubeconfig.
+    /// Creates a setting that uses the server in this kubeconfig.
     ///
     /// # Panics
     ///
@@ -51,11 +51,11 @@ impl Setting {
 /// Runs a workload once.
 pub type Work = fn(&Setting) -> Sample;
 
-/// The workloads by their names on the command line.
+/// The workloads. The key is the name on the command line.
 pub const WORKS: &[(&str, Work)] =
     &[("release", release), ("crash", crash), ("standbys", standbys), ("many", many), ("shards", shards::shards)];
 
-/// Repeatedly stops the leader of three contenders. Measures from the stop to the start of the next leader.
+/// Repeatedly stops the leader of three contenders. Measures the time from the stop of the leader to the start of the next leader.
 fn release(setting: &Setting) -> Sample {
     let (sample, seconds) =
         vacancies(setting, "release", setting.of(10, 2), setting.of(10, 2), |leader| leader.stop.cancel());
@@ -64,7 +64,7 @@ fn release(setting: &Setting) -> Sample {
         .with("ms, p99 of the hand-over", at(&seconds, 0.99) * 1e3)
 }
 
-/// Repeatedly aborts the leader of three contenders. Measures from the abort to the start of the next leader.
+/// Repeatedly aborts the leader of three contenders. Measures the time from the abort of the leader to the start of the next leader.
 fn crash(setting: &Setting) -> Sample {
     let (sample, seconds) =
         vacancies(setting, "crash", setting.of(12, 2), setting.of(2, 1), |leader| leader.run.abort());
@@ -78,8 +78,8 @@ fn at(sorted: &[f64], share: f64) -> f64 {
     sorted[((sorted.len() as f64 * share).ceil() as usize).clamp(1, sorted.len()) - 1]
 }
 
-/// Returns the sorted durations without a leader, in seconds. A duration begins when `end` ends a leader. `leases` leases run concurrently,
-/// each with two standbys. The leader of each lease is ended `times` times.
+/// Returns how long leases had no leader, as sorted durations in seconds. Such a duration begins when the function `end` ends a leader.
+/// `leases` leases are used concurrently, and each lease has two standbys. The leaders of each lease are ended `times` times.
 fn vacancies(
     setting: &Setting,
     work: &str,
@@ -98,7 +98,8 @@ fn vacancies(
             let mut leader = next(&mut starts).await.0;
             let mut seconds = Vec::new();
             for round in 0..times {
-                // This pause varies the offset between the end of a leader and its renewals, and the offset between leases.
+                // The length of this pause varies. Because of this, leaders end at different times after their last renewal, and the leases
+                // do not run in step.
                 sleep(Duration::from_millis(3_000 + (round * 337 + index * 189) % 2_000)).await;
                 let index = contenders.iter().position(|contender| contender.number == leader).expect("a leader");
                 let ended = Instant::now();
@@ -117,7 +118,7 @@ fn vacancies(
     (sample, seconds)
 }
 
-/// Measures the requests of a hundred standbys while another contender leads.
+/// Measures the requests that a hundred standbys send while another contender leads.
 fn standbys(setting: &Setting) -> Sample {
     let runtime = runtime();
     let span = Duration::from_secs(setting.of(30, 5));
@@ -139,7 +140,7 @@ fn standbys(setting: &Setting) -> Sample {
     sample.with("requests a second", (requests() - before) / span.as_secs_f64())
 }
 
-/// Measures a process that holds a hundred leases.
+/// Measures a process that is the leader of a hundred leases.
 fn many(setting: &Setting) -> Sample {
     const LEASES: usize = 100;
     let runtime = runtime();
@@ -155,7 +156,7 @@ fn many(setting: &Setting) -> Sample {
         (cluster(setting, &memory).electors("default", config).expect("a valid configuration"), tasks)
     });
     let stopped = stop.clone();
-    // The callbacks of all leases run in one task. A program without elections would also have this task.
+    // The callbacks of all leases run in the same task. A program without elections would also have this task.
     let run = runtime.spawn(async move {
         let mut electors: Vec<_> = (0..LEASES).map(|index| electors.elector(&format!("{lease}-{index}"))).collect();
         let runs = electors.iter_mut().map(|elector| {
@@ -184,7 +185,7 @@ fn many(setting: &Setting) -> Sample {
     let cpu = sample.cpu_ns / 1e3 / renewals;
     let sample = sample.with("requests a renewal", sent / renewals).with("CPU us a renewal", cpu);
     let connections = sockets() - sockets_before;
-    // Each request in flight has a task, so the minimum over time is the number of permanent tasks.
+    // Each request in flight has its own task. Therefore, the smallest number of tasks that was observed is the number of permanent tasks.
     let quietest = runtime.block_on(async {
         let mut counts = Vec::new();
         for _ in 0..100 {
@@ -201,25 +202,25 @@ fn many(setting: &Setting) -> Sample {
     sample
 }
 
-/// One task drives the HTTP/2 connection, and the other task drives the requests of the callers.
+/// Two tasks are permanent. One task drives the HTTP/2 connection. The other task drives the requests of the callers.
 const TASKS_OF_CONNECTION: f64 = 2.0;
 
 fn runtime() -> Runtime {
     tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("cannot create a runtime")
 }
 
-/// Returns a lease name that no other process uses.
+/// Returns the name of a lease that no other process uses.
 fn own_name(of: &str) -> String {
     format!("{of}-ours-{}", std::process::id())
 }
 
-/// Creates a cluster with a separate client, like a separate process.
+/// Creates a cluster that has its own client, like a separate process.
 fn cluster(setting: &Setting, memory: &InMemoryProvider) -> Cluster {
     let (client, metrics) = (Some(setting.client.clone()), Some(Arc::new(memory.clone()) as Arc<dyn Provider>));
     Cluster::connect(ClusterConfig { client, metrics, ..ClusterConfig::default() }).expect("a usable configuration")
 }
 
-/// Disables Events, because the client-go workload also has no Events.
+/// Disable Events, because the client-go workload does not send Events, either.
 fn election(identity: &str) -> LeaderElectionConfig {
     LeaderElectionConfig {
         identity: identity.into(),

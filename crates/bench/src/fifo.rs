@@ -23,7 +23,7 @@ type Work = fn(Vec<Object>) -> Sample;
 
 const PODS: usize = 1_000_000;
 
-/// The maximum number of items in one batch, as in client-go.
+/// The maximum number of items in one batch. The number is the same as in client-go.
 const BATCH: usize = 1000;
 
 /// The workloads by name. The Go program and `cargo xtask bench` use the same names.
@@ -36,7 +36,7 @@ const WORKS: &[(&str, Work)] = &[
     ("fifo-store-update", |pods| through(&pods, true)),
 ];
 
-/// Runs the workload that the command line names.
+/// Runs the workload whose name is on the command line.
 pub fn main() -> ExitCode {
     let mut args = std::env::args().skip(1);
     let name = args.next().unwrap_or_default();
@@ -46,18 +46,19 @@ pub fn main() -> ExitCode {
     answer(sample, "cache_fifo WORK [--quick]", WORKS.iter().map(|(work, _)| *work))
 }
 
-/// The key is created on each call, because client-go also does this.
+/// Create the key on each call, because client-go also does this.
 #[expect(clippy::unnecessary_wraps, reason = "the queues require this signature")]
 fn key_of(pod: &Object) -> Result<ObjectKey, KeyError> {
     Ok(pod.key())
 }
 
-/// Returns an empty set of known objects. The client-go workload also has no known objects.
+/// Returns a set of known objects that is empty. The client-go workload also has no known objects.
 fn known() -> Option<Known> {
     Some(Box::new(MemoryStore::new(key_of)))
 }
 
-/// Without `known_objects`, the queue works as in informers. A list stays one item, and the queue is unlocked while a batch is processed.
+/// Without `known_objects`, the queue works in the same way as in informers. A list is a single item, and the queue is unlocked while a
+/// batch is processed.
 fn real_fifo(known_objects: Option<Known>) -> SharedFifo<RealFifo<ObjectKey, Object>> {
     shared(RealFifo::new(key_of, RealFifoConfig { known_objects, ..RealFifoConfig::default() }))
 }
@@ -67,8 +68,8 @@ fn delta_fifo() -> SharedFifo<DeltaFifo<ObjectKey, Object>> {
     shared(DeltaFifo::new(key_of, config))
 }
 
-/// Puts the queue behind a lock, because the queues of client-go are always behind a lock. Each call takes the lock and wakes the waiting
-/// threads.
+/// A queue that is protected by a lock, because the queues of client-go always have a lock. Each call to the queue takes the lock and wakes
+/// the waiting threads.
 fn shared<Q: Queue>(queue: Q) -> SharedFifo<Q> {
     SharedFifo::new(queue, SharedFifoConfig::default())
 }
@@ -79,7 +80,7 @@ fn put<Q: Queue>(fifo: &SharedFifo<Q>, add: Add<Q>, pod: &Object) {
     add(&mut *fifo.lock(), pod.clone()).expect("each pod has a key");
 }
 
-/// Pops one item and drops it. The handler runs while the lock is held, as in client-go's `Pop`.
+/// Pops one item, and drops it. The handler runs while the lock is held, like the handler in client-go's `Pop`.
 fn pop<Q: Queue>(fifo: &SharedFifo<Q>) {
     fifo.process(Queue::pop, |_, popped| drop(popped)).wait().expect("the queue stays open");
 }
@@ -102,7 +103,7 @@ fn add_then_pop<Q: Queue>(pods: &[Object], fifo: &SharedFifo<Q>, add: Add<Q>) ->
     sample.with("adding, ns/object", each(adding)).with("popping, ns/object", each(popping))
 }
 
-/// Adds each pod and pops it directly after that.
+/// Adds each pod, and pops it before the next pod is added.
 fn add_and_pop<Q: Queue>(pods: &[Object], fifo: &SharedFifo<Q>, add: Add<Q>) -> Sample {
     measure(|| {
         for pod in pods {
@@ -113,9 +114,9 @@ fn add_and_pop<Q: Queue>(pods: &[Object], fifo: &SharedFifo<Q>, add: Add<Q>) -> 
     })
 }
 
-/// Adds all pods to an atomic queue and pops them in batches. Each batch is written to an informer's store in one transaction, which
-/// returns the previous objects. For an update, the store has all pods before the measurement. Our store has an index by namespace, and the
-/// store of client-go has no index.
+/// Adds all pods to an atomic queue and pops them in batches. Each batch is written to an informer's store in one transaction. The
+/// transaction returns the previous objects. To measure updates, all pods are stored before the measurement. Our store has an index by
+/// namespace. The store of client-go has no index.
 fn through(pods: &[Object], is_update: bool) -> Sample {
     let (store, fifo) = (Cache::new(), real_fifo(None));
     if is_update {
@@ -140,7 +141,7 @@ fn pass(
     pods.iter().for_each(|pod| put(fifo, add, pod));
     let mut popped = 0;
     while popped < pods.len() {
-        // `taken` contains a guard, so the batch is in progress until `taken` is dropped.
+        // `taken` contains a guard, so the queue treats the batch as being processed until `taken` is dropped.
         let taken = fifo.take(|fifo| fifo.pop_batch(BATCH)).wait().expect("the queue stays open");
         let items = taken.popped.items;
         popped += items.len();

@@ -1,4 +1,4 @@
-//! The load server of the area `cache`. It serves prepared pods to the measured programs over plain HTTP/1.1.
+//! The load server of the area `cache`. The server sends prepared pods to the measured programs over plain HTTP/1.1.
 //!
 //! | request | response |
 //! |---|---|
@@ -8,7 +8,8 @@
 //! | `GET /control/events?n=200000` | sends `n` updates to each watch, starting with number `first`, as fast as the watch is read; the list stays the same |
 //! | `GET /control/expire?changed=1000` | changes `changed` pods and ends each watch with 410 Expired |
 //!
-//! Event `i` updates pod `i * 7919` modulo the number of pods. Its version is the version of the list plus `i + 1`.
+//! Event number `i` updates pod number `i * 7919`, modulo the number of pods. The version of the updated pod is the
+//! version of the list plus `i + 1`.
 
 mod http;
 
@@ -44,7 +45,7 @@ pub fn serve(pods: usize, listener: &TcpListener) -> io::Result<()> {
 
 struct Server {
     pods: RwLock<Pods>,
-    /// The last order to all watches, and the number of the order.
+    /// The last order that was sent to all watches, and the number of this order.
     order: Mutex<(u64, Order)>,
     ordered: Condvar,
     watches: AtomicUsize,
@@ -58,7 +59,7 @@ enum Order {
     Expire,
 }
 
-/// The size of a chunk, in bytes.
+/// The size of a chunk in a response, in bytes.
 const PIECE: usize = 64 << 10;
 
 impl Server {
@@ -144,7 +145,7 @@ impl Server {
         answer.piece(format!("{bookmark}\n").as_bytes())
     }
 
-    /// Executes orders until the watch expires or its client has disconnected.
+    /// Executes orders until the watch expires or the client has disconnected.
     fn obey(&self, known: &mut u64, answer: &mut Answer<'_>) -> io::Result<()> {
         const LOOK_AFTER_CLIENT: Duration = Duration::from_millis(20);
         loop {
@@ -184,7 +185,7 @@ impl Server {
     }
 }
 
-/// Sends an event for each of these pods, with the given version.
+/// Sends a watch event with the given version for each of these pods.
 fn put_events(
     pods: &Pods,
     kind: &str,

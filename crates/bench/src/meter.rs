@@ -1,4 +1,4 @@
-//! Functions that measure the cost of one run of a workload.
+//! Measures the cost of one run of a workload.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -8,58 +8,58 @@ use rustix::time::{ClockId, clock_gettime};
 use serde::Serialize;
 use stats_alloc::{INSTRUMENTED_SYSTEM, Stats};
 
-/// The result of a measurement, which a binary prints as one line.
+/// The result of a measurement. A binary prints it as one line.
 #[derive(Clone, Debug, Serialize)]
 pub struct Sample {
     /// The elapsed wall time.
     pub wall_ns: f64,
-    /// The CPU time of all threads.
+    /// The CPU time of all threads of the process.
     pub cpu_ns: f64,
-    /// The number of heap allocations. A reallocation counts as one allocation. `None` in a binary that does not count allocations, because
-    /// counting takes time.
+    /// The number of heap allocations. A reallocation counts as one allocation. `None` means that the binary does not count allocations,
+    /// because counting takes time.
     pub allocations: Option<f64>,
-    /// The peak of resident memory minus the resident memory at the start.
+    /// The peak of resident memory minus the resident memory at the start of the measurement.
     pub peak_bytes: f64,
     /// The number of operations.
     pub operations: f64,
-    /// The number of keys that were added to the queue, including adds that merged with another add.
+    /// The number of keys that were added to the queue. The number includes adds that were merged with another add.
     pub adds: f64,
-    /// The number of keys that the queue handed out.
+    /// The number of keys that the queue returned to workers.
     pub gets: f64,
-    /// Other figures of the workload, by unit.
+    /// The other figures of the workload. The key is the unit.
     pub figures: BTreeMap<&'static str, f64>,
 }
 
-/// The operations of one measured run.
+/// The operations that were made in one measured run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Tally {
     /// The number of operations.
     pub(crate) operations: usize,
     /// The number of keys that were added to a queue.
     pub(crate) adds: usize,
-    /// The number of keys that the queue handed out.
+    /// The number of keys that the queue returned to workers.
     pub(crate) gets: usize,
 }
 
 impl Tally {
-    /// Counts operations of a workload without a queue.
+    /// Counts the operations of a workload that has no queue.
     pub(crate) fn operations(operations: usize) -> Self {
         Self { operations, adds: 0, gets: 0 }
     }
 
-    /// Counts `n` keys that were added and taken once. An add and its get count as one operation.
+    /// Counts `n` keys that were each added and taken once. An add and its get count as one operation.
     pub(crate) fn keys(n: usize) -> Self {
         Self { operations: n, adds: n, gets: n }
     }
 
-    /// Counts each add as one operation, and each get with its `done` as another operation.
+    /// Counts each add as one operation. Each get and its `done` together count as another operation.
     pub(crate) fn calls(adds: usize, gets: usize) -> Self {
         Self { operations: adds + gets, adds, gets }
     }
 }
 
 impl Sample {
-    /// Adds a figure. NaN becomes an empty cell of the table.
+    /// Adds a figure. NaN becomes an empty cell in the table of results.
     pub(crate) fn with(mut self, unit: &'static str, value: f64) -> Self {
         self.figures.insert(unit, value);
         self
@@ -68,7 +68,7 @@ impl Sample {
 
 /// Runs `work` and measures it. The preparation is not measured.
 pub(crate) fn measure(work: impl FnOnce() -> Tally) -> Sample {
-    // Resets the peak of resident memory. If the kernel refuses, the peak includes the preparation.
+    // Resets the peak of resident memory. If the kernel does not allow this, the peak includes the preparation of the workload.
     let _ = fs::write("/proc/self/clear_refs", "5");
     let base = resident();
     let before = counted();
@@ -112,12 +112,12 @@ pub(crate) fn sockets() -> f64 {
     links.filter(|link| link.to_string_lossy().starts_with("socket:")).count() as f64
 }
 
-/// Returns the number of allocated bytes. Returns NaN in a binary that does not count them.
+/// Returns the number of bytes that were allocated so far. Returns NaN in a binary that does not count allocations.
 pub(crate) fn live() -> f64 {
     counted().map_or(f64::NAN, |stats| stats.bytes_allocated as f64 - stats.bytes_deallocated as f64)
 }
 
-/// Returns the number of heap allocations since the start of the process. Returns `None` in a binary that does not count them.
+/// Returns the number of heap allocations since the start of the process. Returns `None` in a binary that does not count allocations.
 pub(crate) fn allocations() -> Option<f64> {
     counted().as_ref().map(total)
 }
@@ -126,7 +126,7 @@ fn total(stats: &Stats) -> f64 {
     (stats.allocations + stats.reallocations) as f64
 }
 
-/// Returns the allocation statistics. Returns `None` if the global allocator does not count.
+/// Returns the allocation statistics. Returns `None` if the global allocator does not count allocations.
 fn counted() -> Option<Stats> {
     Some(INSTRUMENTED_SYSTEM.stats()).filter(|stats| stats.allocations > 0)
 }
@@ -146,7 +146,7 @@ fn cpu(clock: ClockId) -> Duration {
     Duration::from_secs(time.tv_sec as u64) + Duration::from_nanos(time.tv_nsec as u64)
 }
 
-/// Returns a value of `/proc/PROCESS/status` in bytes. Returns 0 if the file cannot be read.
+/// Returns a value from `/proc/PROCESS/status` in bytes. Returns 0 if the file cannot be read.
 fn status(process: &str, field: &str) -> f64 {
     let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix(field));

@@ -1,4 +1,5 @@
-//! Runs the scenarios of docs/OPERATORS.md. The operator is a process, and the embedded API server has faults.
+//! Runs the scenarios of docs/OPERATORS.md. The operator runs as a process, and faults are injected into the embedded
+//! API server.
 //!
 //! `operators COMMAND…` starts the operator with `KUBECONFIG` once for each scenario, and prints one line for each
 //! scenario.
@@ -15,8 +16,8 @@ use tokio::runtime::Runtime;
 
 use world::World;
 
-/// Runs all scenarios with the command from the command line. With `--only NAME`, runs only scenarios whose names
-/// contain this text.
+/// Runs all scenarios with the operator command that the command line contains. With `--only NAME`, runs only scenarios
+/// whose names contain this text.
 pub fn main() -> ExitCode {
     let mut args = std::env::args().skip(1).peekable();
     let only = args.next_if(|arg| arg == "--only").map(|_| args.next().unwrap_or_default());

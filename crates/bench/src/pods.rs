@@ -1,4 +1,4 @@
-//! The pods that the load server serves. They are similar to pods of Deployments in a real cluster. Each pod has about 8 KB.
+//! The pods that the load server serves. These pods are similar to pods of Deployments in a real cluster. Each pod has about 8 KB.
 //!
 //! There are 20 pods per replica set, 100 pods per node and 200 namespaces. Resource versions are in random order. The random seed is
 //! fixed, so the pods depend only on the number of pods.
@@ -8,23 +8,23 @@ use std::ops::Range;
 
 use fastrand::Rng;
 
-/// Pods as JSON, in the form of list items.
+/// The pods as JSON texts, in the form that items of a list have.
 pub(crate) struct Pods {
-    /// All pods as JSON, separated by commas.
+    /// The JSON texts of all pods, separated by commas.
     json: Vec<u8>,
     places: Vec<Place>,
-    /// The resourceVersion of the list of pods.
+    /// The resourceVersion that the list of pods has.
     version: u64,
 }
 
-/// The byte range of a pod in the JSON.
+/// The byte range of one pod in the JSON text.
 struct Place {
     pod: Range<usize>,
-    /// The offset of the pod's resourceVersion in the JSON.
+    /// The offset of one pod's resourceVersion in the JSON text.
     version: usize,
 }
 
-/// All versions have this number of digits.
+/// All resource versions have this number of digits.
 const DIGITS: usize = 10;
 const FIRST_VERSION: u64 = 1_000_000_000;
 
@@ -61,7 +61,7 @@ impl Pods {
         self.version
     }
 
-    /// Returns the pods of this range, separated by commas.
+    /// Returns the JSON texts of the pods in this range, separated by commas.
     pub(crate) fn list(&self, range: Range<usize>) -> &[u8] {
         match self.places.get(range) {
             Some([first, .., last]) => &self.json[first.pod.start..last.pod.end],
@@ -70,7 +70,7 @@ impl Pods {
         }
     }
 
-    /// Writes a pod in the form of a watch event, with `kind` and `apiVersion`. `version` replaces its resourceVersion.
+    /// Writes a pod in the form that watch events contain, with `kind` and `apiVersion`. `version` replaces its resourceVersion.
     pub(crate) fn put(&self, pod: usize, version: Option<u64>, out: &mut Vec<u8>) {
         let place = &self.places[pod];
         out.extend_from_slice(br#"{"kind":"Pod","apiVersion":"v1","#);
@@ -82,7 +82,7 @@ impl Pods {
         }
     }
 
-    /// Sets new versions on `changed` pods. The pods are evenly distributed over the list.
+    /// Gives new versions to `changed` pods. The changed pods are evenly distributed over the list.
     pub(crate) fn change(&mut self, changed: usize) {
         for i in 0..changed {
             self.version += 1;
@@ -96,18 +96,18 @@ fn put_version(place: &mut [u8], version: u64) {
     place[..DIGITS].copy_from_slice(format!("{version:0DIGITS$}").as_bytes());
 }
 
-/// The fields that all pods of a replica set share.
+/// The fields that are the same for all pods of a replica set.
 struct ReplicaSet {
     name: String,
-    /// The creation time of the first pod, in seconds since the start of the year.
+    /// The time at which the first pod was created, in seconds since the start of the year.
     since: u64,
-    /// A pod template with slots for the fields of a single pod.
+    /// A template of a pod with slots for the fields that differ between pods.
     pod: String,
 }
 
 impl ReplicaSet {
     fn new(rng: &mut Rng, namespaces: &[String], digests: &[String]) -> Self {
-        // Line ends are removed, because they only make the file readable.
+        // Line ends in the template are removed, because they only make the file readable.
         let template: String = include_str!("pods/pod.json").lines().collect();
         let app = format!("{}-{}", word(rng), word(rng));
         let hash = letters(rng, 10);
@@ -208,7 +208,7 @@ impl Image {
     }
 }
 
-/// The value of an environment variable.
+/// The value of an environment variable in a pod.
 enum Value {
     Plain(String),
     Field(&'static str),
@@ -254,7 +254,8 @@ fn env_json(env: &[(String, Value)]) -> String {
     env.join(",")
 }
 
-/// Calls `put` to write the value of each `<slot>` of the template. If `put` returns false, the slot is copied unchanged.
+/// Copies the template and calls `put` to write the value of each `<slot>`. If `put` returns false, the text of the slot is copied
+/// unchanged.
 fn fill(template: &str, out: &mut String, mut put: impl FnMut(&str, &mut String) -> bool) {
     let mut rest = template;
     while let Some((before, after)) = rest.split_once('<') {
@@ -284,7 +285,7 @@ fn hex(rng: &mut Rng, digits: usize) -> String {
     (0..digits / 16).map(|_| format!("{:016x}", rng.u64(..))).collect()
 }
 
-/// Returns random letters without vowels, like the generated names of Kubernetes.
+/// Returns random letters without vowels, as in the names that Kubernetes generates.
 fn letters(rng: &mut Rng, n: usize) -> String {
     (0..n).map(|_| char::from(*any(rng, b"bcdfghjklmnpqrstvwxz2456789"))).collect()
 }

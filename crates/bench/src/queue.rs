@@ -1,6 +1,6 @@
 //! The workloads of the area `queue`. `go/queue` runs the same workloads on client-go and controller-runtime.
 //!
-//! The measurement of a workload includes the closure that is passed to `measure`. The comment of each workload describes it.
+//! The closure that is passed to `measure` contains the measured part of a workload. The comment of each workload describes this part.
 
 mod busy;
 mod crew;
@@ -33,21 +33,22 @@ pub struct Setting {
     pub keys: Keys,
     /// Whether the queue reports metrics.
     pub metrics: bool,
-    /// Whether workers and producers are tokio tasks in the default runtime instead of plain threads.
+    /// Whether workers and producers are tokio tasks in the default runtime and not plain threads.
     pub tasks: bool,
-    /// Whether workers mark a key as done and take the next key in one call. Only for workers that do nothing with their keys.
+    /// Whether workers use one call to mark a key as done and to take the next key. The setting applies only to workers that do nothing
+    /// with their keys.
     pub next: bool,
-    /// Whether to run only a fiftieth of the workload, to check that it works.
+    /// Whether to run only a fiftieth of the workload, to check that the workload works.
     pub quick: bool,
 }
 
-/// The type of the keys of a queue.
+/// The type that the keys of a queue have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Keys {
     /// `Arc<str>`.
     #[default]
     Arc,
-    /// `&'static str`. Cloning costs nothing, as for Go's strings.
+    /// `&'static str`. Cloning such a key costs nothing, as with Go's strings.
     Static,
     /// `String`. Each clone is an allocation.
     String,
@@ -68,7 +69,7 @@ macro_rules! threads {
     };
 }
 
-/// A workload of plain threads, or of tasks with `Arc<str>` keys.
+/// A workload that uses plain threads, or tasks with `Arc<str>` keys.
 macro_rules! crews {
     ($($work:ident)::+ $(, $argument:expr)*) => {
         |setting| match setting {
@@ -111,7 +112,7 @@ impl Setting {
         if self.quick { full / 50 } else { full }
     }
 
-    /// Creates the configuration, with or without metrics.
+    /// Creates the configuration of a queue, with or without metrics.
     fn config<K: Key, C>(self, clock: C) -> QueueConfig<K, C> {
         QueueConfig {
             name: "bench".to_owned(),

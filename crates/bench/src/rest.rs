@@ -1,7 +1,7 @@
 //! The workloads of the area `rest`. `go/rest` runs the same workloads on client-go, and `kube` runs them on kube-rs.
 //!
-//! All client libraries use one server ([`serve`]) and run on the same processors as the server. The CPU time of the server is not counted.
-//! The GET workloads run for one second before their measurement of three seconds. The measurement of the watches begins two seconds after
+//! All client libraries use the same server ([`serve`]). The clients run on the same processors as the server. The server's CPU time is not
+//! counted. A GET workload runs for one second before it is measured for three seconds. The measurement of watches begins two seconds after
 //! all watches are open.
 
 mod crates;
@@ -27,13 +27,13 @@ pub use server::{Listeners, serve};
 /// The variant of a workload.
 #[derive(Clone, Debug)]
 struct Setting {
-    /// The kubeconfig of the server. For `list`, this is the URL of the load server.
+    /// The kubeconfig of the server. For `list`, this URL is the URL of the load server.
     server: String,
     /// Whether to run for a shorter time, to check that the workload works.
     quick: bool,
 }
 
-/// The protocol between client and server.
+/// The protocol that client and server use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Protocol {
     /// HTTP/1.1 without TLS.
@@ -44,10 +44,10 @@ enum Protocol {
     Http2,
 }
 
-/// A function that runs a workload once, in a runtime with one thread per processor.
+/// A function that runs a workload once, in a runtime that has one thread per processor.
 type Work = fn(&Setting, &Runtime) -> Sample;
 
-/// The workloads by name. The programs for all libraries and `cargo xtask bench` use these names. The `hyper` workloads use no client
+/// The workloads by name. The programs for all libraries and `cargo xtask bench` use the same names. The `hyper` workloads use no client
 /// library.
 const WORKS: &[(&str, Work)] = &[
     ("get-1", |setting, runtime| get::get(setting, runtime, 1, Protocol::Plain)),
@@ -68,7 +68,7 @@ const WORKS: &[(&str, Work)] = &[
     ("crates", |_, _| crates::crates(&["pintle-restreq", "pintle-kubeconfig"])),
 ];
 
-/// Runs the workload that the command line names.
+/// Runs the workload whose name is on the command line.
 pub fn main() -> ExitCode {
     answer(run(), "rest WORK --server KUBECONFIG [--quick]", WORKS.iter().map(|(work, _)| *work))
 }
@@ -105,7 +105,7 @@ impl Setting {
         config.expect("a valid kubeconfig")
     }
 
-    /// Returns a quarter of `full` for a quick run.
+    /// Returns `full`, or a quarter of it in a quick run.
     fn span(&self, full: Duration) -> Duration {
         if self.quick { full / 4 } else { full }
     }

@@ -15,7 +15,7 @@ use pintle_meta::{Metadata, Object, ObjectKey, ObjectMeta};
 use crate::meter::{Tally, measure};
 use crate::{Sample, answer};
 
-/// A pod that has only the fields that the workloads need.
+/// A pod type that has only the fields that the workloads need.
 pub(crate) struct Pod {
     metadata: ObjectMeta,
     node: String,
@@ -55,7 +55,7 @@ const WORKS: &[(&str, Work)] = &[
     ("store-write-beside-snapshots", beside_snapshots),
 ];
 
-/// Runs the workload that the command line names.
+/// Runs the workload whose name is on the command line.
 pub fn main() -> ExitCode {
     let mut args = std::env::args().skip(1);
     let name = args.next().unwrap_or_default();
@@ -107,7 +107,7 @@ fn shuffled(count: usize) -> Vec<usize> {
     order
 }
 
-/// Adds 100 k pods one by one.
+/// Adds 100 k pods, one after another.
 fn add(setting: &Setting) -> Sample {
     let pods = pods(setting.pods(), 0);
     let cache = indexer();
@@ -117,7 +117,7 @@ fn add(setting: &Setting) -> Sample {
     })
 }
 
-/// Gets each pod by its key ten times, in random order. `look` gets each pod and may read it.
+/// Reads each pod ten times by its key, in random order. The closure `look` receives each pod and may read its fields.
 fn get(setting: &Setting, look: impl Fn(&Pod) -> bool) -> Sample {
     let pods = pods(setting.pods(), 0);
     let keys: Vec<ObjectKey> = pods.iter().map(|pod| pod.key()).collect();
@@ -130,7 +130,7 @@ fn get(setting: &Setting, look: impl Fn(&Pod) -> bool) -> Sample {
     })
 }
 
-/// Gets the 100 pods of each node, twenty times.
+/// Reads the 100 pods of each node twenty times.
 fn by_index(setting: &Setting) -> Sample {
     let cache = filled(&pods(setting.pods(), 0));
     let nodes: Vec<String> = (0..NODES).map(node).collect();
@@ -144,7 +144,7 @@ fn by_index(setting: &Setting) -> Sample {
     })
 }
 
-/// Lists all pods as a `Vec`, twenty times.
+/// Lists all pods as a `Vec`. This is repeated twenty times.
 fn list(setting: &Setting) -> Sample {
     let cache = filled(&pods(setting.pods(), 0));
     measure(|| {
@@ -154,7 +154,7 @@ fn list(setting: &Setting) -> Sample {
     })
 }
 
-/// Visits all pods of a snapshot, twenty times. `look` gets each pod and may read it.
+/// Visits all pods of a snapshot. This is repeated twenty times. The closure `look` receives each pod and may read its fields.
 fn for_each(setting: &Setting, look: impl Fn(Option<&Arc<Pod>>) -> bool) -> Sample {
     let cache = filled(&pods(setting.pods(), 0));
     measure(|| {
@@ -167,7 +167,7 @@ fn for_each(setting: &Setting, look: impl Fn(Option<&Arc<Pod>>) -> bool) -> Samp
     })
 }
 
-/// Takes and drops one snapshot for each pod.
+/// Creates and drops one snapshot for each pod.
 fn snapshot(setting: &Setting) -> Sample {
     let cache = filled(&pods(setting.pods(), 0));
     measure(|| {
@@ -178,7 +178,7 @@ fn snapshot(setting: &Setting) -> Sample {
     })
 }
 
-/// Replaces each pod, in random order. The new pod is on the same node or on another node.
+/// Replaces each pod, in random order. The new pod is on the same node as the old pod or on another node.
 fn update(setting: &Setting, shift: usize) -> Sample {
     let cache = filled(&pods(setting.pods(), 0));
     let (next, order) = (pods(setting.pods(), shift), shuffled(setting.pods()));
@@ -188,15 +188,15 @@ fn update(setting: &Setting, shift: usize) -> Sample {
     })
 }
 
-/// Measures one writer alone, and then with a thread that repeatedly visits all pods of a snapshot.
+/// Measures a writer without other threads, and then with a thread that repeatedly visits all pods of a snapshot.
 fn beside_snapshots(setting: &Setting) -> Sample {
     let (alone, beside) = (mixed(setting, 0, false), mixed(setting, 0, true));
     let share = beside.figures["writes/s"] / alone.figures["writes/s"];
     beside.with("of the rate without", share)
 }
 
-/// Runs for three seconds. One thread replaces pods, and each new pod is on another node. Other threads read pods by key, or visit all pods
-/// of a snapshot.
+/// Runs for three seconds. One thread replaces pods. Each new pod is on another node. Meanwhile, other threads read pods by key, or visit
+/// all pods of a snapshot.
 fn mixed(setting: &Setting, readers: u64, snapshots: bool) -> Sample {
     let all = pods(setting.pods(), 0);
     let keys: Vec<ObjectKey> = all.iter().map(|pod| pod.key()).collect();

@@ -6,7 +6,8 @@ use std::fmt;
 use crate::error::Failure;
 use crate::value::Value;
 
-/// A source of the values of variables. [`Activation`] contains values that are known before the evaluation.
+/// A source of values for the variables of an expression. [`Activation`] contains values that are known before the
+/// evaluation.
 ///
 /// ```
 /// use std::cell::OnceCell;
@@ -28,14 +29,15 @@ use crate::value::Value;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub trait Variables<'a> {
-    /// Returns the value of a variable. An error is returned to each expression that reads the variable. `None` means
-    /// that there is no such variable.
+    /// Returns the value of a variable. If the method returns an error, each expression that reads the variable gets
+    /// this error. `None` means that there is no such variable.
     ///
-    /// The evaluator calls this method each time that an expression reads the variable. The method runs on the stack of
-    /// the evaluation. If the method evaluates further expressions, it must limit the recursion.
+    /// The evaluator calls this method each time that an expression reads the variable. The method runs on the same
+    /// stack as the evaluation. If the method evaluates further expressions, it must limit the recursion.
     fn value(&self, name: &str) -> Option<Result<Value<'a>, Failure>>;
 
-    /// Returns a value that needs no computation. The evaluator reads fields of such a value faster.
+    /// Returns the value of a variable if this value needs no computation. The evaluator reads fields of such a value
+    /// faster.
     fn known(&self, _name: &str) -> Option<&Value<'a>> {
         None
     }
@@ -43,7 +45,8 @@ pub trait Variables<'a> {
 
 /// The values of an expression's variables.
 ///
-/// Values refer to the caller's data. To compute a value only when an expression reads it, implement [`Variables`].
+/// The values can refer to data of the caller. To compute a value only when an expression reads it, implement
+/// [`Variables`].
 ///
 /// ```
 /// use pintle_cel::{Activation, Value};
@@ -69,7 +72,8 @@ impl<'a> Activation<'a> {
         self
     }
 
-    /// Sets a variable to a value or to an error. Each use of the variable returns this result.
+    /// Sets a variable to a value or to an error. Each expression that reads the variable gets this value or this
+    /// error.
     #[must_use]
     pub fn bind_result(mut self, name: &str, value: Result<Value<'a>, Failure>) -> Self {
         self.variables.insert(name.into(), value);

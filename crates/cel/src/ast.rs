@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-/// The index of an expression in its tree.
+/// The index of an expression in its syntax tree.
 pub(crate) type Id = u32;
 
 /// A parsed expression. Macros are expanded.
 ///
-/// One expression may occur in several places, because some macros use their receiver twice. So a pass over the tree
+/// One expression may occur in several places, because some macros use their receiver twice. So a traversal of the tree
 /// may visit the same expression several times.
 #[derive(Clone, Debug)]
 pub(crate) struct Ast {
@@ -24,7 +24,7 @@ impl Ast {
         &self.expr(id).kind
     }
 
-    /// Returns `a.b.c` for an identifier with selected fields.
+    /// Returns the text `a.b.c` for an identifier with selected fields.
     pub(crate) fn qualified_name(&self, id: Id) -> Option<String> {
         let mut fields = Vec::new();
         let mut at = id;
@@ -48,7 +48,7 @@ impl Ast {
 #[derive(Clone, Debug)]
 pub(crate) struct Expr {
     pub(crate) kind: Kind,
-    /// The offset for messages, in code points.
+    /// The offset that messages show, in code points.
     pub(crate) at: u32,
 }
 
@@ -73,7 +73,7 @@ pub(crate) enum Kind {
         fields: Vec<Field>,
     },
     Fold(Box<Fold>),
-    /// The offset to which a finding refers.
+    /// An expression that has no meaning. Such an expression only marks the position of a finding in the text.
     Broken,
 }
 
@@ -122,10 +122,10 @@ pub(crate) struct Fold {
     pub(crate) result: Id,
 }
 
-/// The name of the accumulator in macros. It is not a valid name in source text.
+/// The name of the variable that accumulates the result of a macro. This name is not a valid name in source text.
 pub(crate) const ACCUMULATOR: &str = "@result";
 
-/// The names of functions that the parser inserts.
+/// The names of the functions for operators. The parser inserts calls of these functions.
 pub(crate) mod operator {
     pub(crate) const CONDITIONAL: &str = "_?_:_";
     pub(crate) const AND: &str = "_&&_";

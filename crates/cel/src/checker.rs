@@ -17,14 +17,14 @@ use crate::types::Type;
 use infer::Inference;
 use scope::Scopes;
 
-/// An expression after the type check. Its names are resolved, and its types are known.
+/// An expression that has passed the type check. All names in the expression are resolved, and all types are known.
 #[derive(Clone, Debug)]
 pub(crate) struct Checked {
-    /// Qualified names are single identifiers, and qualified functions have no receiver.
+    /// A qualified name is a single identifier in this tree, and a function with a qualified name has no receiver.
     pub(crate) ast: Ast,
     types: Vec<Type>,
     overloads: Vec<Vec<&'static Overload>>,
-    /// The variables of the environment that the expression uses.
+    /// The variables of the environment that the expression reads.
     pub(crate) variables: Vec<Arc<str>>,
 }
 
@@ -76,8 +76,8 @@ pub(crate) fn check(environment: &Environment, text: &str, ast: Ast) -> Result<C
     }
 }
 
-/// The maximum number of visits of expressions. Some macros use their receiver twice, so a short text can expand to a
-/// huge expression.
+/// The maximum number of times that a traversal may visit expressions. Some macros use their receiver twice, so a short
+/// text can expand to a huge expression.
 pub(crate) const MAX_VISITS: u32 = 300_000;
 
 struct Checker<'e> {
@@ -112,7 +112,7 @@ impl Checker<'_> {
         self.types[id as usize].clone()
     }
 
-    /// Checks an expression and returns its type. The recursion is bounded, because the depth of the tree is limited.
+    /// Checks an expression and returns its type. The recursion is bounded because the depth of the tree is limited.
     fn expr(&mut self, id: Id) -> Type {
         self.visits += 1;
         if self.visits > MAX_VISITS || self.inference.is_exhausted() {
@@ -136,7 +136,7 @@ impl Checker<'_> {
         inferred
     }
 
-    /// Returns the type of a name. The name is a variable, or a type that is used as a value.
+    /// Returns the type of a name. The name denotes a variable, or a type that the expression uses as a value.
     fn lookup(&mut self, name: &str) -> Option<Type> {
         if let Some(local) = self.scopes.find(name) {
             return Some(local.clone());
@@ -176,7 +176,8 @@ impl Checker<'_> {
         if test_only { Type::Bool } else { self.inference.substitute(&selected) }
     }
 
-    /// Returns the type of a field of an operand. The result is optional if the operand or the selection is optional.
+    /// Returns the type of a field that an expression selects from an operand. The result is optional if the operand is
+    /// optional or the expression selects the field with `.?`.
     fn field(&mut self, id: Id, operand: Id, field: &str, optional: bool) -> Type {
         let target = self.expr(operand);
         let target = self.inference.substitute(&target);

@@ -1,4 +1,4 @@
-//! The costs of function calls at run time.
+//! The costs of function calls during an evaluation.
 
 use crate::ast::operator;
 use crate::error::Failure;
@@ -7,22 +7,22 @@ use crate::value::{Opaque, Value};
 
 type Called<'a> = Result<Value<'a>, Failure>;
 
-/// The rule for the cost of a call.
+/// The rule that determines the cost of a call.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Pricing {
     Fixed(u64),
-    /// The length of the first argument, multiplied by this number.
+    /// The cost is the length of the first argument, multiplied by this number.
     FirstText(u64),
-    /// The length of the first argument, as cel-go counts it.
+    /// The cost depends on the length of the first argument, as cel-go counts this length.
     StandardText,
     /// The length of the result.
     Join,
     /// The length of a selector.
     Selector,
-    /// All characters and items of the first argument.
+    /// The cost depends on the number of all characters and items in the first argument.
     Traversal,
-    /// The length of the string and the length of the pattern. Kubernetes and cel-go count the sizes of optional values
-    /// differently.
+    /// The cost depends on the length of the string and the length of the pattern. Kubernetes and cel-go count the
+    /// sizes of optional values differently.
     Pattern,
     Contains,
     Concatenation,
@@ -37,12 +37,12 @@ pub(crate) enum Pricing {
     InList,
     Output,
     Flatten,
-    /// The square of the length of an argument.
+    /// The cost depends on the square of an argument's length.
     SelfCompare(usize),
     Sets(f64),
 }
 
-/// Returns the cost rule of a call. `overload` is the only signature that matches the call.
+/// Returns the cost rule of a call. `overload` is the signature that matches the call, if only one signature matches.
 pub(crate) fn pricing(function: &str, overload: Option<&str>) -> Pricing {
     let overload = overload.unwrap_or_default();
     if let Some(pricing) = of_extension(overload) {
@@ -127,7 +127,7 @@ fn go_u64(number: f64) -> u64 {
     }
 }
 
-/// Multiplies, and rounds the product up.
+/// Multiplies a number by a factor, and rounds the product up.
 pub(crate) fn scaled(size: u64, factor: f64) -> u64 {
     (size as f64 * factor).ceil() as u64
 }
@@ -218,7 +218,7 @@ fn traversal(value: &Value<'_>, meter: &mut Meter, depth: usize) -> Result<u64, 
     }
 }
 
-/// Returns the cost of `==`. A side that has failed has the size 1.
+/// Returns the cost of `==`. A side whose evaluation failed has the size 1.
 pub(crate) fn equals(left: Option<&Value<'_>>, right: Option<&Value<'_>>) -> u64 {
     match left {
         Some(Value::Opaque(_)) => 1,

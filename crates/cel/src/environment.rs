@@ -8,9 +8,9 @@ use crate::types::Type;
 
 /// The variables, object types and functions that an expression can use.
 ///
-/// An environment is cheap to clone. It has the functions of kube-apiserver 1.36: CEL's standard functions and macros,
-/// optional values, strings, lists, sets, regular expressions, URLs, IP addresses, CIDRs, quantities, semantic
-/// versions, named formats and the authorizer.
+/// An environment is cheap to clone. An environment contains the functions of kube-apiserver 1.36: CEL's standard
+/// functions and macros, and functions for optional values, strings, lists, sets, regular expressions, URLs, IP
+/// addresses, CIDRs, quantities, semantic versions, named formats and the authorizer.
 ///
 /// ```
 /// use pintle_cel::{Activation, Environment, Type, Value};
@@ -26,7 +26,7 @@ use crate::types::Type;
 #[derive(Clone, Debug, Default)]
 pub struct Environment {
     variables: BTreeMap<Arc<str>, Type>,
-    /// The schema of the first variable that has a schema. It limits the estimated cost.
+    /// The schema of the first variable that was declared with a schema. It limits the estimated cost.
     root_schema: Option<Arc<Schema>>,
     objects: Objects,
     patches: bool,
@@ -45,15 +45,15 @@ impl Environment {
         self
     }
 
-    /// Declares a variable with the type and the sizes of a schema. If the schema has no type, the variable is not
-    /// declared.
+    /// Declares a variable with the type and the sizes of a schema. If expressions cannot access data of this schema
+    /// because it has no type, the variable is not declared.
     #[must_use]
     pub fn data(self, name: &str, schema: &Arc<Schema>) -> Self {
         let declared = schema.cel_type().cloned();
         self.sized(name, schema, declared)
     }
 
-    /// Declares a variable that may be absent, with the type and the sizes of a schema. Its value is a
+    /// Declares a variable that may have no value, with the type and the sizes of a schema. Its value is a
     /// [`Value::Optional`].
     ///
     /// [`Value::Optional`]: crate::Value::Optional
@@ -79,14 +79,14 @@ impl Environment {
         self
     }
 
-    /// Declares a field of an object type, in addition to its other fields.
+    /// Declares a field of an object type and keeps the other fields of the type.
     #[must_use]
     pub fn field(mut self, object: &str, name: &str, declared: Type) -> Self {
         self.objects.entry(object.into()).or_default().insert(name.into(), declared);
         self
     }
 
-    /// Adds the types and functions for expressions of mutating policies: `Object`, `JSONPatch` and
+    /// Adds the types and functions that only expressions of mutating policies can use: `Object`, `JSONPatch` and
     /// `jsonpatch.escapeKey`.
     #[must_use]
     pub fn with_patches(mut self) -> Self {
@@ -98,7 +98,7 @@ impl Environment {
         self.variables.get(name)
     }
 
-    /// Returns the schema that limits the estimated cost.
+    /// Returns the schema whose limits bound the estimated cost.
     pub(crate) fn root_schema(&self) -> Option<&Arc<Schema>> {
         self.root_schema.as_ref()
     }
@@ -107,7 +107,7 @@ impl Environment {
         self.patches
     }
 
-    /// Whether there is an object type of this name.
+    /// Whether an object type with this name is declared.
     pub(crate) fn has_object(&self, name: &str) -> bool {
         self.objects.contains_key(name) || self.patches && is_patch_type(name)
     }

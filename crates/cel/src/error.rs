@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::source::CompileError;
 
-/// The failure of [`evaluate`](crate::evaluate), which compiles and evaluates an expression.
+/// The error of [`evaluate`](crate::evaluate), which compiles and evaluates an expression.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Error {
@@ -44,7 +44,7 @@ impl From<EvalError> for Error {
     }
 }
 
-/// The reason why an expression has no value, and the cost of its evaluation.
+/// The reason why the evaluation of an expression failed, and the cost of this evaluation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EvalError {
     pub(crate) failure: Failure,
@@ -52,7 +52,7 @@ pub struct EvalError {
 }
 
 impl EvalError {
-    /// Returns the message in cel-go's words.
+    /// Returns the error message in the words of cel-go.
     pub fn message(&self) -> &str {
         self.failure.message()
     }
@@ -62,7 +62,7 @@ impl EvalError {
         matches!(self.failure, Failure::Budget)
     }
 
-    /// Returns the cost up to the failure.
+    /// Returns the cost of the evaluation until it failed.
     pub fn cost(&self) -> u64 {
         self.cost
     }
@@ -79,14 +79,14 @@ impl std::error::Error for EvalError {}
 /// A failure during evaluation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// An error that `||`, `&&` and the quantifiers can absorb.
+    /// An error during the evaluation. The operators `||` and `&&` and the quantifiers can absorb this error.
     Error(Arc<str>),
     /// The budget ran out. No operator absorbs this failure.
     Budget,
 }
 
 impl Failure {
-    /// Creates an error that `||`, `&&` and the quantifiers can absorb.
+    /// Creates an error that the operators `||` and `&&` and the quantifiers can absorb.
     pub fn new(message: impl Into<String>) -> Self {
         Self::Error(message.into().into())
     }
@@ -99,7 +99,7 @@ impl Failure {
         Self::new(format!("no such key: {key}"))
     }
 
-    /// Returns the message in cel-go's words.
+    /// Returns the error message in the words of cel-go.
     pub fn message(&self) -> &str {
         match self {
             Self::Error(message) => message,

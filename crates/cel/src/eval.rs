@@ -14,26 +14,26 @@ use crate::value::{Entries, Key, Object, Value};
 
 pub(crate) type Evaluated<'a> = Result<Value<'a>, Failure>;
 
-/// Whether the budget ran out, which ends the evaluation.
+/// Whether the budget was exceeded, so that the evaluation must end.
 fn is_spent<T>(evaluated: &Result<T, Failure>) -> bool {
     matches!(evaluated, Err(Failure::Budget))
 }
 
-/// The work of evaluating a subexpression.
+/// The units of work for evaluating a subexpression.
 const STEP: u64 = 15;
-/// The work of one map entry, as a multiple of the work of one list item.
+/// The number of list items whose work equals the work of one map entry.
 const ENTRY: usize = 4;
-/// The maximum number of arguments for which a call needs no allocation.
+/// The maximum number of arguments that a call evaluates without an allocation.
 const FEW: usize = 3;
 const CREATE_LIST: u64 = 10;
 const CREATE_MAP: u64 = 30;
 const CREATE_OBJECT: u64 = 40;
 
-/// Evaluates a plan. The recursion is bounded, because the depth of plans is limited.
+/// Evaluates a plan. The recursion is bounded because the depth of plans is limited.
 pub(crate) struct Evaluator<'a, 'e> {
     pub(crate) variables: &'e dyn Variables<'a>,
     pub(crate) meter: Meter,
-    /// The variables of comprehensions. `None` until the variable is read for the first time.
+    /// The variables of comprehensions. A slot is `None` until an expression reads its variable for the first time.
     pub(crate) slots: Vec<Option<Evaluated<'a>>>,
     /// The initial values of accumulators.
     pub(crate) inits: Vec<Option<&'e Plan>>,
@@ -41,7 +41,7 @@ pub(crate) struct Evaluator<'a, 'e> {
 
 impl<'a, 'e> Evaluator<'a, 'e> {
     pub(crate) fn eval(&mut self, plan: &'e Plan) -> Evaluated<'a> {
-        // Count work, because some subexpressions have no cost.
+        // Count work, because evaluating some subexpressions costs nothing.
         self.meter.work(STEP)?;
         match plan {
             Plan::Const(value) => Ok(value.clone()),
@@ -76,7 +76,7 @@ impl<'a, 'e> Evaluator<'a, 'e> {
         }
     }
 
-    /// Evaluates `&&` or `||`. If a term has the deciding value, errors of the other term are ignored.
+    /// Evaluates `&&` or `||`. If one term decides the result, errors of the other term are ignored.
     fn logical(&mut self, terms: &'e [Plan; 2], decides: bool) -> Evaluated<'a> {
         let mut failure = None;
         for term in terms {
@@ -109,7 +109,7 @@ impl<'a, 'e> Evaluator<'a, 'e> {
         }
     }
 
-    /// Evaluates both sides, even if the first side fails, as strict operators do.
+    /// Evaluates both operands, even if the first operand fails, as strict operators do.
     fn sides(&mut self, sides: &'e [Plan; 2]) -> Result<[Result<Cow<'e, Value<'a>>, Failure>; 2], Failure> {
         let left = self.operand(&sides[0]);
         if is_spent(&left) {
@@ -140,7 +140,7 @@ impl<'a, 'e> Evaluator<'a, 'e> {
     }
 
     fn call(&mut self, call: &'e Call) -> Evaluated<'a> {
-        // Most calls have few arguments, so avoid an allocation for them.
+        // Avoid an allocation for the arguments, because most calls have only a few.
         let (mut few, mut many) = ([const { Value::Null }; FEW], Vec::new());
         let args = match few.get_mut(..call.args.len()) {
             Some(args) => args,
@@ -155,7 +155,7 @@ impl<'a, 'e> Evaluator<'a, 'e> {
                 Ok(value) => args[index] = value,
                 Err(Failure::Budget) => return Err(Failure::Budget),
                 Err(error) if call.stops_early && index + 1 < call.args.len() => return Err(error),
-                // A failed argument counts as a value without a size.
+                // An argument that failed counts as a value without a size.
                 Err(error) => failure = failure.or(Some(error)),
             }
         }
@@ -165,7 +165,7 @@ impl<'a, 'e> Evaluator<'a, 'e> {
         };
         match &result {
             Err(Failure::Budget) => return result,
-            // Count the length of the message, because it may contain the text of a long value.
+            // Count the length of the error message as work, because the message may contain the text of a long value.
             Err(Failure::Error(message)) => self.meter.text(message.len())?,
             Ok(_) => {}
         }
@@ -204,7 +204,7 @@ impl<'a, 'e> Evaluator<'a, 'e> {
         Ok(Value::list(values))
     }
 
-    /// Adds the cost of a literal, even if one of its items failed.
+    /// Adds the cost of a literal, even if the evaluation of an item failed.
     fn finish(&mut self, failure: Option<Failure>, cost: u64) -> Result<(), Failure> {
         match &failure {
             Some(Failure::Budget) => return Err(Failure::Budget),
@@ -301,7 +301,7 @@ fn check_patch(fields: &[(std::sync::Arc<str>, Value<'_>)]) -> Result<(), Failur
 }
 
 impl Call {
-    /// Calls the function. The caller must handle `stops_early` and the costs.
+    /// Calls the function. The caller must check `stops_early` and count the cost of the call.
     pub(crate) fn apply<'a>(&self, meter: &mut Meter, args: &[Value<'a>]) -> Evaluated<'a> {
         meter.work(args.iter().map(Value::weight).sum())?;
         let result = (self.function)(meter, args);

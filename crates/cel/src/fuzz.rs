@@ -8,12 +8,13 @@ use std::sync::Arc;
 
 use crate::{Activation, Environment, Program, Schema, Type};
 
-/// A tenth of kube-apiserver's limit, so that one input takes at most some tens of milliseconds.
+/// A tenth of kube-apiserver's limit. With this budget, evaluating one input takes at most some tens of milliseconds.
 const BUDGET: u64 = 100_000;
-/// The maximum length of a result's text. It exists because a message contains types, and the size of types is limited.
+/// The maximum length of a result's text. Messages contain types. A test with this limit also shows that the size of
+/// types is limited.
 const LONGEST: usize = 64 << 20;
 
-/// Compiles an expression over untyped variables. Findings must point into the text.
+/// Compiles an expression over untyped variables. The findings must refer to positions in the text.
 pub fn cel_expression(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     let environment = Environment::new().variable("self", Type::Dyn).variable("a.b", Type::list(Type::String));
@@ -39,8 +40,8 @@ fn compile(environment: &Environment, text: &str) -> Option<Program> {
     }
 }
 
-/// Reads a schema from the first line and data from the second line. Compiles and evaluates the rule in all further
-/// lines.
+/// Reads a schema from the first line and data from the second line. Compiles and evaluates each further line as a
+/// rule.
 pub fn cel_rule(bytes: &[u8]) {
     let mut lines = bytes.splitn(3, |byte| *byte == b'\n');
     let (Some(schema), Some(data), Some(rule)) = (lines.next(), lines.next(), lines.next()) else { return };
@@ -53,7 +54,8 @@ pub fn cel_rule(bytes: &[u8]) {
     evaluate(&program, &Activation::new().bind_result("self", schema.value(&data)));
 }
 
-/// Evaluates the expression that the grammar generates from the bytes. Its values are at the bounds of their types.
+/// Evaluates the expression that the grammar generates from the bytes. The data contains values at the bounds of their
+/// types.
 pub fn cel_evaluation(bytes: &[u8]) {
     let text = grammar::expression(bytes);
     let environment = Environment::new().variable("self", Type::Dyn);
@@ -62,7 +64,8 @@ pub fn cel_evaluation(bytes: &[u8]) {
     evaluate(&program, &Activation::new().bind("self", &data));
 }
 
-/// Evaluates an expression twice. Both results must be equal, and a budget below the cost must end the evaluation.
+/// Evaluates an expression twice. Both evaluations must have the same result. A budget below the cost must end the
+/// evaluation.
 fn evaluate(program: &Program, activation: &Activation<'_>) {
     let first = program.evaluate(activation, BUDGET);
     let second = program.evaluate(activation, BUDGET);

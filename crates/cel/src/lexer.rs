@@ -2,7 +2,8 @@
 
 use crate::source::Issue;
 
-/// The kind of a token. Messages list expected tokens in this order, which the CEL grammar defines.
+/// The kind of a token. Messages list the expected tokens in the order of these variants. The CEL grammar defines the
+/// order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Token {
     End,
@@ -44,7 +45,7 @@ pub(crate) enum Token {
 }
 
 impl Token {
-    /// Returns the name of the token in messages.
+    /// Returns the name of the token that messages use.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::End => "<EOF>",
@@ -96,7 +97,8 @@ pub(crate) struct Lexeme<'a> {
     pub(crate) at: u32,
 }
 
-/// Returns the tokens, and a finding for each piece of text that is not a token. The last token is `Token::End`.
+/// Returns the tokens of a text. Also returns a finding for each piece of text that is not a token. The last token is
+/// `Token::End`.
 pub(crate) fn tokens(text: &str) -> (Vec<Lexeme<'_>>, Vec<Issue>) {
     let mut lexer = Lexer { rest: text, at: 0 };
     let (mut found, mut issues) = (Vec::new(), Vec::new());
@@ -129,11 +131,11 @@ impl<'a> Lexer<'a> {
     }
 }
 
-/// The first element of a text, and its length in bytes.
+/// The first element of a text with its length in bytes.
 enum Scan {
     Token(Token, usize),
     Blank(usize),
-    /// Text that is not a token. The length includes the character at which the scan failed.
+    /// Text that is not a token. The length includes the character that could not be scanned.
     Failure(usize),
 }
 
@@ -190,7 +192,7 @@ fn symbol(text: &str) -> Scan {
     }
 }
 
-/// Returns the failure of a scan at the character that begins at `index`.
+/// Returns the failure to scan the character that begins at `index`.
 fn failure(text: &str, index: usize) -> Scan {
     Scan::Failure(index + text[index..].chars().next().map_or(0, char::len_utf8))
 }
@@ -259,7 +261,7 @@ fn number(bytes: &[u8]) -> Scan {
     }
 }
 
-/// Scans a string whose quote is at `start`.
+/// Scans a string literal whose opening quote is at `start`.
 fn string(text: &str, start: usize, raw: bool, token: Token) -> Scan {
     let bytes = text.as_bytes();
     let quote = bytes[start];
@@ -281,7 +283,8 @@ fn string(text: &str, start: usize, raw: bool, token: Token) -> Scan {
     }
 }
 
-/// The string has no end. If it begins with two quotes, these form an empty string, which is a shorter token.
+/// The string has no end. If the text begins with two quotes, they form an empty string. The token is then this empty
+/// string.
 fn ended(text: &str, start: usize, triple: bool, token: Token) -> Scan {
     if triple { Scan::Token(token, start + 2) } else { prefix_or(text, start, Scan::Failure(text.len())) }
 }
@@ -298,12 +301,13 @@ fn broken(text: &str, start: usize, triple: bool, index: usize, token: Token) ->
     }
 }
 
-/// The prefix of a broken string (`r`, `b`) is an identifier.
+/// The prefix of an invalid string literal (`r` or `b`) becomes an identifier.
 fn prefix_or(_text: &str, start: usize, otherwise: Scan) -> Scan {
     if start > 0 { Scan::Token(Token::Ident, start) } else { otherwise }
 }
 
-/// Returns the length of an escape sequence after its backslash, or the number of its valid bytes.
+/// Returns the length of an escape sequence without its backslash. If the sequence is invalid, returns the number of
+/// its valid bytes.
 fn escape(bytes: &[u8]) -> Result<usize, usize> {
     let hex = |count: usize| {
         let valid = bytes[1..].iter().take(count).take_while(|byte| byte.is_ascii_hexdigit()).count();

@@ -59,13 +59,12 @@
 //! - **Depth.** An expression nests at most 250 levels, as in cel-go, and its tree has at most 400 levels. If data has
 //!   more than 256 levels, its comparison and its conversion to JSON or to a text fail. No other function recurses into
 //!   data.
-//! - **Size.** An expression has at most 100,000 code points, and at most 500 constant patterns. After its macros are
-//!   expanded, it has at most 300,000 subexpressions. Parts of a schema that are deeper than 200 levels, or whose path
-//!   has more than 1,000 bytes, are invisible.
-//! - **Time.** The cost model of cel-go does not count all work. For example, comparing two large objects costs one
-//!   unit. So an evaluation also counts units of work. One unit takes about a nanosecond in an optimized build. The
-//!   limit is 1,000,000 units of work, plus 100 for each unit of the budget. Beyond it, the evaluation fails with
-//!   [`EvalError::is_out_of_budget`].
+//! - **Size.** An expression has at most 100,000 code points, and at most 500 constant patterns. After the expansion of macros, an
+//!   expression has at most 300,000 subexpressions. Parts of a schema that are deeper than 200 levels, or whose path has more than 1,000
+//!   bytes, are invisible.
+//! - **Time.** The cost model of cel-go does not count all work. For example, comparing two large objects costs one unit. Therefore, an
+//!   evaluation also counts units of work. One unit takes about a nanosecond in an optimized build. The limit is 1,000,000 units of work,
+//!   plus 100 for each unit of the budget. Beyond it, the evaluation fails with [`EvalError::is_out_of_budget`].
 //! - **Memory.** An evaluation allocates at most about one byte for each unit of work, and no string of more than 16
 //!   MiB.
 //! - **Threads.** A [`Program`] is cheap to clone, `Send` and `Sync`. The only global state is the table of functions
@@ -81,9 +80,9 @@
 //! - Kubernetes' libraries for lists, regular expressions, URLs, IP addresses, CIDRs, quantities, semantic versions, named formats,
 //!   the authorizer and JSON patches
 //!
-//! As in kube-apiserver 1.36, these are absent: `math.*`, `base64.*`, `cel.bind`, `reverse` of strings, quoted field
-//! names, and lists or maps of mixed types. These are not supported at all: messages of protocol buffers, unknown
-//! values (partial evaluation), and your own functions and macros.
+//! As in kube-apiserver 1.36, the following features are absent: `math.*`, `base64.*`, `cel.bind`, `reverse` of strings, quoted field
+//! names, and lists or maps of mixed types. The following features are not supported at all: messages of protocol buffers, unknown values
+//! (partial evaluation), and your own functions and macros.
 
 mod activation;
 mod ast;

@@ -7,34 +7,34 @@ use crate::error::Failure;
 use crate::library::regex::Pattern;
 use crate::value::Value;
 
-/// The maximum length of a string that an expression creates.
+/// The maximum length of a string that an expression can create.
 const MAX_TEXT: usize = 16 << 20;
-/// The maximum length of a list that an expression creates.
+/// The maximum length of a list that an expression can create.
 const MAX_ITEMS: usize = 4 << 20;
-/// The size of a value, in bytes.
+/// The memory that a value needs, in bytes.
 const VALUE: u64 = 40;
-/// The size of a string in a list, in bytes.
+/// The memory that a string in a list needs, in bytes.
 pub(crate) const ITEM: usize = 64;
-/// The work of compiling a pattern.
+/// The units of work for compiling a pattern.
 const COMPILE: u64 = 100_000;
-/// The work of compiling one state of a pattern.
+/// The units of work for compiling one state of a pattern.
 const COMPILE_STATE: u64 = 500;
-/// The maximum number of compiled patterns that an evaluation keeps.
+/// The maximum number of compiled patterns that are kept during an evaluation.
 const MAX_PATTERNS: usize = 32;
 
 /// Patterns by their texts.
 pub(crate) type Patterns = HashMap<Box<str>, Arc<Pattern>>;
 
-/// The cost of an evaluation, and its work, which the cost does not show.
+/// Counts the cost of an evaluation, and the work that the cost does not include.
 ///
-/// Some operations have a small cost but take long. For example, the comparison of two large objects costs one unit. So
-/// the meter also counts units of work. One unit takes about a nanosecond. If an evaluation does too much work for its
-/// budget, the meter ends it.
+/// Some operations have a small cost but take long. For example, the comparison of two large objects costs one unit.
+/// Therefore, the meter also counts units of work. One unit takes about a nanosecond. If an evaluation does too much
+/// work for its budget, the meter ends it.
 pub(crate) struct Meter {
     cost: u64,
     budget: u64,
     work_left: u64,
-    /// The constant patterns of the expression.
+    /// The constant patterns that occur in the expression.
     known: Option<Arc<Patterns>>,
     patterns: BTreeMap<Box<str>, Arc<Pattern>>,
 }
@@ -81,7 +81,7 @@ impl Meter {
         self.work(key.weight().saturating_mul(8))
     }
 
-    /// Counts the work of creating a list. Call it before the list exists.
+    /// Counts the work of creating a list. Call this method before you create the list.
     pub(crate) fn items(&mut self, count: usize) -> Result<(), Failure> {
         if count > MAX_ITEMS {
             return Err(Failure::Budget);
@@ -89,7 +89,7 @@ impl Meter {
         self.work((count as u64).saturating_mul(VALUE))
     }
 
-    /// Counts the work of creating a string. Call it before the string exists.
+    /// Counts the work of creating a string. Call this method before you create the string.
     pub(crate) fn text(&mut self, length: usize) -> Result<(), Failure> {
         if length > MAX_TEXT {
             return Err(Failure::Budget);
@@ -97,12 +97,13 @@ impl Meter {
         self.work(length as u64)
     }
 
-    /// Counts the work of searching a text. In the worst case, the search visits each state for each character.
+    /// Counts the work of searching a text for a pattern. In the worst case, the search visits each state for each
+    /// character.
     pub(crate) fn search(&mut self, length: usize, pattern: &Pattern) -> Result<(), Failure> {
         self.work((length as u64).saturating_mul(pattern.size()) / 8)
     }
 
-    /// Returns a pattern. The message of a wrong pattern begins with `prefix`.
+    /// Returns a compiled pattern. The message of a wrong pattern begins with `prefix`.
     pub(crate) fn pattern(&mut self, pattern: &str, prefix: &str) -> Result<Arc<Pattern>, Failure> {
         let known = self.known.as_ref().and_then(|known| known.get(pattern));
         if let Some(known) = known.or_else(|| self.patterns.get(pattern)) {

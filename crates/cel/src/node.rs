@@ -1,11 +1,12 @@
-//! Data that expressions read in place.
+//! Data that expressions read without a copy.
 
 use std::fmt;
 
 /// A node of a tree of data, such as a JSON value.
 ///
-/// The evaluator reads the nodes by reference and copies only data that becomes part of a result. This crate implements
-/// the trait for [`pintle_json::Json`] and [`serde_json::Value`]. To read your own type, implement these methods:
+/// The evaluator reads nodes by reference. The evaluator copies only data that becomes part of a result. This crate
+/// implements the trait for [`pintle_json::Json`] and [`serde_json::Value`]. To let expressions read your own type,
+/// implement these methods:
 ///
 /// ```
 /// use pintle_cel::{Node, Scalar};
@@ -53,12 +54,12 @@ pub trait Node: fmt::Debug + Sync {
         self.len() == 0
     }
 
-    /// Returns the item of a list.
+    /// Returns the list item at an index.
     fn item(&self, _index: usize) -> Option<&dyn Node> {
         None
     }
 
-    /// Returns the field of a map.
+    /// Returns the map field with a name.
     fn field(&self, _name: &str) -> Option<&dyn Node> {
         None
     }

@@ -1,4 +1,4 @@
-//! Builds a syntax tree from tokens, with cel-go's limits and messages.
+//! Builds a syntax tree from tokens, with the limits and error messages of cel-go.
 
 mod builder;
 mod literal;
@@ -14,7 +14,7 @@ use builder::Builder;
 
 /// The maximum length of an expression in code points.
 const MAX_CODE_POINTS: usize = 100_000;
-/// The maximum nesting of one grammar rule.
+/// The maximum nesting depth of one grammar rule.
 const MAX_NESTING: u32 = 250;
 
 /// Parses an expression.
@@ -43,16 +43,16 @@ pub(crate) fn parse(text: &str) -> Result<Ast, CompileError> {
     }
 }
 
-/// The reason why the parser gave up.
+/// The reason why the parser stopped early.
 enum Stop {
-    /// A syntax error, which is already among the findings.
+    /// A syntax error, which is already recorded as a finding.
     Syntax,
     Limit(String),
 }
 
 type Parsed<T = Id> = Result<T, Stop>;
 
-/// The current nesting of each rule of cel-go's grammar.
+/// The current nesting depth of each rule in cel-go's grammar.
 #[derive(Clone, Copy, Default)]
 struct Nesting {
     expr: u32,
@@ -65,7 +65,7 @@ struct Parser<'a> {
     tokens: Vec<Lexeme<'a>>,
     next: usize,
     nesting: Nesting,
-    /// For each open bracket, the tokens that may follow its content.
+    /// The tokens that may follow the content of each open bracket.
     closers: Vec<&'static [Token]>,
     builder: Builder,
 }
@@ -83,7 +83,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Parses an expression. `others` are further tokens that the grammar allows at this position.
+    /// Parses an expression. `others` are tokens that the grammar also allows at this position.
     fn expr(&mut self, others: &[Token]) -> Parsed {
         let before = self.nesting;
         enter(&mut self.nesting.expr)?;
@@ -112,7 +112,7 @@ impl<'a> Parser<'a> {
         self.tokens.get(self.next + ahead).map_or(Token::End, |lexeme| lexeme.token)
     }
 
-    /// The current token. The last token is `Token::End`, which `take` never passes.
+    /// The current token. The last token is `Token::End`, and `take` does not move beyond it.
     fn current(&self) -> Lexeme<'a> {
         self.tokens[self.next]
     }
@@ -133,7 +133,8 @@ impl<'a> Parser<'a> {
         found
     }
 
-    /// Consumes a token that must come next. As in cel-go, skips one unexpected token before it.
+    /// Consumes the token that the grammar requires at this position. As in cel-go, this method skips one unexpected
+    /// token before the required one.
     fn expect(&mut self, token: Token) -> Parsed<Lexeme<'a>> {
         if self.peek() == token {
             return Ok(self.take());
@@ -151,7 +152,7 @@ impl<'a> Parser<'a> {
         Err(self.mismatched(&[token]))
     }
 
-    /// Whether the current token could follow a missing `closer`.
+    /// Whether the current token could follow if `closer` was missing.
     fn may_follow(&self, closer: Token) -> bool {
         let here = self.peek();
         let outer = self.closers.len().checked_sub(2).map(|index| self.closers[index]);
@@ -188,7 +189,7 @@ fn enter(nesting: &mut u32) -> Parsed<()> {
     }
 }
 
-/// Returns tokens in the form of a list in a message.
+/// Returns the names of tokens as a list for a message.
 fn listed(tokens: &[Token]) -> String {
     match tokens {
         [token] => token.name().into(),

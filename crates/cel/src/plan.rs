@@ -1,4 +1,4 @@
-//! Converts a checked expression to a plan, which the evaluator runs.
+//! Converts a checked expression to a plan that the evaluator runs.
 
 mod build;
 
@@ -13,13 +13,13 @@ use crate::value::{Key, Value};
 
 pub(crate) use build::plan;
 
-/// A plan, and the data that its evaluation needs.
+/// A plan and the data that is needed to evaluate it.
 #[derive(Debug)]
 pub(crate) struct Planned {
     pub(crate) plan: Plan,
-    /// The number of variables of comprehensions.
+    /// The number of slots for the variables of comprehensions.
     pub(crate) slots: usize,
-    /// The constant patterns of regular expressions.
+    /// The constant regular expressions of the plan.
     pub(crate) patterns: Arc<Patterns>,
 }
 
@@ -34,19 +34,19 @@ pub(crate) enum Plan {
     NotEqual(Box<[Plan; 2]>),
     NotStrictlyFalse(Box<Plan>),
     Call(Box<Call>),
-    /// A search for a constant pattern.
+    /// A search of a text for a constant pattern.
     Matches(Box<PlannedMatch>),
     List(Vec<PlannedItem>),
     Map(Vec<PlannedEntry>),
     Object(Box<PlannedObject>),
     Fold(Box<PlannedFold>),
-    /// A search in a constant list.
+    /// A search for a value in a constant list.
     OneOf(Box<(Plan, HashSet<Key<'static>>)>),
     OptionalOr(Box<[Plan; 2]>),
     OptionalOrValue(Box<[Plan; 2]>),
-    /// Appends an item to the list of a comprehension.
+    /// Appends an item to the list that a comprehension builds.
     Append(Box<Append>),
-    /// Adds an entry to the map of a comprehension, or the entries of a map.
+    /// Adds an entry, or all entries of a map, to the map that a comprehension builds.
     Insert(Box<Insert>),
 }
 
@@ -74,17 +74,17 @@ pub(crate) struct PlannedObject {
 pub(crate) struct Attribute {
     pub(crate) base: Base,
     pub(crate) qualifiers: Vec<Qualifier>,
-    /// Whether only the presence of the last qualifier's value is tested.
+    /// Whether the attribute only tests if the value of the last qualifier is present.
     pub(crate) test_only: bool,
 }
 
 #[derive(Debug)]
 pub(crate) enum Base {
     Variable(Arc<str>),
-    /// The variable of a comprehension, by its slot.
+    /// The variable of a comprehension. The number is the variable's slot.
     Local(usize),
     Value(Plan),
-    /// The condition, the value if it is true, and the value if it is false.
+    /// The condition of `a ? b : c`, the value if it is true, and the value if it is false.
     Conditional(Box<[Plan; 3]>),
 }
 
@@ -97,7 +97,7 @@ pub(crate) struct Qualifier {
 #[derive(Debug)]
 pub(crate) enum QualifierKey {
     Const(Value<'static>),
-    /// An attribute. Reading its first name costs nothing.
+    /// An attribute. Reading the first name of this attribute costs nothing.
     Attribute(Attribute),
     Computed(Plan),
 }
@@ -110,7 +110,7 @@ pub(crate) struct Call {
     pub(crate) pricing: Pricing,
     /// The receiver comes first.
     pub(crate) args: Vec<Plan>,
-    /// Whether the call ends at the first argument that fails, without a cost.
+    /// Whether the call ends when an argument fails. The call then has no cost.
     pub(crate) stops_early: bool,
 }
 
@@ -119,7 +119,7 @@ pub(crate) struct Call {
 pub(crate) struct PlannedMatch {
     pub(crate) text: Plan,
     pub(crate) pattern: Arc<Pattern>,
-    /// The length of the pattern, which determines the cost. `None` if the cost is fixed.
+    /// The length of the pattern, if it determines the cost. `None` means that the cost is fixed.
     pub(crate) length: Option<u64>,
 }
 
@@ -130,7 +130,7 @@ pub(crate) struct PlannedFold {
     pub(crate) condition: Plan,
     pub(crate) step: Plan,
     pub(crate) result: Plan,
-    /// The slot of the accumulator. The slots of the variables follow.
+    /// The slot of the accumulator. The slots after this slot belong to the comprehension's variables.
     pub(crate) slot: usize,
     pub(crate) two_vars: bool,
 }
@@ -139,14 +139,14 @@ pub(crate) struct PlannedFold {
 pub(crate) struct Append {
     pub(crate) slot: usize,
     pub(crate) item: Plan,
-    /// Whether the list with the item is a constant. Creating a constant list costs nothing.
+    /// Whether the list that contains the item is a constant. Creating a constant list costs nothing.
     pub(crate) constant: bool,
 }
 
 #[derive(Debug)]
 pub(crate) struct Insert {
     pub(crate) slot: usize,
-    /// The key of the entry. `None` if the value is a map whose entries are added.
+    /// The key of the entry. `None` means that the value is a map, all of whose entries are added.
     pub(crate) key: Option<Plan>,
     pub(crate) value: Plan,
 }

@@ -17,7 +17,7 @@ use crate::source::CompileError;
 use crate::types::Type;
 use crate::value::Value;
 
-/// A compiled expression. A program is cheap to clone, and several threads can evaluate it at once.
+/// A compiled expression. A program is cheap to clone. Several threads can evaluate it at the same time.
 #[derive(Clone)]
 pub struct Program(Arc<Compiled>);
 
@@ -33,7 +33,7 @@ struct Compiled {
 pub struct Evaluation<'a> {
     /// The value.
     pub value: Value<'a>,
-    /// The cost in units of cel-go's cost model.
+    /// The cost of the evaluation in units of cel-go's cost model.
     pub cost: u64,
 }
 
@@ -42,8 +42,8 @@ impl Environment {
     ///
     /// # Errors
     ///
-    /// Fails with the findings of the parser or the type checker, in cel-go's words, or with the failure of a constant
-    /// subexpression.
+    /// Fails if the parser or the type checker has findings, or if a constant subexpression fails. The messages have
+    /// cel-go's words.
     pub fn compile(&self, text: &str) -> Result<Program, CompileError> {
         let ast = parser::parse(text)?;
         let checked = checker::check(self, text, ast)?;
@@ -54,19 +54,19 @@ impl Environment {
 }
 
 impl Program {
-    /// Returns the type of the result.
+    /// Returns the type of the expression's result.
     pub fn result_type(&self) -> &Type {
         self.0.checked.result()
     }
 
-    /// Whether the expression uses a variable of the environment.
+    /// Whether the expression reads a variable of the environment.
     pub fn uses(&self, variable: &str) -> bool {
         self.0.checked.variables.iter().any(|used| **used == *variable)
     }
 
-    /// Estimates the cost before run time, from the sizes of literals and the limits of schemas.
+    /// Estimates the cost of an evaluation from the sizes of literals and the limits of schemas.
     ///
-    /// Without limits, strings and lists can be as long as the size of a request allows.
+    /// Strings and lists without a limit can be as long as a request may be large.
     pub fn estimate(&self) -> CostRange {
         estimate::estimate(self.0.root.as_deref(), &self.0.checked)
     }
@@ -75,7 +75,7 @@ impl Program {
     ///
     /// # Errors
     ///
-    /// Fails with the failure of the expression, in cel-go's words, or if the budget runs out.
+    /// Fails if the evaluation of the expression fails, or if it exceeds the budget. The error has cel-go's words.
     pub fn evaluate<'a>(&self, variables: &dyn Variables<'a>, budget: u64) -> Result<Evaluation<'a>, EvalError> {
         let Planned { plan, slots, patterns } = &self.0.planned;
         let mut evaluator = Evaluator {
@@ -92,11 +92,12 @@ impl Program {
         }
     }
 
-    /// Evaluates an expression whose result is a boolean, such as a validation rule.
+    /// Evaluates an expression that returns a boolean, such as a validation rule.
     ///
     /// # Errors
     ///
-    /// The same as for [`evaluate`](Self::evaluate). A result of another type is the failure `no such overload`.
+    /// The same as for [`evaluate`](Self::evaluate). If the result has another type, the evaluation fails with `no such
+    /// overload`.
     pub fn test(&self, variables: &dyn Variables<'_>, budget: u64) -> Result<bool, EvalError> {
         let Evaluation { value, cost } = self.evaluate(variables, budget)?;
         value.as_bool().ok_or_else(|| EvalError { failure: Failure::no_overload(), cost })

@@ -1,4 +1,5 @@
-//! OpenAPI schemas. They determine the types in expressions, the sizes for costs, and the values of data.
+//! OpenAPI schemas. Schemas determine the types in expressions, the sizes for cost estimates, and the conversion of
+//! data to values.
 
 mod build;
 mod names;
@@ -15,8 +16,8 @@ use crate::types::Type;
 
 /// The structural schema of data, as in a CustomResourceDefinition.
 ///
-/// The schema gives a variable its type, limits the estimated cost, and determines the values of data. For example, a
-/// string of format `date-time` becomes a timestamp, and fields without a type are hidden.
+/// The schema gives a variable its type, limits the estimated cost, and determines how data is converted to values. For
+/// example, a string of format `date-time` becomes a timestamp, and fields without a type are hidden.
 ///
 /// ```
 /// use pintle_cel::Schema;
@@ -28,12 +29,12 @@ use crate::types::Type;
 #[derive(Clone, Debug)]
 pub struct Schema {
     shape: Shape,
-    /// The type in expressions. `None` if expressions cannot access the data.
+    /// The type of the data in expressions. `None` if expressions cannot access the data.
     declared: Option<Type>,
     nullable: bool,
     /// The maximum length of strings, or the maximum number of items or entries.
     max_elements: u64,
-    /// The minimum length of the data's JSON.
+    /// The minimum length of the data as JSON text.
     min_size: u64,
     list: List,
 }
@@ -46,7 +47,7 @@ enum Shape {
     Integer,
     Boolean,
     List(Option<Arc<Schema>>),
-    /// An object with declared fields, by their names in the data.
+    /// An object with declared fields. The key is the field's name in the data.
     Object(BTreeMap<Box<str>, Arc<Schema>>),
     Map(Arc<Schema>),
     /// An object without declared fields.
@@ -74,7 +75,7 @@ enum List {
     Unknown(Box<str>),
 }
 
-/// The rule that decides which items of two lists correspond.
+/// The rule for comparing two lists. It determines the pairs of items that are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ListKind<'a> {
     Atomic,
@@ -82,7 +83,7 @@ pub(crate) enum ListKind<'a> {
     Keyed(&'a [Box<str>]),
 }
 
-/// The declared fields of the object types of a schema, by type and field.
+/// The declared fields of all object types in a schema. The keys are the names of the type and the field.
 pub(crate) type Objects = BTreeMap<Arc<str>, BTreeMap<String, Type>>;
 
 impl Schema {
@@ -92,9 +93,9 @@ impl Schema {
         self.declared.as_ref()
     }
 
-    /// Returns the maximum number of times that data of this schema can occur in one request.
+    /// Returns how often data of this schema can occur in one request at most.
     ///
-    /// If a rule is below an unbounded list, kube-apiserver multiplies the cost of the rule by this number.
+    /// For a rule inside an unbounded list, kube-apiserver multiplies the cost of the rule by this number.
     pub fn max_cardinality(&self) -> u64 {
         build::MAX_REQUEST_BYTES / (self.min_size + 1)
     }
@@ -122,7 +123,7 @@ impl Schema {
         matches!(self.shape, Shape::Object(_))
     }
 
-    /// Whether a field of the data has a schema.
+    /// Whether the schema declares a field of the data.
     pub(crate) fn declares(&self, name: &str) -> bool {
         match &self.shape {
             Shape::Object(properties) => properties.contains_key(name),
@@ -131,13 +132,13 @@ impl Schema {
         }
     }
 
-    /// Returns the schema after one step of a path. A step is a field name as in expressions, `@items`, `@values` or
-    /// `@keys`.
+    /// Returns the schema that one step of a path leads to. A step is a field name in the form that expressions use, or
+    /// `@items`, `@values` or `@keys`.
     pub(crate) fn part(&self, step: &str) -> Option<&Schema> {
         match (&self.shape, step) {
             (Shape::List(items), "@items" | "@values") => items.as_deref(),
             (Shape::Map(values), "@items" | "@values") => Some(values),
-            // As in kube-apiserver, keywords have no size unless they are escaped.
+            // As in kube-apiserver, a field that is named like a keyword has no size, unless its name is escaped.
             (Shape::Object(_), field) if is_reserved(field) => None,
             (Shape::Object(properties), field) => {
                 let part = properties.get(&*unescape(field)?)?;
@@ -147,12 +148,12 @@ impl Schema {
         }
     }
 
-    /// Whether this is the schema of a map. The keys of a map have no separate limit.
+    /// Whether this schema describes a map. The schema has no separate limit for the keys of the map.
     pub(crate) fn is_map(&self) -> bool {
         matches!(self.shape, Shape::Map(_))
     }
 
-    /// Adds the object types of this schema.
+    /// Adds the object types that this schema contains.
     pub(crate) fn declare(&self, objects: &mut Objects) {
         match &self.shape {
             Shape::List(Some(items)) => items.declare(objects),
@@ -176,12 +177,14 @@ impl Schema {
 
     /// Reads the schema of a value.
     ///
-    /// Parts deeper than 200 levels, or with a path of more than 1,000 bytes, are invisible to expressions.
+    /// If a part of the schema is deeper than 200 levels, or if its path has more than 1,000 bytes, expressions cannot
+    /// see this part.
     pub fn new(schema: &dyn Node) -> Self {
         build::schema(schema, false, "selfType")
     }
 
-    /// Reads the schema of a resource, whose `apiVersion`, `kind`, `metadata.name` and `metadata.generateName` are always visible.
+    /// Reads the schema of a resource. The resource's fields `apiVersion`, `kind`, `metadata.name` and
+    /// `metadata.generateName` are always visible.
     pub fn resource(schema: &dyn Node) -> Self {
         build::schema(schema, true, "selfType")
     }

@@ -9,13 +9,13 @@ use crate::error::Error;
 use crate::types::Type;
 use crate::value::{Entries, Key, Text, Value};
 
-/// kube-apiserver's limit for the cost of one expression. An evaluation with this budget takes at most about a second.
+/// The cost limit of kube-apiserver for one expression. An evaluation with this budget takes at most about a second.
 pub const CALL_LIMIT: u64 = 1_000_000;
 
 /// The maximum depth of a serialized value.
 const MAX_DEPTH: usize = 256;
 
-/// Compiles and evaluates an expression. The fields of `variables` are its variables.
+/// Compiles and evaluates an expression. Each field of `variables` becomes a variable.
 ///
 /// `variables` is a struct or a map with string keys. The cost is limited to [`CALL_LIMIT`]. If you evaluate an
 /// expression often, compile it with [`Environment::compile`].
@@ -33,8 +33,8 @@ const MAX_DEPTH: usize = 256;
 ///
 /// # Errors
 ///
-/// Fails if the expression is invalid, if its evaluation fails, if the variables cannot be serialized, or if the result
-/// cannot be represented as JSON.
+/// Fails in these cases: the expression is invalid, its evaluation fails, the variables cannot be serialized, or the
+/// result cannot be represented as JSON.
 pub fn evaluate(expression: &str, variables: &impl Serialize) -> Result<Json, Error> {
     let fields = match json(variables)? {
         Json::Object(fields) => fields,
@@ -53,13 +53,13 @@ pub fn evaluate(expression: &str, variables: &impl Serialize) -> Result<Json, Er
 }
 
 impl Activation<'_> {
-    /// Sets the value of a variable to a value that serde serializes.
+    /// Sets a variable to a value that serde serializes.
     ///
-    /// The value is copied. To read a `&serde_json::Value` in place, use [`bind`](Self::bind).
+    /// The value is copied. To let expressions read a `&serde_json::Value` without a copy, use [`bind`](Self::bind).
     ///
     /// # Errors
     ///
-    /// Fails if the value cannot be serialized as JSON, or if it is nested deeper than 256 levels.
+    /// Fails if the value cannot be serialized as JSON, or if the value is nested deeper than 256 levels.
     pub fn bind_serialized(self, name: &str, value: &impl Serialize) -> Result<Self, Error> {
         let value = owned(json(value)?, MAX_DEPTH)?;
         Ok(self.bind(name, value))

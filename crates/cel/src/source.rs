@@ -6,7 +6,7 @@ use std::fmt;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Issue {
     message: String,
-    /// The offset in code points. `None` if the finding concerns the whole text.
+    /// The offset in code points. `None` if the finding concerns the whole expression.
     at: Option<u32>,
 }
 
@@ -19,7 +19,7 @@ impl Issue {
         Self { message: message.into(), at: None }
     }
 
-    /// Returns the message without its position.
+    /// Returns the message of the finding without its position.
     pub fn message(&self) -> &str {
         &self.message
     }
@@ -32,8 +32,8 @@ impl Issue {
 
 /// The findings that led to the rejection of an expression.
 ///
-/// `Display` writes findings as cel-go does. For each finding, there is a line with the position and the message, then
-/// the line of the text, and then a caret.
+/// `Display` writes the findings in the form of cel-go. Each finding takes three lines: the position and the message,
+/// the line of the text, and a caret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CompileError {
     issues: Vec<Issue>,
@@ -42,8 +42,8 @@ pub struct CompileError {
     constant: bool,
 }
 
-/// The findings of the parser or the type checker. Messages contain types, which can be long. So further findings are
-/// dropped after four megabytes of messages.
+/// The findings of the parser or the type checker. Messages contain types, which can be long. After four megabytes of
+/// messages, further findings are dropped.
 #[derive(Default)]
 pub(crate) struct Findings {
     issues: Vec<Issue>,
@@ -72,12 +72,12 @@ impl Findings {
 
 /// The maximum number of findings that cel-go reports.
 const MAX_REPORTED: usize = 100;
-/// The maximum length of a line that cel-go shows.
+/// The maximum length of a line that cel-go shows with a finding.
 const MAX_SNIPPET_BYTES: usize = 16_384;
 
 impl CompileError {
     pub(crate) fn new(text: &str, mut issues: Vec<Issue>) -> Self {
-        // The sort is stable, so findings at the same position keep their order.
+        // The sort is stable. Therefore, findings at the same position keep their order.
         issues.sort_by_key(|issue| issue.at.map_or(-1, i64::from));
         Self { issues, text: text.into(), constant: false }
     }
@@ -91,7 +91,7 @@ impl CompileError {
         self.constant
     }
 
-    /// Returns the findings in the order of their positions.
+    /// Returns the findings sorted by position.
     pub fn issues(&self) -> &[Issue] {
         &self.issues
     }
@@ -137,7 +137,7 @@ impl<'a> Lines<'a> {
         let number = self.0.partition_point(|(start, _)| *start <= at).max(1);
         let (start, line) = self.0[number - 1];
         if self.0.len() == 1 && line.is_empty() {
-            // In cel-go, the position of the end of an empty text is before its first column.
+            // For an empty text, cel-go reports the end of the text before the first column.
             return write!(f, "ERROR: <input>:1:0: {}", issue.message);
         }
         let column = at - start;

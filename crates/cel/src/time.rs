@@ -9,14 +9,14 @@ use jiff::tz::TimeZone;
 use crate::error::Failure;
 
 const NANOS: i64 = 1_000_000_000;
-/// The first and last second of the years 1 to 9999.
+/// The first and the last second of the years 1 to 9999, as seconds since 1970.
 const RANGE: std::ops::RangeInclusive<i64> = -62_135_596_800..=253_402_300_799;
 
 fn overflow() -> Failure {
     Failure::new("timestamp overflow")
 }
 
-/// A point in time, with the offset from UTC in which it was written.
+/// A point in time, and the UTC offset in its written form.
 #[derive(Clone, Copy, Debug)]
 pub struct Timestamp {
     seconds: i64,
@@ -46,7 +46,7 @@ impl Ord for Timestamp {
 }
 
 impl Timestamp {
-    /// Creates a timestamp from seconds since 1970 and nanoseconds.
+    /// Creates a timestamp from the seconds since 1970 and the nanoseconds within the second.
     ///
     /// # Errors
     ///
@@ -58,7 +58,7 @@ impl Timestamp {
         }
     }
 
-    /// Parses a timestamp in the form of RFC 3339. Returns `None` if the text has another form.
+    /// Parses a timestamp in the format of RFC 3339. Returns `None` if the text has another format.
     pub(crate) fn parse(text: &str) -> Option<Result<Self, Failure>> {
         let (date, rest) = text.split_at_checked(10)?;
         let date = parse_date(date)?;
@@ -81,7 +81,7 @@ impl Timestamp {
         Some(Self::new(seconds, nanos).map(|time| Self { offset, ..time }))
     }
 
-    /// Parses a date. The result is the start of this day in UTC.
+    /// Parses a date. The timestamp is the start of this day in UTC.
     pub(crate) fn parse_date(text: &str) -> Option<Self> {
         Some(Self { seconds: parse_date(text)? * 86_400, nanos: 0, offset: 0 })
     }
@@ -91,7 +91,7 @@ impl Timestamp {
         self.seconds
     }
 
-    /// Returns the nanoseconds within the second.
+    /// Returns the nanoseconds since the start of the second.
     pub fn nanos(&self) -> u32 {
         self.nanos
     }
@@ -111,20 +111,21 @@ impl Timestamp {
         Ok(Self { offset: self.offset, ..moved })
     }
 
-    /// Returns the duration since another timestamp, in nanoseconds.
+    /// Returns the duration from another timestamp to this timestamp, in nanoseconds.
     pub(crate) fn since(self, other: Self) -> Result<i64, Failure> {
         let nanos = |time: Self| i128::from(time.seconds) * i128::from(NANOS) + i128::from(time.nanos);
         let span = i64::try_from(nanos(self) - nanos(other)).ok();
-        // As in Go, the smallest duration counts as an overflow.
+        // As in Go, a result of `i64::MIN` nanoseconds counts as an overflow.
         span.filter(|span| *span != i64::MIN).ok_or_else(|| Failure::new("integer overflow"))
     }
 
-    /// Returns the date and the clock time in a time zone. `zone` is an IANA name or an offset such as `-02:30`.
+    /// Returns the local date and the local clock time in a time zone. `zone` is an IANA name or an offset such as
+    /// `-02:30`.
     pub(crate) fn civil(self, zone: &str) -> Result<Civil, Failure> {
         Ok(Civil::at(self.seconds.saturating_add(self.offset_in(zone)?)))
     }
 
-    /// Returns the seconds east of UTC in a time zone.
+    /// Returns the offset of a time zone in seconds east of UTC.
     fn offset_in(self, zone: &str) -> Result<i64, Failure> {
         let unknown = || Failure::new(format!("unknown time zone {zone}"));
         if let Some((hours, minutes)) = zone.split_once(':') {
@@ -138,16 +139,16 @@ impl Timestamp {
         if matches!(zone, "" | "UTC" | "Local") {
             return Ok(0);
         }
-        // jiff ignores the case of names, and Go does not.
+        // jiff ignores the case of zone names, but Go does not.
         let zone = TimeZone::get(zone).ok().filter(|found| found.iana_name() == Some(zone)).ok_or_else(unknown)?;
-        // jiff's range ends shortly before the year 10000. No zone changes its offset there.
+        // jiff's range ends shortly before the year 10000. No time zone changes its offset between these two times.
         let (first, last) = (jiff::Timestamp::MIN.as_second(), jiff::Timestamp::MAX.as_second());
         let time = jiff::Timestamp::from_second(self.seconds.clamp(first, last));
         Ok(i64::from(zone.to_offset(time.unwrap_or_default()).seconds()))
     }
 }
 
-/// The limit of numeric offsets, which is about a thousand years.
+/// The limit of numeric offsets in seconds, which is about a thousand years.
 const MAX_OFFSET: i64 = 31_556_952_000;
 
 /// A date and a clock time.
@@ -155,7 +156,7 @@ pub(crate) struct Civil {
     pub(crate) year: i64,
     pub(crate) month: i64,
     pub(crate) day: i64,
-    /// Days since the first of January.
+    /// The number of days since the first of January.
     pub(crate) day_of_year: i64,
     /// Days since Sunday.
     pub(crate) weekday: i64,
@@ -168,7 +169,7 @@ impl Civil {
     /// Converts seconds since 1970 to a date and a clock time in the Gregorian calendar.
     fn at(seconds: i64) -> Self {
         let (days, clock) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
-        // Count years from March, so that the leap day is at the end of a year. An era has 400 years.
+        // Start each year in March, so that the leap day is at the end of a year. An era has 400 years.
         let shifted = days + 719_468;
         let (era, of_era) = (shifted.div_euclid(146_097), shifted.rem_euclid(146_097));
         let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
@@ -196,7 +197,7 @@ fn first_day(year: i64) -> i64 {
     before * 365 + before.div_euclid(4) - before.div_euclid(100) + before.div_euclid(400) - 719_162
 }
 
-/// Writes the form of RFC 3339. The fraction has only as many digits as it needs.
+/// Writes the timestamp in the format of RFC 3339. The fraction of a second has only as many digits as it needs.
 impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Civil { year, month, day, hour, minute, second, .. } = Civil::at(self.seconds + i64::from(self.offset));
@@ -220,7 +221,7 @@ fn part(text: &str, length: std::ops::RangeInclusive<usize>, max: i64) -> Option
     (value <= max).then_some(value)
 }
 
-/// Returns the number of days from 1970 to a date.
+/// Returns the number of days between 1970-01-01 and a date.
 fn parse_date(text: &str) -> Option<i64> {
     let mut parts = text.split('-');
     let mut next = |length: usize| part(parts.next()?, length..=length, 9999);
@@ -241,7 +242,7 @@ fn parse_offset(text: &str) -> Option<i32> {
     i32::try_from(if text.starts_with('-') { -seconds } else { seconds }).ok()
 }
 
-/// Returns the nanoseconds of the digits of a fraction. Ignores further digits.
+/// Returns the nanoseconds that the digits of a fraction represent. Ignores further digits.
 fn parse_fraction(digits: &str) -> Option<u32> {
     if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;
@@ -257,13 +258,13 @@ fn atoi(text: &str) -> Result<i64, Failure> {
     value.ok_or_else(|| Failure::new(format!("strconv.Atoi: parsing {quoted}: invalid syntax")))
 }
 
-/// Returns the seconds of a duration, as `string(duration)` does.
+/// Returns the seconds of a duration as text, in the form that `string(duration)` returns.
 pub(crate) fn duration_text(nanos: i64) -> String {
     let seconds = (nanos / NANOS) as f64 + (nanos % NANOS) as f64 / 1e9;
     format!("{seconds}s")
 }
 
-/// Parses a duration such as `1h30m` or `-1.5s`, as Go does.
+/// Parses a duration such as `1h30m` or `-1.5s`, with the rules of Go.
 pub(crate) fn parse_duration(text: &str) -> Option<i64> {
     let (negative, mut rest) = match text.strip_prefix('-') {
         Some(rest) => (true, rest),
@@ -315,7 +316,8 @@ fn unit_nanos(unit: &str) -> Option<u64> {
     })
 }
 
-/// Returns the nanoseconds of the digits of a fraction. As in Go, stops at digits that do not fit.
+/// Returns the nanoseconds that the digits of a fraction represent. As in Go, further digits are ignored when the
+/// fraction no longer fits into 63 bits.
 fn fraction_nanos(digits: &str, unit: u64) -> u64 {
     let (mut value, mut scale) = (0_u64, 1.0_f64);
     for digit in digits.bytes() {
@@ -331,7 +333,7 @@ fn fraction_nanos(digits: &str, unit: u64) -> u64 {
     (value as f64 * (unit as f64 / scale)) as u64
 }
 
-/// Parses a time of OpenAPI schemas. The format is RFC 3339, and the zone is optional.
+/// Parses a time in the format that OpenAPI schemas allow. The format is RFC 3339, and the zone is optional.
 pub(crate) fn parse_schema_time(text: &str) -> Option<Timestamp> {
     if text.is_empty() {
         return Timestamp::new(0, 0).ok();
@@ -339,7 +341,7 @@ pub(crate) fn parse_schema_time(text: &str) -> Option<Timestamp> {
     Timestamp::parse(text).or_else(|| Timestamp::parse(&format!("{text}Z")))?.ok()
 }
 
-/// Units of durations in OpenAPI schemas. Further letters may follow the last name of a unit.
+/// The units of durations in OpenAPI schemas. Further letters may follow the last unit name of each row.
 const UNITS: [(&[&str], i64); 8] = [
     (&["ns", "nano"], 1),
     (&["us", "\u{b5}s", "micro"], 1_000),
@@ -351,7 +353,8 @@ const UNITS: [(&[&str], i64); 8] = [
     (&["w", "wk", "week"], 604_800 * NANOS),
 ];
 
-/// Parses a duration of OpenAPI schemas. The format is Go's, or numbers and units in words such as `3 days`.
+/// Parses a duration in the formats that OpenAPI schemas allow. The text is in Go's format, or consists of numbers and
+/// unit names such as `3 days`.
 pub(crate) fn parse_schema_duration(text: &str) -> Option<i64> {
     parse_duration(text).or_else(|| words(text))
 }

@@ -3,11 +3,11 @@
 use std::fmt;
 use std::sync::Arc;
 
-/// The type of an expression, a variable or a field.
+/// The static type of an expression, a variable or a field.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Type {
-    /// Any value. Its type is checked during the evaluation.
+    /// Any value. The type of the value is checked only during the evaluation.
     Dyn,
     /// `null`.
     Null,
@@ -29,24 +29,24 @@ pub enum Type {
     Timestamp,
     /// A list of items of one type.
     List(Arc<Type>),
-    /// A map, with the types of its keys and values.
+    /// A map. The two types are the types of its keys and its values.
     Map(Arc<(Type, Type)>),
     /// A value that may be absent.
     Optional(Arc<Type>),
     /// A type as a value.
     Type(Arc<Type>),
-    /// An object with declared fields, by the name of its type.
+    /// An object with declared fields. The string is the name of its type.
     Object(Arc<str>),
-    /// A type without fields, by its name.
+    /// A type without fields. The string is the name of the type.
     Opaque(Arc<str>),
-    /// A type parameter of a function, or a type that is not inferred yet.
+    /// A type parameter of a function, or a type that the type checker has not inferred yet.
     Param(Arc<str>),
-    /// The type of an expression with a finding.
+    /// The type of an expression that has a finding.
     Error,
 }
 
 impl Type {
-    /// Returns the type of lists of items.
+    /// Returns the type of lists whose items have this type.
     pub fn list(items: Self) -> Self {
         Self::List(Arc::new(items))
     }
@@ -56,12 +56,12 @@ impl Type {
         Self::Map(Arc::new((keys, values)))
     }
 
-    /// Returns the type of optional values.
+    /// Returns the type of optional values that contain this type.
     pub fn optional(value: Self) -> Self {
         Self::Optional(Arc::new(value))
     }
 
-    /// Returns the type of objects with a name.
+    /// Returns the object type with this name.
     pub fn object(name: impl Into<Arc<str>>) -> Self {
         Self::Object(name.into())
     }
@@ -74,7 +74,7 @@ impl Type {
         matches!(self, Self::Dyn | Self::Error)
     }
 
-    /// Whether all values of the type have the size 1.
+    /// Whether each value of the type has the size 1.
     pub(crate) fn is_scalar(&self) -> bool {
         match self {
             Self::Bool | Self::Double | Self::Duration | Self::Int | Self::Timestamp | Self::Uint => true,
@@ -111,15 +111,15 @@ impl Type {
     }
 }
 
-/// Returns the form in kube-apiserver's messages about result types. A very long text is truncated.
+/// Returns the form that kube-apiserver's messages about result types use. A very long text is truncated.
 impl fmt::Display for Type {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text(Self::name))
     }
 }
 
-/// The maximum length of the text of a type. Nested types are shared in memory, so even a short expression can have a
-/// type with a huge text.
+/// The maximum length of a type's text. Nested types are shared in memory, so even a short expression can have a type
+/// with a huge text.
 const MAX_TEXT: usize = 16_384;
 
 impl Type {
@@ -131,7 +131,7 @@ impl Type {
         text
     }
 
-    /// Writes the type. Returns false if the text is too long.
+    /// Writes the type. Returns false if the text would exceed the maximum length.
     fn write(&self, name: fn(&Self) -> &str, text: &mut String) -> bool {
         if text.len() > MAX_TEXT {
             return false;
@@ -152,7 +152,7 @@ impl Type {
         true
     }
 
-    /// Returns the name without parameters in the type checker's messages.
+    /// Returns the name of the type, without its parameters, that the type checker's messages use.
     fn name_in_messages(&self) -> &str {
         match self {
             Self::Null => "null",

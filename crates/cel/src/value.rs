@@ -25,7 +25,7 @@ use crate::types::Type;
 
 /// The value of a variable or of an expression.
 ///
-/// Lists and maps can refer to data of the caller, so a value cannot outlive that data.
+/// Lists and maps can refer to the caller's data, so a value cannot outlive that data.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Value<'a> {
@@ -57,18 +57,18 @@ pub enum Value<'a> {
     Type(Type),
     /// An object that an expression created, such as `JSONPatch{…}`.
     Object(Arc<Object<'a>>),
-    /// A value of a library, such as an IP address.
+    /// A value of a Kubernetes library, such as an IP address.
     Opaque(Opaque),
 }
 
 impl<'a> Value<'a> {
-    /// Returns the value of data without a schema.
+    /// Returns the value of data that has no schema.
     pub fn of(node: &'a dyn Node) -> Self {
         match node.scalar() {
             Scalar::Null => Self::Null,
             Scalar::Bool(value) => Self::Bool(value),
             Scalar::Int(value) => Self::Int(value),
-            // As in Kubernetes, an integer beyond 64 signed bits becomes a floating-point number.
+            // As in Kubernetes, an integer that does not fit into 64 signed bits becomes a floating-point number.
             Scalar::Uint(value) => Self::Double(value as f64),
             Scalar::Double(value) => Self::Double(value),
             Scalar::String(text) => Self::String(Text::Borrowed(text)),
@@ -87,7 +87,7 @@ impl<'a> Value<'a> {
         Self::List(List::from(items))
     }
 
-    /// Returns a map with string keys. If a key occurs twice, the last value counts.
+    /// Returns a map with string keys. If a key occurs twice, the last value is used.
     pub fn map(fields: impl IntoIterator<Item = (&'a str, Value<'a>)>) -> Self {
         let mut entries = Entries::default();
         for (name, value) in fields {
@@ -96,7 +96,7 @@ impl<'a> Value<'a> {
         Self::Map(Map::from(entries))
     }
 
-    /// Returns an optional value that is present.
+    /// Returns an optional value that contains this value.
     pub fn some(value: Self) -> Self {
         Self::Optional(Some(Arc::new(value)))
     }
@@ -124,7 +124,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// Returns the type at run time. The types of items, keys and values are `Dyn`.
+    /// Returns the type of the value at run time. The type parameters of lists, maps and optional values are `Dyn`.
     pub fn type_of(&self) -> Type {
         match self {
             Self::Null => Type::Null,
@@ -145,7 +145,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// Returns the size that determines costs. It is 1 for values without a size.
+    /// Returns the size of the value that determines costs. The size is 1 for types whose values have no size.
     pub(crate) fn size(&self) -> u64 {
         match self {
             Self::Optional(Some(value)) => value.library_size(),
@@ -153,12 +153,13 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// Returns the size as Kubernetes' libraries count it. They do not count the content of optional values.
+    /// Returns the size of the value in the way that Kubernetes' libraries count it. These libraries do not count the
+    /// content of optional values.
     pub(crate) fn library_size(&self) -> u64 {
         self.length().unwrap_or(1)
     }
 
-    /// Returns the result of the function `size`, if the value has a size.
+    /// Returns the result of the CEL function `size`. Returns `None` if the value has no size.
     pub(crate) fn length(&self) -> Option<u64> {
         Some(match self {
             Self::String(text) => text.chars().count() as u64,
@@ -170,7 +171,7 @@ impl<'a> Value<'a> {
         })
     }
 
-    /// Returns the approximate work of reading the value, without its items and entries.
+    /// Returns the approximate work of reading the value, not including its items and entries.
     pub(crate) fn weight(&self) -> u64 {
         let length = match self {
             Self::String(text) => text.len(),

@@ -1,4 +1,5 @@
-//! Recorded cases and their steps, and the packed files that store them. There is one file for each area, with one line for each case.
+//! Recorded cases and their steps, and the packed files that store them. There is one packed file for each area, and each line of a file is
+//! one case.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,22 +12,22 @@ use serde_json::Number;
 
 use crate::Json;
 
-/// A sequence of requests and the responses of a real kube-apiserver.
+/// A sequence of requests, and the responses that a real kube-apiserver sent.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Case {
-    /// The name, in the form `area/name`.
+    /// The name of the case, in the form `area/name`.
     pub name: String,
-    /// Requirements of the case in addition to a plain server, such as `controllers`, `slow` or `bare`.
+    /// What the case needs in addition to a plain server, such as `controllers`, `slow` or `bare`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub needs: Vec<String>,
     /// The purpose of the case, if it is not clear from the name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
-    /// The rows of the behaviour table that the case covers.
+    /// The rows of the behaviour table that this case tests.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rows: Vec<u32>,
-    /// The release of Kubernetes that sent the recorded responses.
+    /// The release of Kubernetes whose kube-apiserver sent the recorded responses.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server: Option<String>,
     /// The steps, in order.
@@ -34,27 +35,27 @@ pub struct Case {
 }
 
 impl Case {
-    /// Returns whether the case starts without its own namespace.
+    /// Returns whether no namespace is created for the case.
     #[must_use]
     pub fn is_bare(&self) -> bool {
         self.needs.iter().any(|need| need == "bare")
     }
 
-    /// Returns the sum of the waits that the steps allow, in seconds.
+    /// Returns the sum of all waits that the steps allow, in seconds.
     #[must_use]
     pub fn longest_wait(&self) -> f64 {
         self.steps.iter().filter_map(|step| step.seconds.as_ref()?.as_f64()).sum()
     }
 }
 
-/// A step of a case. The value of `do` determines which fields are used. All other fields are absent.
+/// A step of a case. The field `do` determines which other fields are used. All other fields are absent.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Step {
     /// An HTTP method, or `WATCH`, `READ`, `UNTIL`, `READY`, `TOGETHER` or `SLEEP`.
     #[serde(rename = "do")]
     pub what: String,
-    /// The name of a stream (WATCH, READ).
+    /// The name of the stream that the step opens or reads (WATCH, READ).
     #[serde(rename = "as", default, skip_serializing_if = "Option::is_none")]
     pub stream: Option<String>,
     /// The path and query of the request, with `${variables}`.
@@ -72,31 +73,31 @@ pub struct Step {
     /// A binary body in base64.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub b64: Option<String>,
-    /// A description of a long body, which consists of repetitions of a text.
+    /// A description of a long body, which repeats a text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fill: Option<Fill>,
-    /// Variables to set from the response. Each value is a JSON pointer, or `header:Name`.
+    /// Variables that the response sets. Each value is a JSON pointer into the response, or `header:Name`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub save: Option<BTreeMap<String, String>>,
     /// The user whose token is sent. The default is an administrator.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
-    /// JSON pointers into the response body. Only the values at these pointers are recorded, as `at`.
+    /// JSON pointers into the response body. The response is recorded only with the values at these pointers, as `at`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub only: Option<Vec<String>>,
-    /// Whether to also record the headers that all responses have.
+    /// Whether to also record the headers that every response has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub all_headers: Option<bool>,
-    /// The number of frames to take (READ).
+    /// The number of frames to read from the stream (READ).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub frames: Option<usize>,
     /// Whether to wait for the end of the stream (READ).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub end: Option<bool>,
-    /// The value `bookmarks` skips ordinary bookmarks (READ).
+    /// The value `bookmarks` means that ordinary bookmarks are skipped (READ).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub skip: Option<String>,
-    /// The time to wait (READ, UNTIL, SLEEP).
+    /// The maximum time to wait (READ, UNTIL, SLEEP).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seconds: Option<Number>,
     /// The value to check (UNTIL).
@@ -105,13 +106,13 @@ pub struct Step {
     /// The value to wait for (UNTIL).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub equals: Option<Json>,
-    /// Whether to wait for presence or absence (UNTIL).
+    /// Whether the step waits until the value is present or absent (UNTIL).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub present: Option<bool>,
     /// The status code to wait for (UNTIL).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
-    /// The request to repeat (UNTIL). The default is a GET of `path`.
+    /// The request to repeat (UNTIL). The default request is a GET of `path`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request: Option<Box<Step>>,
     /// The kinds of policies that must be active: `vap` or `map` (READY).
@@ -120,10 +121,10 @@ pub struct Step {
     /// Headers that are not recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub without: Option<Vec<String>>,
-    /// The JSON pointer of a JWT in the response. The claims of the JWT are recorded.
+    /// The JSON pointer to a JWT in the response. The claims of the JWT are recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub claims: Option<String>,
-    /// The steps to run concurrently (TOGETHER).
+    /// The steps that run concurrently (TOGETHER).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub steps: Option<Vec<Step>>,
     /// A comment for readers.
@@ -151,7 +152,7 @@ impl fmt::Display for Step {
     }
 }
 
-/// Returns the folder with the packed cases of this crate.
+/// Returns the folder of this crate that contains the packed cases.
 #[must_use]
 pub fn packed_folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("cases")
@@ -201,7 +202,7 @@ fn load_into(folder: &Path, cases: &mut Vec<Case>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Writes the cases to files with the name `AREA.jsonl`, with one case per line. Replaces all files of the folder.
+/// Writes the cases to files with the name `AREA.jsonl`, with one case per line. The new files replace all files of the folder.
 ///
 /// # Errors
 ///

@@ -1,5 +1,5 @@
-//! A small HTTP/1.1 client with one connection per request and a deadline for each wait. It shares no code with `restreq`, so that a bug in
-//! `restreq` cannot hide a bug of the server.
+//! A small HTTP/1.1 client that opens a connection for each request and has a deadline for each wait. The client shares no code with
+//! `restreq`, so that a bug in `restreq` cannot hide a bug in the server.
 
 use std::io::Read;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use tokio_rustls::TlsConnector;
 pub enum Trust {
     /// Trusts certificates that one of these CAs (PEM) has signed.
     Authorities(Vec<u8>),
-    /// Trusts any certificate. Use it for loopback servers with a self-signed certificate.
+    /// Trusts any certificate. Use this function for loopback servers that have a self-signed certificate.
     Anyone,
 }
 
@@ -32,7 +32,7 @@ pub(crate) struct Client {
     host: String,
     port: u16,
     tls: Option<(TlsConnector, ServerName<'static>)>,
-    /// The timeout for the head of a response, and for the body of a response that is not a stream.
+    /// The time limit for receiving the head of a response. The same limit applies to the body of a response that is not a stream.
     limit: Duration,
 }
 
@@ -91,7 +91,7 @@ impl Client {
 }
 
 impl Streaming {
-    /// Waits for the remaining bytes of the body.
+    /// Waits until the remaining bytes of the body have arrived.
     pub(crate) async fn finish(self) -> anyhow::Result<Answer> {
         let (head, body) = self.response.into_parts();
         let body = timeout(self.limit, body.collect()).await;
@@ -105,7 +105,7 @@ impl Streaming {
         Ok(Answer { status: head.status.as_u16(), headers: head.headers, body })
     }
 
-    /// Waits for the next complete lines of the body and returns them without line ends. Returns `None` at the end.
+    /// Waits for the next complete lines of the body. Returns them without line ends. Returns `None` at the end.
     pub(crate) async fn lines(&mut self, rest: &mut BytesMut) -> anyhow::Result<Option<Vec<Bytes>>> {
         loop {
             let mut lines = Vec::new();
@@ -124,7 +124,7 @@ impl Streaming {
     }
 }
 
-/// The task that drives the connection. Dropping this value aborts the task.
+/// The task that reads and writes the connection. Dropping this value aborts the task.
 struct Connection(JoinHandle<()>);
 
 impl Drop for Connection {
@@ -138,7 +138,7 @@ where
     S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send + 'static,
 {
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
-    // Ignore the result, because the request and the body also return the errors of the connection.
+    // Ignore this result, because the request and the body return the errors of the connection, too.
     let connection = Connection(tokio::spawn(async move { drop(connection.await) }));
     let response = sender.send_request(request).await?;
     Ok((response, connection))
@@ -169,7 +169,7 @@ mod tls {
         Ok(TlsConnector::from(Arc::new(config.with_no_client_auth())))
     }
 
-    /// Accepts any certificate, but still verifies that the server has its private key.
+    /// Accepts any certificate, but still verifies that the server has the private key of its certificate.
     #[derive(Debug)]
     struct Believer(Arc<CryptoProvider>);
 

@@ -1,4 +1,4 @@
-//! Starts the embedded server with the configuration that the cases need.
+//! Starts the embedded server with the configuration that the recorded cases need.
 
 use std::io::Write as _;
 
@@ -8,8 +8,8 @@ use pintle_apiserver::{ApiServer, ApiServerConfig, Controllers};
 /// The users in kube-apiserver's CSV format, with the columns token, user, uid and groups.
 const TOKENS: &str = "admin-token,admin,admin-uid,\"system:masters\"\nnobody-token,nobody,nobody-uid,\"users\"\n";
 
-/// Starts the embedded server on a free loopback port. Compacts revision 1, because revision 1 is also compacted on a real server that
-/// has been running for a while. The server runs until it is shut down or dropped.
+/// Starts the embedded server on a free loopback port. After the start, compacts revision 1, because a real server that runs for a while
+/// has also compacted this revision. The server runs until the returned value is shut down or dropped.
 ///
 /// # Errors
 ///
@@ -19,7 +19,7 @@ pub async fn start() -> anyhow::Result<ApiServer> {
     start_with(Controllers { policies: false, ..Controllers::default() }).await
 }
 
-/// Starts the embedded server as [`start`] does, but with only these controllers.
+/// Starts the embedded server like [`start`], but with only these controllers.
 ///
 /// # Errors
 ///

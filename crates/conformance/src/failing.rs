@@ -1,5 +1,5 @@
-//! The list of cases that do not pass yet. The result of a run must match the list exactly, so that each change is
-//! detected.
+//! The list of cases that fail with the embedded server. The result of a run must match this list exactly, so that each
+//! change of a result is detected.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 
-/// Returns the path of the list in this crate's folder.
+/// Returns the path of the list, which is in the folder of this crate.
 #[must_use]
 pub fn list_file() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("failing.txt")
@@ -22,7 +22,7 @@ const HEAD: &str = "# Cases that the embedded server does not pass yet, one per 
 ///
 /// # Errors
 ///
-/// Returns an error if the file cannot be read, or if a name is not in order or occurs twice.
+/// Returns an error if the file cannot be read, or if the names are not sorted or not unique.
 pub fn read(file: &Path) -> anyhow::Result<BTreeSet<String>> {
     let text = fs::read_to_string(file).with_context(|| format!("reading {}", file.display()))?;
     let mut names = BTreeSet::new();
@@ -52,16 +52,17 @@ pub fn write(file: &Path, names: &BTreeSet<String>) -> anyhow::Result<()> {
 /// The differences between the list and the result of a run.
 #[derive(Debug, Default, PartialEq)]
 pub struct Drift {
-    /// Cases that are listed but pass.
+    /// Cases that the list contains, but that pass.
     pub passing: Vec<String>,
-    /// Cases that fail but are not listed.
+    /// Cases that fail, but that the list does not contain.
     pub failing: Vec<String>,
-    /// Cases that are listed but were not replayed.
+    /// Cases that the list contains, but that were not replayed.
     pub unknown: Vec<String>,
 }
 
 impl Drift {
-    /// Compares the list with the names of all replayed cases and the names of the failed cases.
+    /// Compares the list with the results of a run. The arguments are the names of all replayed cases and the names of
+    /// the failed cases.
     #[must_use]
     pub fn of(listed: &BTreeSet<String>, replayed: &BTreeSet<String>, failed: &BTreeSet<String>) -> Self {
         let listed_here = listed.intersection(replayed);

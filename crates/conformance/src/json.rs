@@ -1,4 +1,4 @@
-//! JSON that keeps the order of its members. The order of first appearance determines the numbers of placeholders.
+//! JSON values that keep the order of their members. This order matters because placeholders are numbered by first appearance.
 
 use std::{fmt, io};
 
@@ -20,7 +20,7 @@ pub enum Json {
     Text(String),
     /// A list.
     Array(Vec<Json>),
-    /// The members in the order of the text. Names are unique, because the last value of a name is kept, as in most parsers.
+    /// The members of the object, in the order of the text. Names are unique, because the last value of a name is kept, as in most parsers.
     Object(Vec<(String, Json)>),
 }
 
@@ -31,26 +31,26 @@ impl Json {
         self.members()?.iter().find(|(key, _)| key == name).map(|(_, value)| value)
     }
 
-    /// Returns the text, if this is a string.
+    /// Returns the text if the value is a string.
     #[must_use]
     pub fn text(&self) -> Option<&str> {
         if let Self::Text(text) = self { Some(text) } else { None }
     }
 
-    /// Returns the members, if this is an object.
+    /// Returns the members if the value is an object.
     #[must_use]
     pub fn members(&self) -> Option<&[(String, Json)]> {
         if let Self::Object(members) = self { Some(members) } else { None }
     }
 
-    /// Returns whether this is a string that consists only of digits.
+    /// Returns whether the value is a string that consists only of digits.
     #[must_use]
     pub fn is_digits(&self) -> bool {
         self.text().is_some_and(|text| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()))
     }
 
     /// Returns the value at a JSON pointer. A segment `key=value` selects the list item whose `key` has this value. The key can be a path,
-    /// such as `metadata.name`. A negative index counts from the end.
+    /// such as `metadata.name`. A negative index counts from the end of the list.
     #[must_use]
     pub fn at(&self, pointer: &str) -> Option<&Json> {
         let pointer = pointer.trim_matches('/');
@@ -79,7 +79,7 @@ impl Json {
         }
     }
 
-    /// Returns a string without its quotes, and any other value as JSON.
+    /// Returns a string without quotes, and every other value as JSON.
     #[must_use]
     pub fn plain(&self) -> String {
         self.text().map_or_else(|| self.to_string(), str::to_owned)
@@ -87,13 +87,13 @@ impl Json {
 }
 
 impl Json {
-    /// Returns the bytes that the recorder sent for this value: ASCII text with a space after each comma and colon. The exact bytes matter,
-    /// because a server can quote a body that it cannot parse.
+    /// Returns the bytes that the recorder sent for this value. The bytes are ASCII text with a space after each comma and colon. The exact
+    /// bytes are important, because a server can quote a body that it cannot parse.
     #[must_use]
     pub fn as_sent(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
         let mut serializer = serde_json::Serializer::with_formatter(&mut bytes, Sent);
-        // Writing to a vector cannot fail.
+        // Writing to a `Vec` cannot fail.
         if self.serialize(&mut serializer).is_err() {
             bytes.clear();
         }
@@ -147,7 +147,7 @@ impl PartialEq for Json {
     }
 }
 
-/// Formats the value as compact JSON.
+/// Formats the value as JSON without spaces.
 impl fmt::Display for Json {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&serde_json::to_string(self).map_err(|_| fmt::Error)?)

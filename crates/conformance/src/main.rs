@@ -1,5 +1,5 @@
-//! The program `pintle-conformance`. It replays the recorded cases against a server, which is the embedded server by
-//! default.
+//! The program `pintle-conformance`. The program replays the recorded cases against a server, which is the embedded
+//! server by default.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "the program writes to a terminal")]
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,5 +1,5 @@
-//! Writes `docs/CONFORMANCE.md`. The page states which recorded cases the embedded server passes, and which features
-//! have no effect.
+//! Writes `docs/CONFORMANCE.md`. The page says which recorded cases the embedded server passes, and which features have
+//! no effect.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use pintle_apiserver::ApiServer;
 
-/// Returns the path of the page in the repository.
+/// Returns the path of the page, which is in the repository.
 #[must_use]
 pub fn page_file() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/CONFORMANCE.md")
@@ -20,7 +20,8 @@ does not match the results. With `--update` it writes the page.
 
 ";
 
-/// The results of the client's scenarios on a real server. This text contains a date. Runs do not change the text.
+/// The section with the results of the client's scenarios on a real server. This text contains a date. This section is
+/// constant text, and runs do not change it.
 const CLIENT: &str = "## The client on a real server: results of 2026-11-23
 
 `cargo xtask conformance --client` starts etcd and kube-apiserver from the folder in `KUBEBUILDER_ASSETS` and runs the scenarios of the
@@ -60,7 +61,7 @@ Differences in webhooks and conversion are expected. The next section lists the 
 
 ";
 
-/// Returns the text of the page after a run of all cases. `failed` contains the names of the failed cases.
+/// Returns the text that the page has after a run of all cases. `failed` contains the names of the failed cases.
 #[must_use]
 pub fn page<'a>(cases: impl IntoIterator<Item = &'a str>, failed: &BTreeSet<String>) -> String {
     let mut areas: BTreeMap<&str, [usize; 2]> = BTreeMap::new();

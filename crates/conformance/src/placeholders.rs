@@ -7,20 +7,20 @@ use anyhow::Context;
 use crate::Json;
 use crate::shape::{is_uuid, mask};
 
-/// The values that one run of a case has collected.
+/// The values that were collected during one run of a case.
 pub(crate) struct Placeholders {
-    /// The variables. The variables `id`, `ns` and `Id` of the run are first. All other variables follow in the order in which they were
-    /// set. The variable `dollar` is a literal `$`, as in `${dollar}{x}`.
+    /// The variables. The first variables are `id`, `ns` and `Id`. All other variables follow, in the order of the steps that set them. The
+    /// value of the variable `dollar` is a literal `$`, as in `${dollar}{x}`.
     variables: Vec<(String, String)>,
-    /// Variables whose value is masked in responses.
+    /// The variables whose values are masked in responses.
     hidden: BTreeSet<String>,
-    /// The number of each uid, in the order of first appearance.
+    /// The number of each uid. Uids are numbered by their first appearance.
     uids: HashMap<String, usize>,
     revisions: BTreeSet<u128>,
 }
 
 impl Placeholders {
-    /// Creates the placeholders of a run whose names contain the letters `id`.
+    /// Creates the placeholders for a run that uses the letters `id` in its names.
     pub(crate) fn new(id: &str) -> Self {
         let mut capitalised = id.to_owned();
         capitalised.get_mut(..1).into_iter().for_each(str::make_ascii_uppercase);
@@ -30,7 +30,7 @@ impl Placeholders {
         Self { variables, hidden: BTreeSet::new(), uids: HashMap::new(), revisions: BTreeSet::new() }
     }
 
-    /// Saves a value of a response for later steps.
+    /// Saves a value from a response for later steps.
     pub(crate) fn save(&mut self, name: &str, value: &Json) {
         // Revisions and uids have separate placeholders.
         if !value.is_digits() && !value.text().is_some_and(is_uuid) {
@@ -40,7 +40,7 @@ impl Placeholders {
         self.variables.push((name.to_owned(), value.plain()));
     }
 
-    /// Replaces the variables in a text. A variable is written as `${x}`. For a number, `${x+5}` adds 5.
+    /// Replaces the variables in a text by their values. A variable is written as `${x}`. If the value is a number, `${x+5}` adds 5 to it.
     pub(crate) fn fill(&self, text: &str) -> anyhow::Result<String> {
         let mut out = String::with_capacity(text.len());
         let mut rest = text;
@@ -61,7 +61,7 @@ impl Placeholders {
         Ok(out)
     }
 
-    /// Applies [`Self::fill`] to all strings and member names of a value.
+    /// Applies [`Self::fill`] to all strings and all member names in a value.
     pub(crate) fn fill_json(&self, value: &Json) -> anyhow::Result<Json> {
         Ok(match value {
             Json::Text(text) => Json::Text(self.fill(text)?),
@@ -86,7 +86,7 @@ impl Placeholders {
         find(name).map(str::to_owned).with_context(|| format!("unknown variable {name}"))
     }
 
-    /// Numbers the uids of a response and collects its revisions, in the order of appearance.
+    /// Numbers the uids in a response and collects its revisions, in the order of the text.
     pub(crate) fn learn(&mut self, value: &Json) {
         match value {
             Json::Array(items) => items.iter().for_each(|item| self.learn(item)),
@@ -118,7 +118,8 @@ impl Placeholders {
         }
     }
 
-    /// Returns a response with placeholders for all values that differ between runs. Call this after all responses have been collected.
+    /// Returns a response with placeholders for all values that differ between runs. Call this method after all responses of the case have
+    /// been collected.
     pub(crate) fn mask(&self, value: &Json) -> Json {
         Masking::new(self).value(value, None)
     }
@@ -126,9 +127,9 @@ impl Placeholders {
 
 struct Masking<'a> {
     known: &'a Placeholders,
-    /// Replace the longest value first. Otherwise, a shorter value inside a longer value would be replaced first.
+    /// Replace the longest value first. Replace long values first. Otherwise, a shorter value inside a longer value would be replaced.
     names: Vec<(&'a str, &'a str)>,
-    /// The sorted revisions. The number in a placeholder is the index of the revision plus one.
+    /// The sorted revisions. The number in the placeholder of a revision is the index of the revision plus one.
     revisions: Vec<u128>,
 }
 
@@ -189,7 +190,7 @@ impl<'a> Masking<'a> {
     }
 }
 
-/// Returns whether this is a list of objects. In this case, the metadata belongs to the list.
+/// Returns whether the value is a list of objects. In a list of objects, the metadata belongs to the list itself.
 pub(crate) fn is_list(value: &Json) -> bool {
     let Some(Json::Object(metadata)) = value.member("metadata") else { return false };
     let kind = value.member("kind").map(Json::plain).unwrap_or_default();
@@ -201,14 +202,15 @@ fn is_bookmark(value: &Json) -> bool {
     value.member("type").and_then(Json::text) == Some("BOOKMARK")
 }
 
-/// Replaces the revision in the metadata of a list or bookmark. It is the revision of the server and not of an object.
+/// Replaces the revision in the metadata of a list or a bookmark. The revision of a list is the revision of the server and not the revision
+/// of an object.
 fn with_revision(metadata: &Json, placeholder: &str) -> Json {
     with_member(metadata, "resourceVersion", |revision| {
         if revision.is_digits() { Json::from(placeholder) } else { revision.clone() }
     })
 }
 
-/// Masks the object of a bookmark. In the bookmark of a table, the rows also have the revision.
+/// Masks the object that a bookmark contains. In a bookmark with a table, the rows also contain the revision.
 fn bookmarked(object: &Json) -> Json {
     const REVISION: &str = "<bookmark-rv>";
     let object = with_member(object, "metadata", |metadata| with_revision(metadata, REVISION));

@@ -1,11 +1,12 @@
-//! Policies that test whether other policies are active. A real server watches policies, so they take effect with a delay.
+//! Policies whose effect shows that other policies are already active. A real server learns about policies from a watch, so policies take
+//! effect with a delay.
 
 use anyhow::Context as _;
 use serde_json::{Value, json};
 
 use crate::client::Answer;
 
-/// The kinds of policies in a step `READY`.
+/// The kinds of policies that a step `READY` can name.
 #[derive(Clone, Copy)]
 pub(crate) enum Family {
     Validating,
@@ -15,7 +16,7 @@ pub(crate) enum Family {
 impl Family {
     /// # Errors
     ///
-    /// Returns an error for an unknown name.
+    /// Returns an error if the name is unknown.
     pub(crate) fn parse(name: &str) -> anyhow::Result<Self> {
         match name {
             "vap" => Ok(Self::Validating),
@@ -24,7 +25,7 @@ impl Family {
         }
     }
 
-    /// Returns a policy and its binding. Each has the path of its collection.
+    /// Returns a policy and the binding of the policy. Each object is returned with the path of its collection.
     pub(crate) fn probe(self) -> [(String, Value); 2] {
         let (resource, kind, spec, binding) = specs(self);
         let object = |kind: String, spec: Value| {
@@ -36,7 +37,7 @@ impl Family {
         [(path("ies"), object(kind.into(), spec)), (path("ybindings"), object(format!("{kind}Binding"), binding))]
     }
 
-    /// Returns whether the policy of [`probe`](Self::probe) changed the response to the creation of a Lease.
+    /// Returns whether the policy of [`probe`](Self::probe) changed the response to a request that creates a Lease.
     pub(crate) fn has_effect(self, answer: &Answer) -> anyhow::Result<bool> {
         Ok(match self {
             Self::Validating => {
@@ -52,7 +53,7 @@ impl Family {
     }
 }
 
-/// Returns the Lease whose creation the policies change.
+/// Returns the Lease whose creation is changed by the policies.
 pub(crate) fn lease() -> Value {
     json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "probe-${id}"}, "spec": {}})
 }

@@ -20,10 +20,10 @@ use crate::ready::{Family, lease};
 use crate::stream::Stream;
 use crate::{Case, Json, Step, token};
 
-/// The headers that recorded responses include.
+/// The headers that are always part of a recorded response.
 const HEADERS: [&str; 8] =
     ["content-type", "warning", "retry-after", "location", "allow", "etag", "content-encoding", "www-authenticate"];
-/// The headers that recorded responses include only if `all_headers` is set.
+/// The headers that are part of a recorded response only if `all_headers` is set.
 const MORE_HEADERS: [&str; 7] = [
     "vary",
     "cache-control",
@@ -34,19 +34,20 @@ const MORE_HEADERS: [&str; 7] = [
     "x-content-type-options",
 ];
 
-/// The letters of generated names. They contain no vowels, so that names do not form words.
+/// The letters of generated names. The letters contain no vowels, so that generated names do not form words.
 const LETTERS: &[u8] = b"bcdfghjkmnpqrstvwxz";
 
-/// The server under test and the administrator's token.
+/// The server under test, and the token of an administrator.
 pub(crate) struct Server {
     pub(crate) client: Client,
     pub(crate) token: String,
     pub(crate) patience: Duration,
 }
 
-/// Runs a case and returns its steps with the responses. The case has a separate namespace, which is deleted afterwards.
+/// Runs a case, and returns its steps with the received responses. The case runs in a separate namespace. The function deletes this
+/// namespace at the end.
 ///
-/// Each wait has a deadline, so the function ends for any finite number of steps.
+/// Each wait has a deadline. Therefore, the function always ends if the number of steps is finite.
 pub(crate) async fn run(server: &Arc<Server>, case: &Case) -> anyhow::Result<Vec<Step>> {
     let id: String = (0..6).map(|_| char::from(LETTERS[fastrand::usize(..LETTERS.len())])).collect();
     let mut session = Session::new(server, &id);
@@ -55,12 +56,12 @@ pub(crate) async fn run(server: &Arc<Server>, case: &Case) -> anyhow::Result<Vec
         session.send(&request("POST", "/api/v1/namespaces", Some(&body))).await.context("creating the namespace")?;
     }
     let ran = session.steps(&case.steps).await;
-    // Delete the namespace even if a step failed. Ignore the result, because the verdict does not depend on it.
+    // Delete the namespace even if a step failed. The result is ignored, because it does not affect the verdict.
     drop(session.send(&request("DELETE", &format!("/api/v1/namespaces/t-{id}"), None)).await);
     ran
 }
 
-/// The maximum time until policies are active.
+/// The maximum time until new policies are active.
 const READY_PATIENCE: Duration = Duration::from_secs(15);
 
 /// A session that sends steps to a server and stores the variables from their responses.
@@ -81,7 +82,7 @@ impl<'a> Session<'a> {
         self.known.save(name, value);
     }
 
-    /// Returns the JSON body of a GET.
+    /// Sends a GET and returns the JSON body of the response.
     ///
     /// # Errors
     ///
@@ -103,7 +104,7 @@ impl<'a> Session<'a> {
         Ok(ran)
     }
 
-    /// Replaces the values that differ between runs in the response of a step. Call this after the last step.
+    /// Replaces the values in the response of a step that differ between runs. Call this method after the last step of the case.
     pub(crate) fn mask(&self, step: &mut Step) {
         step.steps.iter_mut().flatten().for_each(|step| self.mask(step));
         step.answer = step.answer.as_ref().map(|answer| self.known.mask(answer));
@@ -180,8 +181,8 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Waits until the existing policies are active: creates another policy, waits for its effect on a dry run, and deletes it. Policies
-    /// take effect in the order of their creation.
+    /// Waits until the existing policies are active. To detect this, creates another policy, waits until a dry run shows the effect of this
+    /// policy, and deletes the policy. Policies take effect in the order of their creation.
     async fn wait_for_policies(&self, family: Family) -> anyhow::Result<()> {
         let probe = family.probe();
         for (path, object) in &probe {
@@ -285,7 +286,7 @@ impl<'a> Session<'a> {
         })
     }
 
-    /// Collects the values of a response, saves the requested variables, and reduces the response to the recorded values.
+    /// Collects the values of a response, saves the requested variables, and reduces the response to the values that are recorded.
     fn keep(&mut self, step: &Step, answer: &Answer) -> anyhow::Result<Json> {
         let mut whole = whole(answer, step.all_headers.unwrap_or(false));
         let body = whole.member("body").cloned();
@@ -343,7 +344,7 @@ fn seconds(step: &Step) -> Duration {
     Duration::try_from_secs_f64(seconds).unwrap_or(Duration::from_secs(5))
 }
 
-/// Returns a response in its recorded form: status, headers, and one of `body`, `text` and `b64`.
+/// Returns a response in its recorded form: the status, the headers, and one of `body`, `text` and `b64`.
 fn whole(answer: &Answer, all_headers: bool) -> Json {
     let headers = kept_headers(&answer.headers, all_headers, |mut values| match values.len() {
         1 => Json::Text(values.remove(0)),
@@ -363,11 +364,12 @@ fn whole(answer: &Answer, all_headers: bool) -> Json {
     Json::Object(members)
 }
 
-/// Returns the content of a response as an object with one member `body`, `text` or `b64`. The object is empty if there is no content.
+/// Returns the content of a response as an object with one member `body`, `text` or `b64`. If the response has no content, the object is
+/// empty.
 fn content(answer: &Answer) -> Json {
     let kind = answer.headers.get(http::header::CONTENT_TYPE).map(latin1).unwrap_or_default();
     let text = || Json::Text(String::from_utf8_lossy(&answer.body).into_owned());
-    // Some JSON bodies have the content type text/plain.
+    // Some JSON bodies have the content type `text/plain`.
     let (name, content) = if kind.contains("json") || answer.body.starts_with(b"{\"") {
         serde_json::from_slice(&answer.body).map_or_else(|_| ("text", text()), |body| ("body", body))
     } else if kind.contains("protobuf") {
@@ -389,12 +391,12 @@ fn kept_headers(headers: &HeaderMap, all: bool, join: impl Fn(Vec<String>) -> Js
     Json::Object(found.collect())
 }
 
-/// Decodes a header as ISO 8859-1, as the recorder did.
+/// Decodes a header as ISO 8859-1, because the recorder used this encoding.
 fn latin1(value: &HeaderValue) -> String {
     value.as_bytes().iter().map(|byte| char::from(*byte)).collect()
 }
 
-/// Percent-encodes characters that are not allowed in a request line. Encoded characters stay unchanged.
+/// Percent-encodes the characters that a request line must not contain. Encoded characters stay unchanged.
 fn quote(path: &str) -> String {
     let mut out = String::with_capacity(path.len());
     for byte in path.bytes() {

@@ -1,6 +1,7 @@
-//! Masks the values in a text that differ between runs. These are UUIDs, times, tokens and revisions in messages.
+//! Masks those values in a text that differ between runs. These values are UUIDs, times, tokens and revisions in messages.
 
-/// Replaces UUIDs, times, tokens and revisions with `<uuid>`, `<time>`, `<microtime>`, `<jwt>` or the results of `uid` and `revision`.
+/// Replaces UUIDs, times, tokens and revisions. The placeholders are `<uuid>`, `<time>`, `<microtime>`, `<jwt>` and the results of `uid`
+/// and `revision`.
 pub(crate) fn mask(
     text: &str,
     uid: impl Fn(&str) -> Option<String>,
@@ -21,7 +22,7 @@ pub(crate) fn is_uuid(text: &str) -> bool {
     uuid(text).is_some_and(|found| found.len() == text.len())
 }
 
-/// Scans the text once. At each position where `at` matches, inserts the replacement and skips the matched length.
+/// Scans the text once. At each position where `at` matches, inserts the replacement text and skips the matched text.
 fn replace(text: &str, at: impl Fn(&str) -> Option<(usize, String)>) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;

@@ -24,15 +24,15 @@ use crate::{Step, Target, embedded};
 
 pub use self::causes::{Cause, Causes, Sightings};
 
-/// The maximum time in which a server must become ready.
+/// The maximum time until a server must be ready.
 const STARTED: Duration = Duration::from_secs(60);
 
 /// The result of a comparison.
 #[derive(Debug, Default)]
 pub struct Comparison {
-    /// The number of documents that both servers received.
+    /// The number of documents that were sent to both servers.
     pub documents: usize,
-    /// The number of requests to each server.
+    /// The number of requests that were sent to each server.
     pub requests: usize,
     /// The documents that were not sent, with the reasons.
     pub skipped: Vec<String>,
@@ -41,7 +41,7 @@ pub struct Comparison {
 }
 
 /// Compares a real server with the embedded server on the manifests below a folder. Starts the embedded server. The real server should be
-/// new, because the objects of each document are not deleted. It should have no controllers.
+/// new, because the objects of the documents are not deleted. It should have no controllers.
 ///
 /// # Errors
 ///
@@ -60,8 +60,8 @@ pub async fn compare_servers(real: &Target, folder: &Path) -> anyhow::Result<Com
     let mut comparison = Comparison { skipped: manifests.skipped, ..Comparison::default() };
     servers.definitions(definitions, real.at_once, &mut comparison).await?;
     let others = comparison.with_resources(others, &Resources::of(&servers.real).await?);
-    // Send objects without a namespace one at a time, because they can change the handling of other objects. An example is a default
-    // StorageClass.
+    // Send objects without a namespace one after another, because such an object can change how other objects are handled. An example is a
+    // default StorageClass.
     let (spaced, alone): (Vec<_>, Vec<_>) = others.into_iter().partition(|(_, resource)| resource.namespaced);
     servers.all(alone, 1, &mut comparison).await?;
     servers.all(spaced, real.at_once, &mut comparison).await?;
@@ -84,7 +84,7 @@ struct Answers {
 }
 
 impl Servers {
-    /// Sends documents to both servers, several at a time, and adds their differences in the order of the documents.
+    /// Sends several documents at the same time to both servers. Adds their differences in the order of the documents.
     async fn all(
         &self,
         documents: Vec<(Manifest, Resource)>,
@@ -125,7 +125,7 @@ impl Servers {
         })
     }
 
-    /// Returns the responses of both servers to GETs.
+    /// Returns the responses of both servers to GET requests.
     async fn look(&self, paths: &[String]) -> anyhow::Result<[Vec<Step>; 2]> {
         let (real, embedded) = tokio::join!(exchange::look(&self.real, paths), exchange::look(&self.embedded, paths));
         Ok([real.context("the real server")?, embedded.context("the embedded server")?])
@@ -133,7 +133,7 @@ impl Servers {
 }
 
 impl Comparison {
-    /// Returns the documents with their resources. Skips documents without a resource.
+    /// Returns the documents together with their resources. Skips documents without a resource.
     fn with_resources(&mut self, documents: Vec<Manifest>, resources: &Resources) -> Vec<(Manifest, Resource)> {
         let mut found = Vec::new();
         for document in documents {
@@ -166,7 +166,7 @@ async fn ready(server: &Arc<Server>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Encodes a number in six letters that are unlikely to occur in a document.
+/// Encodes a number as six letters that are unlikely to occur in a document.
 fn letters(mut number: usize) -> String {
     const LETTERS: &[u8] = b"bcdfghjkmnpqrstvwxz";
     let mut text = String::new();

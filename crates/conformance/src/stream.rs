@@ -1,4 +1,4 @@
-//! An open watch whose frames are buffered in the background until a step reads them.
+//! An open watch. A background task buffers the frames of the watch until a step reads them.
 
 use bytes::{Bytes, BytesMut};
 use tokio::sync::mpsc;
@@ -10,13 +10,14 @@ use anyhow::bail;
 use crate::client::Streaming;
 use crate::{Json, Step};
 
-/// The maximum number of buffered frames, which is much more than a case needs. A server that sends more frames must wait.
+/// The maximum number of frames in the buffer, which is much more than a case needs. If the buffer is full, no more frames are read from
+/// the server.
 const AHEAD: usize = 10_000;
 
 pub(crate) struct Stream {
     frames: Vec<Json>,
     taken: usize,
-    /// The receiver of frames. `None` after the stream has ended or failed.
+    /// The receiver of frames. The value is `None` after the stream has ended or failed.
     coming: Option<mpsc::Receiver<Json>>,
     pump: JoinHandle<()>,
 }
@@ -31,7 +32,7 @@ impl Stream {
         self.coming.is_none()
     }
 
-    /// Removes and returns the frames that a READ step requests.
+    /// Removes and returns the frames that a READ step asks for.
     ///
     /// # Errors
     ///
@@ -86,8 +87,8 @@ async fn pump(mut streaming: Streaming, frames: mpsc::Sender<Json>) {
     }
 }
 
-/// Returns whether this is an ordinary bookmark. The bookmark that ends the initial events is not ordinary. A server can send ordinary
-/// bookmarks at any time.
+/// Returns whether a frame is an ordinary bookmark. The bookmark that marks the end of the initial events is not ordinary. A server can
+/// send ordinary bookmarks at any time.
 fn is_plain_bookmark(frame: &Json) -> bool {
     frame.member("type").and_then(Json::text) == Some("BOOKMARK") && !frame.to_string().contains("initial-events-end")
 }

@@ -1,4 +1,4 @@
-//! Runs many cases concurrently and returns a verdict for each.
+//! Runs many cases concurrently and returns a verdict for each case.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -19,11 +19,11 @@ pub struct Target {
     pub token: String,
     /// The certificates to trust, for `https:` URLs.
     pub trust: Trust,
-    /// The number of concurrent cases, at least one.
+    /// The number of cases that run at the same time. It is at least one.
     pub at_once: usize,
     /// The timeout of a response.
     pub limit: Duration,
-    /// The maximum time that a step may poll, even if the case allows more. The limit is useful because an embedded server needs
+    /// The maximum time that a step may poll, even if the case allows more. The limit is useful for an embedded server, which needs only
     /// milliseconds for changes that take a minute in a cluster.
     pub patience: Duration,
 }
@@ -46,7 +46,7 @@ impl Verdict {
         self.differences.iter().all(|difference| difference.words)
     }
 
-    /// Returns `pass`, `words` or `fail`. The result `words` means that the case passes, but the wording of messages differs.
+    /// Returns `pass`, `words` or `fail`. If the result is `words`, the case passes, but the wording of messages differs.
     #[must_use]
     pub fn state(&self) -> &'static str {
         match (self.passes(), self.differences.is_empty()) {
@@ -57,20 +57,21 @@ impl Verdict {
     }
 }
 
-/// Replays the cases, several at a time. Calls `done` with each verdict when its case ends. Returns the verdicts sorted by name.
+/// Replays the cases, several of them at the same time. When a case ends, calls `done` with its verdict. At the end, returns all verdicts
+/// sorted by name.
 ///
-/// Dropping the future stops the running cases. Their namespaces are not deleted.
+/// If the future is dropped, the running cases stop. Their namespaces are not deleted.
 ///
 /// # Errors
 ///
-/// Returns only errors that concern all cases, such as an invalid URL. If a single case cannot run, the case fails, and the error
-/// is reported as its difference.
+/// Returns an error only if a problem concerns all cases, such as an invalid URL. If a single case cannot run, the case fails, and the
+/// error is reported as its difference.
 pub async fn replay(target: &Target, cases: Vec<Case>, done: impl Fn(&Verdict)) -> anyhow::Result<Vec<Verdict>> {
     let client = Client::new(&target.url, &target.trust, target.limit)?;
     let server = Arc::new(Server { client, token: target.token.clone(), patience: target.patience });
     let places = Arc::new(Semaphore::new(target.at_once.max(1)));
     let mut cases = cases;
-    // Slow cases start first, so that they wait while other cases run.
+    // Slow cases start first, so that other cases run while the slow cases wait.
     cases.sort_by(|a, b| b.longest_wait().total_cmp(&a.longest_wait()));
     let mut running = JoinSet::new();
     for case in cases {

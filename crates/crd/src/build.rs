@@ -1,4 +1,4 @@
-//! The definition of a custom resource.
+//! Builds the definition of a custom resource.
 
 use pintle_meta::{Resource, Scope};
 use schemars::JsonSchema;
@@ -9,21 +9,22 @@ use crate::declaration::Declaration;
 use crate::definition::CustomResourceDefinition;
 use crate::structural::structural;
 
-/// A resource with a CustomResourceDefinition. `#[derive(Resource)]` implements this trait. The page of this crate has an example.
+/// A resource with a CustomResourceDefinition. `#[derive(Resource)]` implements this trait. For an example, see the page of this crate.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` has no CustomResourceDefinition",
     note = "add `#[derive(Resource, JsonSchema)]` and `#[resource(group = \"…\", version = \"…\")]` to the struct"
 )]
 pub trait CustomResource: Resource + JsonSchema {
-    /// The declarations that are not part of [`Resource`].
+    /// The declarations of the resource that are not part of [`Resource`].
     const DECLARATION: Declaration;
 
     /// Returns the CustomResourceDefinition of this version.
     ///
     /// # Panics
     ///
-    /// Panics if the type has no structural schema. Panics if the path of a column, of the scale subresource or of a selectable field is
-    /// not in the schema. The result depends only on the type, so one test that calls this function is sufficient.
+    /// Panics if the schema of the type cannot be converted to a structural schema. Panics if the path of a column, of the scale
+    /// subresource or of a selectable field is not in the schema. The result depends only on the type. So one test that calls this function
+    /// is enough to detect a panic.
     fn crd() -> CustomResourceDefinition {
         match build::<Self>() {
             Ok(definition) => definition,
@@ -86,7 +87,8 @@ fn version<T: CustomResource + ?Sized>(name: &str) -> Result<Value, String> {
     Ok(version)
 }
 
-/// Returns the schema of the whole object. The server checks `apiVersion`, `kind` and `metadata` itself.
+/// Returns the schema of the whole object. The schema has no rules for `apiVersion`, `kind` and `metadata`, because the server validates
+/// them itself.
 fn schema<T: CustomResource + ?Sized>() -> Result<Value, String> {
     let mut schema = structural::<T>().map_err(|error| error.to_string())?;
     schema.remove("title");
@@ -94,7 +96,7 @@ fn schema<T: CustomResource + ?Sized>() -> Result<Value, String> {
         return Err("the field `metadata` has another name in JSON; remove serde's rename from it".into());
     }
     if let Some(Value::Array(required)) = schema.get_mut("required") {
-        // If the status is a subresource, the server drops the status in a create.
+        // If the status is a subresource, the server drops the status from a create request.
         required.retain(|name| name != "metadata" && !(T::DECLARATION.has_status && name == "status"));
         if required.is_empty() {
             schema.remove("required");

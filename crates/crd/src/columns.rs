@@ -1,4 +1,4 @@
-//! Printer columns, and the schema at a JSON path.
+//! Printer columns, and the schemas that JSON paths select.
 
 use serde_json::{Map, Value, json};
 
@@ -6,8 +6,8 @@ use crate::declaration::Column;
 
 const AGE: &str = ".metadata.creationTimestamp";
 
-/// Returns the columns of a definition. kubectl adds the column `Age` only to a definition without columns, so this function adds it to
-/// definitions with columns.
+/// Returns the printer columns of a definition. kubectl adds the column `Age` only to a definition without columns, so this function adds
+/// `Age` to definitions with columns.
 pub(crate) fn columns(declared: &[Column], schema: &Value) -> Result<Vec<Value>, String> {
     let age =
         Column { name: "Age", json_path: AGE, column_type: Some("date"), format: None, description: None, priority: 0 };
@@ -39,7 +39,7 @@ fn written(column: &Column, schema: &Value) -> Result<Value, String> {
     Ok(written)
 }
 
-/// The reason why the schema has no type for a path.
+/// The reason why the schema defines no type for a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum NoType {
     Absent,
@@ -65,7 +65,7 @@ fn inferred(path: &str, schema: &Value) -> Result<&'static str, NoType> {
     }
 }
 
-/// Returns the schema of the values that a JSON path selects.
+/// Returns the schema of all values that a JSON path selects.
 pub(crate) fn find<'a>(path: &str, schema: &'a Value) -> Option<&'a Value> {
     segments(path)?.into_iter().try_fold(schema, |schema, segment| match segment {
         Segment::Items => schema.get("items"),
@@ -80,11 +80,11 @@ pub(crate) fn find<'a>(path: &str, schema: &'a Value) -> Option<&'a Value> {
 
 enum Segment {
     Field(String),
-    /// An index, a filter or a wildcard in brackets, which selects the items of a list.
+    /// An index, a filter or a wildcard in brackets. It selects items of a list.
     Items,
 }
 
-/// Splits a path such as `.spec.list[?(@.type=="a.b")].name`. In names, a backslash escapes a dot.
+/// Splits a path such as `.spec.list[?(@.type=="a.b")].name`. In a name, a backslash escapes a dot.
 fn segments(path: &str) -> Option<Vec<Segment>> {
     let (mut found, mut rest) = (Vec::new(), path);
     while !rest.is_empty() {

@@ -4,11 +4,11 @@
 /// the fields from the attributes.
 #[derive(Clone, Copy, Debug)]
 pub struct Declaration {
-    /// The singular name, which kubectl accepts.
+    /// The singular name, which can be used in kubectl commands.
     pub singular: &'static str,
-    /// The short names, which kubectl accepts.
+    /// The short names, which can be used in kubectl commands.
     pub short_names: &'static [&'static str],
-    /// The categories, which kubectl accepts, such as `all`.
+    /// The categories, which can be used in kubectl commands, such as `all`.
     pub categories: &'static [&'static str],
     /// Whether the status is a subresource.
     pub has_status: bool,
@@ -18,9 +18,9 @@ pub struct Declaration {
     pub columns: &'static [Column],
     /// The JSON paths of the fields that field selectors may use.
     pub selectable_fields: &'static [&'static str],
-    /// CEL rules for the whole object, each with its message.
+    /// The CEL rules for the whole object, each with its error message.
     pub rules: &'static [(&'static str, Option<&'static str>)],
-    /// Whether the version is deprecated. If `true`, clients get a warning.
+    /// Whether the version is deprecated. If `true`, clients get a warning when they use this version.
     pub is_deprecated: bool,
     /// The text of the deprecation warning. `None` means kube-apiserver's default text.
     pub deprecation_warning: Option<&'static str>,
@@ -30,14 +30,14 @@ pub struct Declaration {
     pub is_stored: bool,
 }
 
-/// The JSON paths of the scale subresource.
+/// The JSON paths that the scale subresource uses.
 #[derive(Clone, Copy, Debug)]
 pub struct Scale {
-    /// The path of the desired number of replicas, below `.spec`.
+    /// The path of the field with the desired number of replicas, below `.spec`.
     pub spec_replicas: &'static str,
-    /// The path of the observed number of replicas, below `.status`.
+    /// The path of the field with the observed number of replicas, below `.status`.
     pub status_replicas: &'static str,
-    /// The path of the label selector as a string. A HorizontalPodAutoscaler needs it.
+    /// The path of the field with the label selector as a string. A HorizontalPodAutoscaler needs it.
     pub label_selector: Option<&'static str>,
 }
 
@@ -48,12 +48,12 @@ pub struct Column {
     pub name: &'static str,
     /// The JSON path of the value.
     pub json_path: &'static str,
-    /// The type: `integer`, `number`, `string`, `boolean` or `date`. `None` means the type in the schema.
+    /// The type of the column: `integer`, `number`, `string`, `boolean` or `date`. `None` means the type that the schema has at this path.
     pub column_type: Option<&'static str>,
     /// The OpenAPI format.
     pub format: Option<&'static str>,
     /// The description.
     pub description: Option<&'static str>,
-    /// The priority. Columns with a priority above 0 are shown only in the wide output.
+    /// The priority. A column with a priority above 0 is shown only in kubectl's wide output.
     pub priority: i32,
 }

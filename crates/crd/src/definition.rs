@@ -6,7 +6,7 @@ use pintle_meta::{Conditions, ObjectMeta};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
-/// A CustomResourceDefinition of `apiextensions.k8s.io/v1`, with its spec as JSON.
+/// A CustomResourceDefinition of `apiextensions.k8s.io/v1` whose spec is JSON.
 ///
 /// The serialized form contains `apiVersion` and `kind`, so kubectl can apply its YAML.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
@@ -18,9 +18,9 @@ pub struct CustomResourceDefinition {
     kind: String,
     /// The metadata. The name is `plural.group`.
     pub metadata: ObjectMeta,
-    /// The names, the scope and the versions.
+    /// The spec: the names, the scope and the versions.
     pub spec: Value,
-    /// The status, which the server sets.
+    /// The status of the definition, which only the server sets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<DefinitionStatus>,
 }
@@ -48,12 +48,12 @@ pub struct DefinitionStatus {
     /// The conditions, such as `Established`.
     #[serde(default)]
     pub conditions: Conditions,
-    /// The versions in which objects may still be stored.
+    /// The versions in which some objects may still be stored.
     #[serde(default, deserialize_with = "null_default")]
     pub stored_versions: Vec<String>,
 }
 
-/// Go writes an empty list as null.
+/// Accept null, because Go writes an empty list as null.
 fn null_default<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
@@ -65,19 +65,19 @@ impl CustomResourceDefinition {
         Self { api_version: api_version(), kind: kind(), metadata, spec, status: None }
     }
 
-    /// Returns whether the server serves the resource: the condition `Established` is true.
+    /// Returns whether the server serves the resource. This is the case if the condition `Established` is true.
     pub fn is_established(&self) -> bool {
         self.status.as_ref().is_some_and(|status| status.conditions.is_true("Established"))
     }
 
-    /// Merges several versions of a kind into one definition. The versions keep their order. The result has the names of the
-    /// stored version.
+    /// Merges several versions of a kind into one definition. The versions keep their order. The result has the names of the version that
+    /// is stored.
     ///
     /// # Errors
     ///
     /// - The definitions have different names.
     /// - A version occurs twice.
-    /// - The number of stored versions is not one. The value is this number.
+    /// - The number of versions that are stored is not one. The value is this number.
     ///
     /// # Examples
     ///
@@ -133,9 +133,9 @@ impl CustomResourceDefinition {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum MergeError {
-    /// The definitions have different names. The values are two of the names.
+    /// The definitions have different names. The two values are different names.
     Names(String, String),
-    /// The number of stored versions is not one. The value is this number.
+    /// The number of versions that are stored is not one. The value is this number.
     Stored(usize),
     /// This version occurs twice.
     Repeated(String),

@@ -1,4 +1,4 @@
-//! Converts schemars' schemas to structural schemas.
+//! Converts the schemas of schemars to structural schemas.
 
 use std::fmt;
 
@@ -81,10 +81,10 @@ const FORMATS: &[&str] = &[
 pub(crate) const PRESERVE: &str = "x-kubernetes-preserve-unknown-fields";
 pub(crate) const INT_OR_STRING: &str = "x-kubernetes-int-or-string";
 
-/// The reason why a type has no structural schema.
+/// The reason why a type cannot have a structural schema.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SchemaError {
-    /// The path of the field, such as `spec.rules[]`.
+    /// The path of the field that causes the error, such as `spec.rules[]`.
     path: String,
     why: String,
 }
@@ -102,7 +102,7 @@ impl fmt::Display for SchemaError {
     }
 }
 
-/// Returns the schema of a field with any JSON value, for `#[schemars(schema_with = "pintle_crd::preserve_unknown_fields")]`.
+/// Returns the schema of a field that may have any JSON value, for `#[schemars(schema_with = "pintle_crd::preserve_unknown_fields")]`.
 ///
 /// kube-apiserver does not validate or prune such a field. Recursive types need it.
 pub fn preserve_unknown_fields(_: &mut SchemaGenerator) -> Schema {
@@ -118,23 +118,23 @@ pub(crate) fn structural<T: JsonSchema + ?Sized>() -> Result<Object, SchemaError
     convert(settings.into_generator().into_root_schema_for::<T>().to_value(), "")
 }
 
-/// Converts the schema of a list item or of a map value. Errors contain `path`.
+/// Converts the schema of a list item or a map value. Errors contain `path`.
 pub(crate) fn convert(schema: Value, path: &str) -> Result<Object, SchemaError> {
     let mut schema = convert_nullable(schema, path)?;
-    // kube-apiserver rejects null for every enum, even for a nullable enum.
+    // Remove null from the values, because kube-apiserver rejects null for every enum, even if the enum is nullable.
     if schema.contains_key("enum") {
         schema.remove("nullable");
     }
     Ok(schema)
 }
 
-/// Converts the schema of a property. kube-apiserver prunes a null unless the property is nullable. Rust decodes an absent value and a null as
-/// `None`, so an `Option` need not be nullable.
+/// Converts the schema of a property. kube-apiserver prunes a null unless the property is nullable. Rust decodes both an absent value and a
+/// null as `None`, so an `Option` need not be nullable.
 fn convert_property(schema: Value, path: &str) -> Result<Object, SchemaError> {
-    // If the property has a default, it must be nullable. Otherwise kube-apiserver would prune the null and set the default.
+    // If the property has a default, it must be nullable. Otherwise, kube-apiserver would prune the null and then set the default.
     let stays = schema.get("nullable").is_some() || schema.get("default").is_some_and(|default| !default.is_null());
     let mut schema = convert(schema, path)?;
-    // The schema of `()` has no type except null.
+    // The schema of `()` allows only the type null.
     if !stays && schema.contains_key("type") {
         schema.remove("nullable");
     }
@@ -175,7 +175,8 @@ fn convert_nullable(schema: Value, path: &str) -> Result<Object, SchemaError> {
     Ok(schema)
 }
 
-/// Returns whether a schema has no type and only restricts values, such as `{"required": ["a"]}`. The enclosing schema has the type.
+/// Returns whether a schema has no type and only restricts the values of another schema, such as `{"required": ["a"]}`. The enclosing
+/// schema has the type.
 fn is_condition(schema: &Value) -> bool {
     const TYPED: [&str; 5] = ["type", "$ref", "const", "items", "additionalProperties"];
     let is_typed = |schema: &Value| TYPED.iter().any(|key| schema.get(key).is_some());
@@ -187,7 +188,7 @@ fn is_condition(schema: &Value) -> bool {
         && (schema.get("enum").is_none() || schema.get("description").is_none())
 }
 
-/// Removes the keywords that kube-apiserver forbids in a condition.
+/// Removes the keywords that kube-apiserver does not allow inside a condition.
 fn condition(schema: Value) -> Value {
     let mut schema = object(schema);
     normalize(&mut schema);
@@ -197,7 +198,7 @@ fn condition(schema: Value) -> Value {
     schema.into()
 }
 
-/// Rewrites the keywords that have another form in a structural schema.
+/// Rewrites the keywords that have a different form in a structural schema.
 fn normalize(schema: &mut Object) {
     if let Some(constant) = schema.remove("const") {
         schema.insert("enum".into(), json!([constant]));
@@ -219,7 +220,7 @@ fn normalize(schema: &mut Object) {
                 schema.remove("type");
                 schema.insert(INT_OR_STRING.into(), true.into());
             }
-            // `union` returns an error if the alternatives cannot be merged into one type.
+            // `union` returns an error if the alternatives cannot be merged to one type.
             _ => {
                 let alternatives: Vec<Value> = types.drain(..).map(|name| json!({ "type": name })).collect();
                 schema.remove("type");
@@ -245,7 +246,7 @@ fn normalize(schema: &mut Object) {
     if let Some(Value::Object(negated)) = schema.get_mut("not") {
         *negated = object(condition(std::mem::take(negated).into()));
     }
-    // kube-apiserver does not support the format, so replace it with the bound.
+    // kube-apiserver does not support this format, so the equivalent bound replaces it.
     if schema.get("format").is_some_and(|format| format == "uint32") && !schema.contains_key("maximum") {
         schema.insert("maximum".into(), u32::MAX.into());
     }
@@ -258,7 +259,7 @@ fn normalize(schema: &mut Object) {
     if schema.get("format").and_then(Value::as_str).is_some_and(|format| !FORMATS.contains(&format)) {
         schema.remove("format");
     }
-    // schemars generates this keyword for a map with numeric keys.
+    // For a map with numeric keys, schemars generates this keyword.
     if let Some(Value::Object(patterns)) = schema.remove("patternProperties")
         && let Some((_, values)) = patterns.into_iter().next()
     {
@@ -281,7 +282,7 @@ fn remove_nulls(value: &mut Value) {
     }
 }
 
-/// Converts the schemas of properties and items.
+/// Converts the schemas of all properties and items inside a schema.
 fn children(schema: &mut Object, path: &str) -> Result<(), SchemaError> {
     if let Some(Value::Object(properties)) = schema.get_mut("properties") {
         for (name, property) in properties {
@@ -299,7 +300,7 @@ fn children(schema: &mut Object, path: &str) -> Result<(), SchemaError> {
         }
         Some(values) => {
             let values = convert(values, &format!("{path}.*"))?;
-            // A structural schema cannot have both keywords.
+            // A structural schema cannot contain both of these keywords.
             if schema.contains_key("properties") {
                 schema.insert(PRESERVE.into(), true.into());
             } else {
@@ -321,9 +322,9 @@ fn children(schema: &mut Object, path: &str) -> Result<(), SchemaError> {
     Ok(())
 }
 
-/// Adds the type that the keywords imply.
+/// Adds the type if the keywords of the schema imply one.
 fn finish(schema: &mut Object) {
-    // A structural schema cannot have both keywords, but two variants of an enum can require them.
+    // A structural schema cannot contain both keywords, but the two variants of an enum can each require one of them.
     if schema.contains_key("properties") && schema.remove("additionalProperties").is_some() {
         schema.insert(PRESERVE.into(), true.into());
     }

@@ -1,13 +1,13 @@
-//! Converts alternatives: enums and optional values.
+//! Converts schemas with alternatives, which represent enums and optional values.
 
 use serde_json::{Value, json};
 
 use crate::structural::{INT_OR_STRING, Object, PRESERVE, SchemaError, convert};
 
-/// Merges the alternatives of a schema into the schema. `key` is `oneOf` or `anyOf`.
+/// Merges all alternatives of a schema into the schema itself. `key` is `oneOf` or `anyOf`.
 pub(crate) fn union(schema: &mut Object, key: &str, alternatives: Vec<Value>, path: &str) -> Result<(), SchemaError> {
     let mut variants = Vec::new();
-    // A flattened `Option` has an alternative that accepts every object.
+    // For a flattened `Option`, one alternative accepts every object.
     let accepts_all = |alternative: &Value| *alternative == true || *alternative == json!({});
     let is_optional = alternatives.iter().any(accepts_all);
     for alternative in alternatives.into_iter().filter(|alternative| !accepts_all(alternative)) {
@@ -40,7 +40,7 @@ pub(crate) fn union(schema: &mut Object, key: &str, alternatives: Vec<Value>, pa
             schema.insert("type".into(), "number".into());
             Ok(())
         }
-        // One variant accepts every value of the type, for example a variant for unknown names.
+        // One variant of such an enum accepts every value of the type, for example a variant for unknown names.
         _ if variants.windows(2).all(|pair| pair[0].get("type") == pair[1].get("type")) && is_scalar(&variants[0]) => {
             schema.extend(variants.remove(0).remove("type").map(|value_type| ("type".to_owned(), value_type)));
             Ok(())
@@ -78,7 +78,7 @@ fn same(one: &Object, other: &Object) -> bool {
     plain(one) == plain(other)
 }
 
-/// Collects the values of all variants in one `enum`. The description lists the values, as in built-in types.
+/// Collects the values of all variants into one `enum`. The description lists the values, as in built-in types.
 fn enumeration(schema: &mut Object, variants: Vec<Object>, path: &str) -> Result<(), SchemaError> {
     let (mut values, mut lines) = (Vec::new(), Vec::new());
     let value_type = variants.first().and_then(|variant| variant.get("type")).cloned();
@@ -103,7 +103,7 @@ fn enumeration(schema: &mut Object, variants: Vec<Object>, path: &str) -> Result
     Ok(())
 }
 
-/// Collects the properties of all variants, and adds a rule for each variant.
+/// Collects the properties of all variants, and adds a rule that describes each variant.
 fn objects(schema: &mut Object, key: &str, variants: Vec<Object>, path: &str) -> Result<(), SchemaError> {
     let required: Vec<Vec<String>> = variants.iter().map(required).collect();
     let in_all = |name: &String| required.iter().all(|names| names.contains(name));
@@ -133,7 +133,8 @@ fn required(schema: &Object) -> Vec<String> {
     names.filter_map(|name| name.as_str().map(str::to_owned)).collect()
 }
 
-/// Returns the condition of one variant: the fields that other variants do not require, and the value of its tag.
+/// Returns the condition that only one variant meets. The condition consists of the fields that other variants do not
+/// require, and the value of the variant's tag.
 fn rule(variant: &Object, names: &[String], common: &[String]) -> Object {
     let mut rule = Object::new();
     let own: Vec<&String> = names.iter().filter(|name| !common.contains(name)).collect();
@@ -151,7 +152,7 @@ fn rule(variant: &Object, names: &[String], common: &[String]) -> Object {
     rule
 }
 
-/// Adds alternatives. The alternatives of a second flattened enum are combined with `allOf`.
+/// Adds alternatives. If there is a second flattened enum, its alternatives are combined with `allOf`.
 fn add_rules(schema: &mut Object, key: &str, rules: Vec<Object>) {
     let new = json!({ key: rules });
     if let Some(Value::Array(all)) = schema.get_mut("allOf") {
@@ -168,7 +169,8 @@ fn add_rules(schema: &mut Object, key: &str, rules: Vec<Object>) {
     }
 }
 
-/// Adds the keywords of another schema for the same value. The description of `schema` has precedence.
+/// Adds the keywords of another schema that describes the same value. If both schemas have a description, the
+/// description of `schema` is kept.
 pub(crate) fn merge(schema: &mut Object, other: Object, path: &str) -> Result<(), SchemaError> {
     for (key, value) in other {
         let Some(present) = schema.get_mut(&key) else {
@@ -201,7 +203,7 @@ pub(crate) fn merge(schema: &mut Object, other: Object, path: &str) -> Result<()
     Ok(())
 }
 
-/// Adds a property. Two variants may share a property, and may have different values of the tag.
+/// Adds a property. Two variants may have the same property, and the property may be a tag with different values.
 fn add_property(properties: &mut Object, name: String, new: Value, path: &str) -> Result<(), SchemaError> {
     let Some(Value::Object(present)) = properties.get_mut(&name) else {
         properties.insert(name, new);
@@ -216,7 +218,7 @@ fn add_property(properties: &mut Object, name: String, new: Value, path: &str) -
     {
         let more: Vec<Value> = more.into_iter().filter(|value| !values.contains(value)).collect();
         values.extend(more);
-        // Remove the description, because it applies to only one variant.
+        // Remove the description, because it describes only one variant.
         present.remove("description");
         return Ok(());
     }

@@ -24,7 +24,7 @@ pub(crate) struct Attributes {
     pub(crate) deprecated: Option<Option<LitStr>>,
     pub(crate) served: bool,
     pub(crate) stored: bool,
-    /// The path of the crate with `CustomResource`.
+    /// The path of the crate that contains `CustomResource`.
     pub(crate) root: Path,
 }
 
@@ -43,7 +43,7 @@ pub(crate) struct Column {
     pub(crate) priority: Option<LitInt>,
 }
 
-/// The attributes during parsing, when `group` and `version` can be absent.
+/// The attributes while they are parsed. `group` and `version` can still be absent.
 struct Found {
     group: Option<LitStr>,
     version: Option<LitStr>,
@@ -51,7 +51,7 @@ struct Found {
 }
 
 impl Attributes {
-    /// Reads all `#[resource(…)]` of a struct.
+    /// Reads all `#[resource(…)]` attributes of a struct.
     pub(crate) fn read(input: &DeriveInput) -> Result<Self> {
         let empty = LitStr::new("", Span::call_site());
         let rest = Self {
@@ -144,7 +144,7 @@ fn text(meta: &ParseNestedMeta<'_>) -> Result<LitStr> {
     meta.value()?.parse()
 }
 
-/// Parses `name = true` and the short form `name`.
+/// Parses an attribute in the form `name = true` or in the short form `name`.
 fn flag(meta: &ParseNestedMeta<'_>) -> Result<bool> {
     if !meta.input.peek(Token![=]) {
         return Ok(true);

@@ -1,4 +1,4 @@
-//! The code that the derive macro generates.
+//! Generates the code of the derive macro.
 
 use proc_macro2::TokenStream;
 use quote::{ToTokens, quote};
@@ -28,7 +28,7 @@ pub(crate) fn expand(input: &DeriveInput) -> Result<TokenStream> {
     })
 }
 
-/// Checks that the type is a struct with a field `metadata`. Returns whether it has a field `status`.
+/// Checks that the type is a struct with a field `metadata`. Returns whether the struct has a field `status`.
 fn check_shape(input: &DeriveInput) -> Result<bool> {
     if !input.generics.params.is_empty() {
         return Err(Error::new_spanned(&input.generics, "a resource has no type parameters or lifetimes"));

@@ -1,4 +1,4 @@
-//! Server-side apply. It computes the resulting object and the conflicts with other managers.
+//! Server-side apply. The apply computes the resulting object and the conflicts with other managers.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -21,19 +21,19 @@ use super::versions::{Differences, VersionView};
 
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-/// The maximum size of the reported conflicts, in bytes.
+/// The maximum total size of the reported conflicts, in bytes.
 const MAX_CONFLICTS_SIZE: usize = 4 << 20;
 
 /// The result of an apply.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Applied {
-    /// The object, including `managedFields`. The defaults of new fields are not set yet, and values may not fit Go's types.
+    /// The object, including `managedFields`. The default values of new fields are not set yet, and some values may not fit Go's types.
     pub object: Json,
-    /// Whether the object changed, ignoring `managedFields`. If this is false, `object` is the live object.
+    /// Whether the object changed, except for `managedFields`. If this field is false, `object` is the live object.
     pub changed: bool,
 }
 
-/// An error of an apply. The documentation of each variant contains the status code of the response.
+/// An error of an apply. The reason why an apply fails. The documentation of each variant names the status code of the response.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ApplyError {
     /// Status 400: the configuration is invalid for this object.
@@ -44,12 +44,12 @@ pub enum ApplyError {
     Typed(String),
 }
 
-/// The fields that an apply would change although other managers own them.
+/// The fields that an apply would change, but that other managers own.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Conflicts(Vec<(ManagerId, Vec<PathElement>)>);
 
 impl Conflicts {
-    /// Returns the causes for the details of the status.
+    /// Returns the causes that the details of the status contain.
     pub fn causes(&self) -> Vec<StatusCause> {
         let causes = self.0.iter().map(|(id, path)| StatusCause {
             reason: "FieldManagerConflict".into(),
@@ -104,11 +104,12 @@ impl fmt::Display for ApplyError {
 
 impl std::error::Error for ApplyError {}
 
-/// Applies the configuration of a manager to the live object and records the owners of fields. `live` is `None` if the object is created.
+/// Applies the configuration of a manager to the live object and records the owners of fields. If the apply creates the object, `live` is
+/// `None`.
 ///
-/// `applied` is the complete configuration of the manager. Therefore, the function removes a field if the manager applied it earlier,
-/// omits it now, and is its only owner. `applied` is the client's JSON in the version of the request. `live` is the stored object in this
-/// version, as Go writes it.
+/// `applied` is the complete configuration of the manager. Therefore, the function removes a field if the manager applied it earlier, omits
+/// it now, and is its only owner. `applied` is the JSON of the client in the version of the request. `live` is the stored object in the
+/// same version, in the form that Go writes.
 ///
 /// # Errors
 ///
@@ -138,13 +139,13 @@ pub fn apply(live: Option<&Json>, applied: &Json, force: bool, ctx: &WriteContex
         Managers::read(live).ok_or_else(|| ApplyError::Typed("failed to decode managed fields".into()))?;
     let live = &without_managed_fields(live);
     if managers.0.is_empty() {
-        // If no fields are managed yet, all existing fields are assigned to a manager with this name.
+        // The name of a manager. If no fields are managed yet, this manager becomes the owner of all existing fields.
         let before = WriteContext { manager: "before-first-apply", ..*ctx };
         record(&mut managers, &ctx.schema.empty(), live, &before);
     }
     let done = match run(live, applied, force, &Set::default(), managers.clone(), ctx) {
         Err(ApplyError::Conflicts(conflicts)) if ctx.manager == "kubectl" => {
-            // Fields that kubectl applied with client-side apply count as fields of this manager.
+            // The fields that kubectl set with client-side apply count as fields of this manager.
             let Some(own) = last_applied(live, ctx) else { return Err(ApplyError::Conflicts(conflicts)) };
             run(live, applied, force, &own, managers, ctx)?
         }
@@ -159,8 +160,8 @@ pub fn apply(live: Option<&Json>, applied: &Json, force: bool, ctx: &WriteContex
     Ok(Applied { object, changed })
 }
 
-/// Returns whether Go can decode the value as managed fields. The caller ignores a value that Go cannot decode, because the check against
-/// the schema reports it.
+/// Returns whether Go can decode a value as managed fields. The caller ignores a value that Go cannot decode, because the later check
+/// against the schema reports this value.
 fn are_entries(fields: &Json) -> bool {
     const TEXTS: [&str; 5] = ["manager", "operation", "apiVersion", "fieldsType", "subresource"];
     let is_text = |text: &Json| text.is_null() || text.is_string();
@@ -168,7 +169,7 @@ fn are_entries(fields: &Json) -> bool {
     fields.as_array().is_some_and(|entries| entries.iter().all(is_entry))
 }
 
-/// Applies the configuration. Conflicts in `own`, the fields of the manager, are ignored.
+/// Applies the configuration. Conflicts with fields in `own`, which are the manager's own fields, are ignored.
 fn run(
     live: &Json,
     applied: &Json,
@@ -240,9 +241,9 @@ fn run(
     Ok((object, changes, managers))
 }
 
-/// Removes the fields that the manager applied before and omits now. Keeps fields that another manager owns.
+/// Removes the fields that the manager applied earlier and omits now. Keeps fields that another manager owns.
 fn prune(merged: Json, last: &Managed, managers: &Managers, ctx: &WriteContext<'_>) -> Json {
-    // The paths in `last` are paths in the version of the last apply.
+    // The paths in `last` belong to the version of the last apply.
     let view = VersionView::of(ctx, &last.api_version).unwrap_or_else(|| VersionView::own(ctx));
     let pruned = view.converted(&merged).and_then(|converted| prune_in(&view, &converted, last, managers, ctx));
     pruned.and_then(|pruned| view.convert_back(&pruned).map(Cow::into_owned)).unwrap_or(merged)
@@ -259,7 +260,7 @@ fn prune_in(
     let all = |value: &Json| field_set(of, value).with_named_fields(Some(of));
     let last = last.set.with_named_fields(Some(of));
     let mut pruned = remove(of, merged, &last);
-    // Fields that a manager owns below a removed path are restored.
+    // A removed path may contain fields that other managers own. These fields are restored.
     let mut owned: BTreeMap<&str, Set> = BTreeMap::new();
     for managed in managers.0.values() {
         let version =
@@ -281,13 +282,13 @@ fn prune_in(
         };
         pruned = kept;
     }
-    // Fields without an owner are also restored, unless the manager applied them before.
+    // Fields without an owner are also restored, unless the manager applied these fields earlier.
     let mut dangling = all(merged);
     dangling.subtract(&all(&pruned));
     Some(remove(of, merged, &dangling.intersection(&last)))
 }
 
-/// Returns the merged object with only the paths that are in `pruned` or in `owned`.
+/// Returns the merged object, but only with the paths that `pruned` or `owned` contains.
 fn keep_owned(of: &Type, merged: &Json, pruned: &Json, owned: &Set) -> Json {
     let all = |value: &Json| field_set(of, value).with_named_fields(Some(of));
     let mut kept = all(pruned);
@@ -297,7 +298,7 @@ fn keep_owned(of: &Type, merged: &Json, pruned: &Json, owned: &Set) -> Json {
     remove(of, merged, &gone)
 }
 
-/// Returns the fields of kubectl's last-applied annotation that have the same value in the live object.
+/// Returns the fields in kubectl's last-applied annotation whose values are the same in the live object.
 fn last_applied(live: &Json, ctx: &WriteContext<'_>) -> Option<Set> {
     let text = live.get("metadata")?.get("annotations")?.get(LAST_APPLIED)?.as_str()?;
     let applied: Json = serde_json::from_str(text).ok()?;
@@ -315,7 +316,7 @@ fn last_applied(live: &Json, ctx: &WriteContext<'_>) -> Option<Set> {
     Some(set)
 }
 
-/// Sets kubectl's last-applied annotation to the applied configuration, if the annotation exists.
+/// If kubectl's last-applied annotation exists, sets it to the applied configuration.
 fn update_last_applied(object: &mut Json, applied: &Json) {
     let Some(annotation) = object.at_mut("/metadata/annotations").and_then(|map| map.get_mut(LAST_APPLIED)) else {
         return;
@@ -338,7 +339,7 @@ fn without_managed_fields(object: &Json) -> Json {
     object
 }
 
-/// Returns a version in the form that Go writes before a kind. In this form, the version of the core group has a leading slash.
+/// Returns a version in the form that Go writes in front of a kind. For the core group, the version begins with a slash in this form.
 fn slashed(api_version: &str) -> String {
     if api_version.contains('/') { api_version.into() } else { format!("/{api_version}") }
 }

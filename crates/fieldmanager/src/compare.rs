@@ -11,11 +11,11 @@ use super::set::Set;
 /// The difference between two objects.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Comparison {
-    /// Paths that only the new object has.
+    /// The paths that exist only in the new object.
     pub added: Set,
-    /// Paths that both objects have, with different values.
+    /// The paths that exist in both objects, with different values.
     pub modified: Set,
-    /// Paths that only the old object has.
+    /// The paths that exist only in the old object.
     pub removed: Set,
 }
 
@@ -25,7 +25,7 @@ impl Comparison {
         self.modified.union(&self.added)
     }
 
-    /// Converts the difference to the added and modified paths, without a copy.
+    /// Converts the difference into the added and modified paths without copying them.
     pub(crate) fn into_changed(self) -> Set {
         let (mut all, rest) =
             if self.modified.is_empty() { (self.added, self.modified) } else { (self.modified, self.added) };
@@ -33,15 +33,15 @@ impl Comparison {
         all
     }
 
-    /// Removes these paths and all paths below them.
+    /// Removes these paths and all paths below them from the difference.
     pub(crate) fn cut(&mut self, ignored: &Set) {
         for set in [&mut self.added, &mut self.modified, &mut self.removed] {
             set.cut(ignored);
         }
     }
 
-    /// Compares the values at a path element. `step` creates the element, and is called only if the values differ,
-    /// because most values are equal.
+    /// Compares two values that have the same path element. `step` creates this path element. The closure is called
+    /// only if the values differ, because most values are equal.
     fn below(&mut self, step: impl FnOnce() -> PathElement, of: &Type, old: Option<&Json>, new: Option<&Json>) {
         let mut below = Self::default();
         let marks = value(of, old, new, &mut below);
@@ -75,8 +75,8 @@ pub(crate) fn compare(of: &Type, old: &Json, new: &Json) -> Comparison {
     found
 }
 
-/// The shape of a value. The type determines the shape, except for JSON of any shape. For such JSON, the value
-/// determines the shape, and null counts as a map.
+/// The shape of a value. The type determines how two values are compared, except for JSON of any shape. For such JSON,
+/// the value determines the shape, and null counts as a map.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Shape {
     Map,
@@ -104,7 +104,7 @@ pub(super) fn atomic_map(of: &Type) -> bool {
     }
 }
 
-/// Returns the list type, unless server-side apply owns the list as a whole.
+/// Returns the type of a list, unless server-side apply owns the list as a whole.
 pub(super) fn keyed(of: &Type) -> Option<&ListType> {
     match of {
         Type::List(list) if list.topology != Topology::Atomic => Some(list),
@@ -125,7 +125,7 @@ pub(super) fn is_empty_or_absent(value: Option<&Json>) -> bool {
     }
 }
 
-/// Compares scalars by value, so 3 equals 3.0.
+/// Compares scalars by value, so that 3 equals 3.0.
 pub(super) fn equal(a: &Json, b: &Json) -> bool {
     match (a, b) {
         (Json::Number(a), Json::Number(b)) => a == b || (a.is_f64() != b.is_f64() && a.as_f64() == b.as_f64()),
@@ -137,7 +137,7 @@ pub(super) fn equal(a: &Json, b: &Json) -> bool {
     }
 }
 
-/// The difference of a value as a whole. Values inside it are not compared.
+/// Records that a whole value differs. The values inside it are not compared.
 #[derive(Clone, Copy, Default)]
 struct Marks {
     added: bool,
@@ -151,7 +151,7 @@ impl Marks {
     }
 }
 
-/// Compares two values. Adds the differences below them to `found`.
+/// Compares two values. Adds the differences below the two values to `found`.
 fn value(of: &Type, old: Option<&Json>, new: Option<&Json>, found: &mut Comparison) -> Marks {
     let mut marks = Marks::default();
     let leaf = match (old, new) {
@@ -174,7 +174,7 @@ fn value(of: &Type, old: Option<&Json>, new: Option<&Json>, found: &mut Comparis
     marks
 }
 
-/// Compares two values that have the shape `after`. Returns whether they were compared as a whole.
+/// Compares two values by the shape of the value `after`. Returns whether the values were compared as a whole.
 fn shaped(
     of: &Type,
     shape: Shape,
@@ -231,7 +231,7 @@ fn items(of: &ListType, old: Option<&Vec<Json>>, new: Option<&Vec<Json>>, found:
     for (step, [old, new]) in by_step {
         match (&old[..], &new[..]) {
             ([_] | [], [_] | []) => found.below(|| step, &of.item, old.first().copied(), new.first().copied()),
-            // Duplicate items are compared as a whole.
+            // Duplicate list items are compared as one whole.
             ([_, _, ..], [_, _, ..]) => {
                 let is_equal = old.len() == new.len() && old.iter().zip(&new).all(|(old, new)| equal(old, new));
                 found.mark(&step, Marks { modified: !is_equal, ..Marks::default() });

@@ -10,14 +10,14 @@ use super::compare::{Shape, atomic_map, keyed, member, shape};
 use super::path_element::PathElement;
 use super::set::Set;
 
-/// Returns the paths that an applied object claims.
+/// Returns the paths of fields that an applied object claims.
 pub(crate) fn field_set(of: &Type, value: &Json) -> Set {
     let mut set = Set::default();
     claim(of, value, &mut set);
     set
 }
 
-/// Adds the claimed paths below a value. Returns whether the path of the value itself is claimed.
+/// Adds the claimed paths that are below a value. Returns whether the path of the value itself is also claimed.
 fn claim(of: &Type, value: &Json, set: &mut Set) -> bool {
     match shape(of, value) {
         Shape::Scalar => true,
@@ -54,7 +54,7 @@ fn claim_items(of: &ListType, items: &[Json], set: &mut Set) {
     }
     for (step, items) in by_step {
         set.insert(std::slice::from_ref(&step));
-        // Duplicate items are owned as a whole.
+        // Duplicate list items are owned together as a whole.
         if let [item] = items[..] {
             let mut below = Set::default();
             claim(&of.item, item, &mut below);
@@ -63,7 +63,7 @@ fn claim_items(of: &ListType, items: &[Json], set: &mut Set) {
     }
 }
 
-/// Returns the errors of an applied object, with the texts of Go's library. The result is empty if the object fits its
+/// Returns the errors of an applied object, in the words of Go's library. The result is empty if the object fits its
 /// schema.
 pub(super) fn check(of: &Type, value: &Json) -> Vec<String> {
     errors(of, value, Nulls::Fit)

@@ -1,15 +1,16 @@
-//! Limits the memory for the defaults of list keys in the paths of list items.
+//! Limits the memory for default values of list keys in the paths of list items.
 
 use pintle_json::Json;
 use pintle_schema::{Topology, Type};
 
 use super::compare::{keyed, member};
 
-/// The maximum size of the defaults in the paths of one object, in bytes. An object that exceeds the limit is too large to be stored.
+/// The maximum total size of default values in the paths of one object, in bytes. An object that exceeds the limit is too large to be
+/// stored.
 const MAX_DEFAULTS: usize = 32 << 20;
 
-/// Returns whether the paths of an object's list items are within the limit. The path of an item contains the defaults of all keys that the
-/// item omits. Without the limit, the paths of a small object could need an unbounded amount of memory.
+/// Returns whether the paths of an object's list items stay within the limit. The path of an item contains the default value of each key
+/// that the item omits. Without the limit, the paths of a small object could need an unbounded amount of memory.
 pub(super) fn is_within_limit(of: &Type, object: &Json) -> bool {
     take(of, object, &mut { MAX_DEFAULTS }).is_some()
 }
@@ -35,7 +36,7 @@ fn take(of: &Type, value: &Json, left: &mut usize) -> Option<()> {
     }
 }
 
-/// Returns the approximate size of a default in memory, in bytes. A default is a scalar.
+/// Returns the approximate memory size of a default value, in bytes. A default is a scalar.
 fn weight(default: &Json) -> usize {
     2 * size_of::<Json>() + default.as_str().map_or(0, str::len)
 }

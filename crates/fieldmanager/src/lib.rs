@@ -1,7 +1,7 @@
 //! Field ownership, as recorded in `metadata.managedFields`, and server-side apply.
 //!
-//! - [`apply()`] merges a manager's configuration into an object. It removes fields that the manager applied earlier and omits now, unless
-//!   another manager owns them. A change of a field that another manager owns is a conflict ([`Conflicts`]).
+//! - [`apply()`] merges a manager's configuration into an object. An apply removes fields that the manager applied earlier and omits now,
+//!   unless another manager owns them. A change of a field that another manager owns is a conflict ([`Conflicts`]).
 //! - [`track_update`] records a write that is not an apply.
 //! - [`scale_entries`] and [`keep_scale_entries`] update the entries for writes of `/scale`.
 //! - [`WriteContext`] contains the manager and the time of a write, and the schema of the kind. All functions are pure.
@@ -58,38 +58,40 @@ pub use set::Set;
 pub use tracking::track_update;
 
 /// A function that converts an object from one version to another. The versions have the form of `apiVersion`. The function returns `None`
-/// if one of them is unknown.
+/// if it does not support one of the versions.
 pub type Convert = fn(object: &Json, from: &str, to: &str) -> Option<Json>;
 
-/// The manager, the time, and the kind of a write.
+/// The manager that writes, the time of the write, and the kind of the object.
 #[derive(Clone, Copy, Debug)]
 pub struct WriteContext<'a> {
     /// The name of the manager that writes.
     pub manager: &'a str,
-    /// The version of the request. It has the form `version` or `group/version`.
+    /// The version of the request. The version has the form `version` or `group/version`.
     pub api_version: &'a str,
-    /// The subresource of the write. Empty for the object itself. The server writes no time in entries of `scale`.
+    /// The subresource of the write. Empty for the object itself. The server records no time in the entries for the subresource `scale`.
     pub subresource: &'a str,
-    /// The time of the write in the format of RFC 3339, in UTC and whole seconds.
+    /// The time of the write. The format is RFC 3339, in UTC and with whole seconds.
     pub now: &'a str,
     /// The schema of the kind.
     pub schema: &'a Schema,
-    /// The paths that this write cannot change, such as `status` for a write of the object itself.
+    /// The paths that this write cannot change. For example, a write of the object itself cannot change `status`.
     pub reset: &'a [&'a [&'a str]],
-    /// The served versions of a custom resource, as `group/version`. Entries of other versions are dropped. If empty, all entries are kept.
+    /// The versions of a custom resource that are served, in the form `group/version`. Entries of other versions are dropped. If this list
+    /// is empty, all entries are kept.
     pub served: &'a [String],
-    /// Converts objects between versions whose field names differ.
+    /// Converts objects between two versions whose field names differ.
     pub convert: Option<Convert>,
 }
 
 impl<'a> WriteContext<'a> {
-    /// Creates the context for a write of the object itself. In this context, the kind has one version, and the write can change all
-    /// fields.
+    /// Creates the context for a write of the object itself and not of a subresource. In the created context, the kind has one version, and
+    /// the write can change all fields.
     pub fn new(manager: &'a str, api_version: &'a str, now: &'a str, schema: &'a Schema) -> Self {
         Self { manager, api_version, subresource: "", now, schema, reset: &[], served: &[], convert: None }
     }
 
-    /// Returns whether entries of this version are kept. Entries of another group are not kept, because their fields are unknown.
+    /// Returns whether the server keeps entries of this version in `managedFields`. Entries of another group are not kept, because their
+    /// fields are unknown.
     fn serves(&self, api_version: &str) -> bool {
         api_version == self.api_version
             || match self.schema.is_custom() {
@@ -111,7 +113,7 @@ impl<'a> WriteContext<'a> {
     }
 }
 
-/// Returns the group of a version. It is empty for the core group.
+/// Returns the API group of a version. The result is empty for the core group.
 fn group_of(api_version: &str) -> &str {
     api_version.split_once('/').map_or("", |(group, _)| group)
 }

@@ -1,4 +1,4 @@
-//! Reads and writes the field managers in `managedFields`.
+//! Reads and writes `metadata.managedFields`.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use pintle_json::{Json, Map};
 
 use super::set::Set;
 
-/// The managers of an object and the fields that they own.
+/// The managers of an object, and the fields that each manager owns.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Managers(pub(super) BTreeMap<ManagerId, Managed>);
 
@@ -15,15 +15,16 @@ pub(super) struct Managers(pub(super) BTreeMap<ManagerId, Managed>);
 pub(super) struct ManagerId {
     pub(super) manager: String,
     pub(super) applied: bool,
-    /// The version of an updater's entry. Empty for appliers, because an applier has one entry for all versions.
+    /// The version in the entry of a manager that updates. The version is empty for a manager that applies, because
+    /// such a manager has one entry for all versions.
     pub(super) api_version: String,
     pub(super) subresource: String,
 }
 
-/// The fields that a manager owns.
+/// The fields that one manager owns.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Managed {
-    /// The API version of the paths. The names of fields can differ between versions.
+    /// The API version of the paths. The names of fields can differ between two versions.
     pub(super) api_version: String,
     pub(super) set: Set,
     pub(super) time: Option<String>,
@@ -35,7 +36,7 @@ impl Managed {
     }
 }
 
-/// The maximum number of entries of updaters. If there are more, the oldest entries are merged.
+/// The maximum number of entries for updates. If there are more entries, the oldest entries are merged.
 const MAX_UPDATERS: usize = 10;
 const FOLDED: &str = "ancient-changes";
 
@@ -74,12 +75,12 @@ impl Managers {
         Some(managers)
     }
 
-    /// Writes `metadata.managedFields`. Appliers precede updaters. Both are sorted by time, name, version and
-    /// subresource.
+    /// Writes `metadata.managedFields`. Appliers precede updaters. The entries of appliers and updaters are sorted by
+    /// time, name, version and subresource.
     pub(super) fn write(&self, object: &mut Json) {
         let Some(metadata) = object.member("metadata") else { return };
         let mut entries: Vec<_> = self.0.iter().collect();
-        // Times in RFC 3339 with whole seconds and in UTC can be sorted as texts.
+        // Times in RFC 3339 format, in UTC and with whole seconds, can be compared as texts.
         entries.sort_by(|(a, x), (b, y)| {
             let by_time = (!a.applied, &x.time, &a.manager).cmp(&(!b.applied, &y.time, &b.manager));
             by_time.then_with(|| (&x.api_version, &a.subresource).cmp(&(&y.api_version, &b.subresource)))
@@ -93,7 +94,7 @@ impl Managers {
         }
     }
 
-    /// Merges the oldest updater entries of each version until the number of entries is within the limit.
+    /// Merges the oldest entries for updates of each version until the number of entries is within the limit.
     pub(super) fn fold(&mut self) {
         let mut count = self.0.keys().filter(|id| !id.applied).count();
         if count <= MAX_UPDATERS {
@@ -127,7 +128,7 @@ impl Managers {
             }
             if let Some(into) = self.0.get_mut(&folded) {
                 into.set.extend(managed.set);
-                // The merged entry gets the later time.
+                // A merged entry gets the later time of the two entries.
                 into.time = managed.time;
             }
             self.0.remove(&id);

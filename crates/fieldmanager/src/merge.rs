@@ -9,11 +9,11 @@ use super::compare::{Shape, atomic_map, is_empty_or_absent, keyed, member, shape
 use super::path_element::PathElement;
 use super::set::Set;
 
-/// Merges `applied` into `live`. Returns `None` if the result has no content.
+/// Merges `applied` into `live`. Returns `None` if the result would be empty.
 ///
 /// # Errors
 ///
-/// Returns an error if an item of a list has no identity, or if a list of `applied` has duplicate items.
+/// Returns an error if a list item has no identity, or if a list in `applied` contains duplicate items.
 pub(super) fn merge(of: &Type, live: Option<&Json>, applied: Option<&Json>) -> Result<Option<Json>, String> {
     let like = match (live, applied) {
         (None, None) => return Ok(None),
@@ -53,12 +53,13 @@ fn items(list: Option<&Json>) -> &[Json] {
     list.and_then(Json::as_array).map_or(&[], Vec::as_slice)
 }
 
-/// Merges two lists by comparing the first remaining item of each list:
+/// Merges two lists. In each step, the first remaining items of both lists are compared:
 ///
 /// - If both items have the same identity, they are merged.
-/// - If the live item also occurs later in the applied list, it is skipped. It is merged at its position in the applied list.
+/// - If the live item also occurs later in the applied list, the live item is skipped at this position. It is merged later, at its position
+///   in the applied list.
 /// - If the live item does not occur in the applied list, it is copied.
-/// - Otherwise, the applied item is merged.
+/// - In all other cases, the applied item is merged.
 fn merge_items(of: &ListType, live: &[Json], applied: &[Json]) -> Result<Vec<Json>, String> {
     let steps = |items: &[Json]| -> Result<Vec<PathElement>, String> {
         let steps = items.iter().enumerate();
@@ -71,7 +72,7 @@ fn merge_items(of: &ListType, live: &[Json], applied: &[Json]) -> Result<Vec<Jso
     }
     let mut known: BTreeMap<&PathElement, &Json> = BTreeMap::new();
     for (step, item) in old.iter().zip(live) {
-        // A duplicate live item is not merged. The applied item replaces it.
+        // A duplicate item of the live list is not merged. The applied item replaces it.
         known.entry(step).and_modify(|item| *item = &Json::Null).or_insert(item);
     }
     let counterpart = |step: &PathElement| known.get(step).copied();
@@ -116,8 +117,8 @@ fn merge_items(of: &ListType, live: &[Json], applied: &[Json]) -> Result<Vec<Jso
     Ok(out)
 }
 
-/// Removes paths. If only paths below the members of a map or list are removed, the map or list stays, even if it is empty. If all its
-/// members are removed, it becomes null.
+/// Removes paths. If only paths below the members of a map or list are removed, the map or list is kept, even if it becomes empty. If all
+/// its members are removed, the map or list becomes null.
 pub(super) fn remove(of: &Type, value: &Json, paths: &Set) -> Json {
     match (shape(of, value), value) {
         (Shape::Map, Json::Object(members)) if !members.is_empty() && !atomic_map(of) => {

@@ -1,4 +1,4 @@
-//! The merge of a MutatingAdmissionPolicy's apply configuration, which records no owners.
+//! Merges the apply configuration of a MutatingAdmissionPolicy. The merge records no owners.
 
 use pintle_json::{Json, Map};
 use pintle_schema::{Schema, Type};
@@ -8,11 +8,12 @@ use super::field_set::{check, check_cel_value};
 use super::key_defaults;
 use super::merge::merge;
 
-/// Merges a configuration into an object, as a MutatingAdmissionPolicy does. No fields are removed and no owners are recorded.
+/// Merges a configuration into an object in the same way as a MutatingAdmissionPolicy. The function removes no fields and records no
+/// owners.
 ///
 /// # Errors
 ///
-/// Returns a text of kube-apiserver in these cases:
+/// Returns an error text of kube-apiserver in these cases:
 ///
 /// - The configuration does not fit the schema.
 /// - The configuration contains a list, map or struct that server-side apply owns as a whole.
@@ -54,7 +55,7 @@ fn find_atomic(of: &Type, value: &Json, path: &mut String, found: &mut Vec<Strin
                 found.push(path.clone());
             }
             for (name, value) in members {
-                // Members of maps are not declared, so values inside them are allowed.
+                // The members of a map are not declared by the schema, so values inside them are allowed.
                 if let Some(field) = of.field(name) {
                     path.push('.');
                     path.push_str(name);

@@ -1,4 +1,4 @@
-//! The `managedFields` entries of `/scale`. A scale is written as a separate object but stored as one field of another object.
+//! The `managedFields` entries of `/scale`. A scale is written as a separate object, but it is stored in one field of another object.
 
 use pintle_json::{Json, json};
 
@@ -8,8 +8,8 @@ use super::set::Set;
 
 const SCALE: &str = "autoscaling/v1";
 
-/// Returns the `managedFields` of an object's scale before a write. The owners of the replicas in the object own the replicas in the scale.
-/// `replicas` is the path of the field in the object, such as `.spec.replicas`.
+/// Returns the `managedFields` of an object's scale before a write of the scale. The managers that own the replicas field of the object own
+/// the replicas field of the scale. `replicas` is the path of the replicas field in the object, such as `.spec.replicas`.
 pub fn scale_entries(object: &Json, replicas: &str) -> Json {
     let path = steps(replicas);
     let mut shown = Managers::default();
@@ -23,11 +23,11 @@ pub fn scale_entries(object: &Json, replicas: &str) -> Json {
     scale["metadata"]["managedFields"].clone()
 }
 
-/// Transfers the entries of a written scale to `object`. `object` must still have its entries from before the write.
+/// Transfers the entries of a scale that was written to `object`. `object` must still contain the entries from before the write.
 ///
-/// If an updater owns the replicas, this ownership becomes a separate entry without a time, because entries of the scale have a different
-/// version. Therefore, as in kube-apiserver, a write changes the entries even if it does not change the replicas. If an updater has two
-/// entries, the next write reads the last entry.
+/// If a manager that updates owns the replicas, this ownership becomes a separate entry without a time. The entry is separate because
+/// entries for the scale have another version. Therefore, as in kube-apiserver, a write changes the entries even if it does not change the
+/// replicas. If a manager then has two entries for updates, the next write reads the last entry.
 pub fn keep_scale_entries(object: &mut Json, scale: &Json, replicas: &str, api_version: &str) {
     let path = steps(replicas);
     let mut written = Managers::read(scale).unwrap_or_default();
@@ -43,7 +43,7 @@ pub fn keep_scale_entries(object: &mut Json, scale: &Json, replicas: &str, api_v
     for id in
         written.0.into_iter().filter(|(_, managed)| managed.set.contains(&steps(".spec.replicas"))).map(|(id, _)| id)
     {
-        // All other fields of the manager stay in its existing entry.
+        // The other fields of the manager remain in its existing entry.
         let rest = kept.0.get(&id).map(|known| known.set.clone()).unwrap_or_default();
         let time = kept.0.get(&id).and_then(|known| known.time.clone());
         kept.0.insert(id, Managed { api_version: api_version.into(), set: rest.union(&one(&path)), time });

@@ -1,4 +1,4 @@
-//! A set of paths into an object.
+//! A set of field paths in an object.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -8,9 +8,9 @@ use pintle_schema::Type;
 
 use super::path_element::PathElement;
 
-/// A set of paths into an object, such as the fields that a manager owns.
+/// A set of field paths in an object, such as the fields that a manager owns.
 ///
-/// The set can contain a path without containing the paths above or below this path.
+/// The set can contain a path even if it does not contain the paths above or below this path.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Set {
     members: BTreeSet<PathElement>,
@@ -18,7 +18,7 @@ pub struct Set {
 }
 
 impl Set {
-    /// Parses `fieldsV1`. Returns `None` if it is malformed.
+    /// Parses `fieldsV1`. Returns `None` if the JSON is malformed.
     pub fn from_fields(fields: &Json) -> Option<Self> {
         Self::from_members(fields.as_object()?)
     }
@@ -72,12 +72,12 @@ impl Set {
         }
     }
 
-    /// Returns whether the set contains the path that consists only of this element.
+    /// Returns whether the set contains the path that consists of only this element.
     pub fn has(&self, step: &PathElement) -> bool {
         self.members.contains(step)
     }
 
-    /// Returns whether the set contains exactly this path.
+    /// Returns whether the set contains this path itself, and not only paths above or below it.
     pub fn contains(&self, path: &[PathElement]) -> bool {
         match path {
             [] => false,
@@ -86,7 +86,7 @@ impl Set {
         }
     }
 
-    /// Returns the set of the paths below an element. The paths in the result do not contain the element.
+    /// Returns the set of all paths that are below an element. The returned paths do not begin with this element.
     pub fn below(&self, step: &PathElement) -> Option<&Set> {
         self.children.get(step)
     }
@@ -96,7 +96,8 @@ impl Set {
         self.members.is_empty() && self.children.values().all(Self::is_empty)
     }
 
-    /// Returns the paths in order, until their size exceeds `left` bytes. Subtracts their size from `left`.
+    /// Returns the paths in sorted order. Stops when the size of the returned paths exceeds `left` bytes. Subtracts
+    /// their size from `left`.
     pub fn paths(&self, left: &mut usize) -> Vec<Vec<PathElement>> {
         let mut all = Vec::new();
         self.walk(&mut Vec::new(), 0, &mut all, left);
@@ -110,7 +111,7 @@ impl Set {
         all
     }
 
-    /// Adds the paths of another set.
+    /// Adds all paths of another set.
     pub fn extend(&mut self, other: Self) {
         self.members.extend(other.members);
         for (step, below) in other.children {
@@ -118,7 +119,7 @@ impl Set {
         }
     }
 
-    /// Removes the paths of another set.
+    /// Removes all paths of another set.
     pub fn subtract(&mut self, other: &Self) {
         if !other.members.is_empty() {
             self.members.retain(|step| !other.members.contains(step));
@@ -149,7 +150,7 @@ impl Set {
         }
     }
 
-    /// Adds the paths of another set below an element.
+    /// Adds the paths of another set as paths below an element.
     pub fn extend_below(&mut self, step: PathElement, below: Self) {
         match self.children.entry(step) {
             _ if below.is_empty() => {}
@@ -158,7 +159,7 @@ impl Set {
         }
     }
 
-    /// Returns the paths that are in both sets.
+    /// Returns the paths that both sets contain.
     pub fn intersection(&self, other: &Self) -> Self {
         let mut both = Self { members: &self.members & &other.members, children: BTreeMap::new() };
         for (step, below) in &self.children {
@@ -169,7 +170,7 @@ impl Set {
         both
     }
 
-    /// Returns the paths of the set, and the paths of all struct fields above them.
+    /// Returns the paths of the set and the paths of all struct fields that contain them.
     pub fn with_named_fields(&self, of: Option<&Type>) -> Self {
         let mut all = Self { members: self.members.clone(), children: BTreeMap::new() };
         for (step, below) in &self.children {

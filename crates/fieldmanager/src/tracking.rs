@@ -13,14 +13,16 @@ use super::versions::Differences;
 
 /// Records the owners of fields in `new` after a write that is not an apply.
 ///
-/// `old` is the object before the write, or `None` if `new` is created. Both must be in the version of the request, decoded and defaulted.
-/// They must not contain changes by admission or by the strategy of the kind, because such changes have no owner. The manager of the write
-/// becomes the only owner of new and changed fields. Removed fields lose their owners. An existing object without entries gets no entries.
+/// `old` is the object before the write. If the write creates `new`, `old` is `None`. Both objects must be in the version of the request,
+/// decoded and defaulted. The objects must not contain changes that admission or the strategy of the kind made, because such changes have
+/// no owner. The manager of the write becomes the only owner of all new and changed fields. Removed fields lose their owners. If an
+/// existing object has no entries, the write adds no entries.
 ///
-/// If `new` has `managedFields` from the client, an empty list or one empty entry clears all entries. A well-formed list replaces the
-/// stored list. A write through a subresource ignores these `managedFields`.
+/// If the client sent `managedFields` in `new`, an empty list or a single empty entry clears all entries. A well-formed list of the client
+/// replaces the stored list. A write through a subresource ignores the `managedFields` of the client.
 ///
-/// If the keys of list items have too many defaults, all entries are cleared. Such an object is too large to be stored.
+/// If the default values of list keys need too much memory, all entries are cleared. An object with so many default values is too large to
+/// be stored.
 pub fn track_update(old: Option<&Json>, new: &mut Json, ctx: &WriteContext<'_>) {
     let created = old.is_none();
     let sent =
@@ -54,7 +56,7 @@ pub fn track_update(old: Option<&Json>, new: &mut Json, ctx: &WriteContext<'_>) 
     managers.write(new);
 }
 
-/// Makes the manager of the write the owner of the difference between two objects.
+/// Makes the manager of the write the owner of all paths in the difference between two objects.
 pub(super) fn record(managers: &mut Managers, old: &Json, new: &Json, ctx: &WriteContext<'_>) {
     managers.0.retain(|_, managed| ctx.serves(&managed.api_version));
     let found = Differences::between(old, new, managers, ctx);
@@ -99,7 +101,7 @@ pub(super) static NEVER_TRACKED: LazyLock<Set> = LazyLock::new(|| {
     never
 });
 
-/// Returns whether the `managedFields` that a client sent clear all entries.
+/// Returns whether the `managedFields` that a client sent have the meaning to clear all entries.
 fn clears(sent: &Json) -> bool {
     match sent.as_array().map(Vec::as_slice) {
         Some([]) => true,

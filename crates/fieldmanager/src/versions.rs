@@ -1,4 +1,4 @@
-//! The difference that a write makes, in each version in which a manager owns fields.
+//! Computes the difference that a write makes, in each API version in which a manager owns fields.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -12,9 +12,9 @@ use super::managers::{ManagerId, Managers};
 use super::path_element::PathElement;
 use super::set::Set;
 
-/// The difference between two objects, in each API version of their managers.
+/// The difference between two objects, in each API version that their managers use.
 pub(super) struct Differences {
-    /// The difference when both objects are in the API version of the request.
+    /// The difference between the two objects in the API version of the request.
     pub(super) own: Comparison,
     others: BTreeMap<String, Comparison>,
 }
@@ -35,13 +35,13 @@ impl Differences {
         Self { own: differences(ctx.schema, old, new, ctx), others }
     }
 
-    /// Returns the difference in `api_version`. If there is none for this version, returns the difference in the
+    /// Returns the difference in `api_version`. If no difference exists for this version, returns the difference in the
     /// version of the request.
     pub(super) fn in_version(&self, api_version: &str) -> &Comparison {
         self.others.get(api_version).unwrap_or(&self.own)
     }
 
-    /// Removes the changed and removed fields from all managers except one.
+    /// Removes the changed and removed fields from all managers except one manager.
     pub(super) fn remove_from_others(&self, managers: &mut Managers, keep: Option<&ManagerId>) {
         if managers.0.keys().all(|id| Some(id) == keep) {
             return;
@@ -59,7 +59,7 @@ impl Differences {
     }
 }
 
-/// Compares two objects of one version. Ignores the fields that the write cannot change.
+/// Compares two objects that have the same version. Fields that the write cannot change are ignored.
 fn differences(schema: &Schema, old: &Json, new: &Json, ctx: &WriteContext<'_>) -> Comparison {
     let mut found = compare(schema.root(), old, new);
     let mut ignored = ctx.ignored();
@@ -68,7 +68,7 @@ fn differences(schema: &Schema, old: &Json, new: &Json, ctx: &WriteContext<'_>) 
     found
 }
 
-/// A version of the kind, with conversions from and to the version of the request.
+/// An API version of the kind, and the conversions between this version and the version of the request.
 pub(super) struct VersionView<'a> {
     pub(super) schema: Cow<'a, Schema>,
     ctx: &'a WriteContext<'a>,
@@ -76,13 +76,12 @@ pub(super) struct VersionView<'a> {
 }
 
 impl<'a> VersionView<'a> {
-    /// Returns the view of the version of the request.
+    /// Returns the view for the version of the request.
     pub(super) fn own(ctx: &'a WriteContext<'a>) -> Self {
         Self { schema: Cow::Borrowed(ctx.schema), ctx, version: ctx.api_version }
     }
 
-    /// Returns the view of another version. Returns `None` if its fields have the same names as in the version of the
-    /// request.
+    /// Returns the view for another version. Returns `None` if the fields have the same names in both versions.
     pub(super) fn of(ctx: &'a WriteContext<'a>, version: &'a str) -> Option<Self> {
         ctx.convert.filter(|_| version != ctx.api_version)?;
         let schema = Cow::Owned(Schema::builtin(version, ctx.schema.kind())?);
@@ -93,12 +92,12 @@ impl<'a> VersionView<'a> {
         self.version
     }
 
-    /// Converts an object of the request's version to this version.
+    /// Converts an object from the version of the request to this version.
     pub(super) fn converted<'o>(&self, object: &'o Json) -> Option<Cow<'o, Json>> {
         self.convert(object, self.ctx.api_version, self.version)
     }
 
-    /// Converts an object of this version to the request's version.
+    /// Converts an object from this version to the version of the request.
     pub(super) fn convert_back<'o>(&self, object: &'o Json) -> Option<Cow<'o, Json>> {
         self.convert(object, self.version, self.ctx.api_version)
     }

@@ -1,12 +1,12 @@
-//! Methods that read and change values. A method that reads takes a path, and a method that changes takes a key. No method panics. A value
-//! of the wrong type is treated as absent and is not changed.
+//! Methods that read and change values. Methods that only read take a path, and methods that change a value take a key. No method panics. A
+//! value that has the wrong type is treated as absent, and is not changed.
 
 use std::slice;
 
 use crate::{Json, Map, Members};
 
 impl Json {
-    /// Returns the string at a path. Returns "" if there is no string.
+    /// Returns the string at a path. Returns "" if there is no string at the path.
     pub fn text(&self, path: &str) -> &str {
         self.at(path).and_then(Self::as_str).unwrap_or_default()
     }
@@ -21,22 +21,22 @@ impl Json {
         self.at(path).and_then(Self::as_bool).unwrap_or_default()
     }
 
-    /// Returns whether a path refers to a value other than `null`.
+    /// Returns whether the path leads to a value other than `null`.
     pub fn has(&self, path: &str) -> bool {
         self.at(path).is_some_and(|value| !value.is_null())
     }
 
-    /// Returns an iterator over the array at a path. It is empty if there is no array.
+    /// Returns an iterator over the array at a path. The iterator is empty if there is no array at the path.
     pub fn list(&self, path: &str) -> slice::Iter<'_, Json> {
         self.at(path).and_then(Self::as_array).map(Vec::as_slice).unwrap_or_default().iter()
     }
 
-    /// Returns an iterator over the strings in the array at a path. It is empty if there is no array.
+    /// Returns an iterator over the strings in the array at a path. The iterator is empty if there is no array at the path.
     pub fn texts<'a>(&'a self, path: &str) -> impl Iterator<Item = &'a str> + use<'a> {
         self.list(path).filter_map(Self::as_str)
     }
 
-    /// Returns an iterator over the members of the object at a path. It is empty if there is no object.
+    /// Returns an iterator over the members of the object at a path. The iterator is empty if there is no object at the path.
     pub fn members(&self, path: &str) -> Members<'_> {
         static NONE: Map = Map::new();
         self.at(path).and_then(Self::as_object).unwrap_or(&NONE).iter()
@@ -56,7 +56,7 @@ impl Json {
         }
     }
 
-    /// Sets a member if it is absent or `null`.
+    /// Sets a member of an object if the member is absent or `null`.
     pub fn set_default(&mut self, key: &str, value: impl Into<Json>) {
         if let Some(members) = self.as_object_mut() {
             let member = members.entry(key).or_insert(Self::Null);
@@ -66,14 +66,14 @@ impl Json {
         }
     }
 
-    /// Returns a member that is an object. Inserts an empty object if the member is absent or `null`. Returns `None` if `self` or the
-    /// member has a different type.
+    /// Returns a member of an object that is itself an object. Inserts an empty object if the member is absent or `null`. Returns `None` if
+    /// `self` or the member has a different type.
     pub fn member(&mut self, key: &str) -> Option<&mut Json> {
         self.set_default(key, Map::new());
         self.get_mut(key).filter(|member| member.is_object())
     }
 
-    /// Returns a mutable iterator over the items of a member. It is empty if the member is not an array.
+    /// Returns a mutable iterator over the items of a member that is an array. The iterator is empty if the member is not an array.
     pub fn items_mut(&mut self, key: &str) -> slice::IterMut<'_, Json> {
         self.get_mut(key).and_then(Self::as_array_mut).map(Vec::as_mut_slice).unwrap_or_default().iter_mut()
     }

@@ -1,4 +1,4 @@
-//! Conversions from Rust values and `serde_json::Value`, and comparisons with them.
+//! Conversions from Rust values and from `serde_json::Value`, and comparisons with these types.
 
 use std::borrow::Cow;
 
@@ -104,7 +104,7 @@ impl<T: Into<Json>> FromIterator<T> for Json {
     }
 }
 
-/// Collects members into an object. If a key occurs several times, the last value is kept.
+/// Collects members into an object. If a key occurs several times, the last value of the key is kept.
 impl<K: Into<Text>, V: Into<Json>> FromIterator<(K, V)> for Json {
     fn from_iter<I: IntoIterator<Item = (K, V)>>(members: I) -> Self {
         Self::Object(members.into_iter().collect())

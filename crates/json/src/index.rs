@@ -4,10 +4,10 @@ use std::ops::{Index, IndexMut};
 
 use crate::{Json, Map, Text};
 
-/// Implements indexing with a key type.
+/// Implements indexing with one type of key.
 macro_rules! keys {
     ($($key:ty)*) => {$(
-        /// Returns a member. Returns `null` if there is no such member.
+        /// Returns a member. Returns `null` if the object has no such member.
         impl Index<$key> for Json {
             type Output = Json;
 
@@ -17,7 +17,8 @@ macro_rules! keys {
             }
         }
 
-        /// Returns a member. Inserts `null` if the member is absent. Converts `self` to an empty object if it is `null`.
+        /// Returns a member. If the member is absent, inserts the member with the value `null`. If `self` is `null`, converts it to an
+        /// empty object first.
         ///
         /// # Panics
         /// Panics if `self` is not an object or `null`.
@@ -38,7 +39,7 @@ macro_rules! keys {
 
 keys!(&str &String String &Text);
 
-/// Returns an item. Returns `null` if there is no such item.
+/// Returns an item. Returns `null` if the array has no such item.
 impl Index<usize> for Json {
     type Output = Json;
 
@@ -50,7 +51,7 @@ impl Index<usize> for Json {
 /// Returns an item.
 ///
 /// # Panics
-/// Panics if there is no such item.
+/// Panics if the array has no such item.
 impl IndexMut<usize> for Json {
     fn index_mut(&mut self, at: usize) -> &mut Json {
         match self {

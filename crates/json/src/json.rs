@@ -165,13 +165,13 @@ impl Json {
         self.as_object_mut()?.get_mut(key)
     }
 
-    /// Takes the value, and replaces it with `null`.
+    /// Returns the value, and leaves `null` in its place.
     pub fn take(&mut self) -> Json {
         std::mem::take(self)
     }
 }
 
-/// Writes JSON without spaces. The members are in the order of their keys. `{:#}` writes indented JSON.
+/// Writes JSON without spaces. The members are sorted by their keys. `{:#}` writes indented JSON.
 impl fmt::Display for Json {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = if f.alternate() { to_vec_pretty(self) } else { to_vec(self) };

@@ -1,7 +1,7 @@
 //! The `json!` macro.
 
-/// Creates a value in JSON syntax. An expression may have any serializable type, and the macro borrows it. A key is a literal, a name, or
-/// an expression in parentheses.
+/// Creates a [`Json`](crate::Json) value from JSON syntax. An expression may have any serializable type, and the macro borrows it. A key is
+/// a literal, a name, or an expression in parentheses.
 ///
 /// ```
 /// use pintle_json::json;

@@ -12,14 +12,14 @@ pub use iter::{IntoMembers, Members, MembersMut};
 
 use crate::{Json, Text};
 
-/// The members of an object, in the order of their keys.
+/// The members of a JSON object, sorted by key.
 ///
-/// Up to 32 members are stored as a sorted list, because most objects have few members. More members are stored as a tree. Inserting `n`
-/// members takes O(`n` log `n`) time, regardless of their order.
+/// Up to 32 members are stored as a sorted list, because most objects have few members. If there are more members, they are stored as a
+/// tree. Inserting `n` members takes O(`n` log `n`) time, regardless of their order.
 #[derive(Clone)]
 pub struct Map(MapLayout);
 
-/// The maximum length of the list. It also limits the number of members that an insertion moves.
+/// The maximum length of the list layout. This limit also bounds the number of members that an insertion moves.
 const MAX_LIST_LEN: usize = 32;
 
 #[derive(Clone)]
@@ -93,7 +93,7 @@ impl Map {
         }
     }
 
-    /// Keeps the members for which `keep` returns true.
+    /// Removes all members for which `keep` returns false.
     pub fn retain(&mut self, mut keep: impl FnMut(&Text, &mut Json) -> bool) {
         match &mut self.0 {
             MapLayout::List(list) => list.retain_mut(|(key, value)| keep(key, value)),
@@ -106,14 +106,14 @@ impl Map {
         *self = Self::new();
     }
 
-    /// Inserts a member whose key is absent.
+    /// Inserts a member. The map must not contain its key.
     fn add(&mut self, key: Text, value: Json) -> &mut Json {
         if let MapLayout::List(list) = &mut self.0 {
             if list.len() == MAX_LIST_LEN {
                 self.0 = MapLayout::Tree(Box::new(std::mem::take(list).into_iter().collect()));
             } else if list.len() == list.capacity() {
-                // The capacity grows slowly, because most objects have one member and many have up to four. `Vec` would start with a
-                // capacity of four.
+                // Let the capacity grow slowly, because most objects have one member, and many objects have up to four members. `Vec` would
+                // start with a capacity of four.
                 list.reserve_exact([1, 3].get(list.len()).copied().unwrap_or(list.len()));
             }
         }
@@ -128,10 +128,10 @@ impl Map {
     }
 }
 
-/// Returns the index of a key as `Ok`. If the key is absent, returns the index at which it must be inserted as `Err`.
+/// Returns the index of a key in the list. If the list does not contain the key, the result is `Err` with the index for inserting the key.
 fn find(list: &[(Text, Json)], key: &str) -> Result<usize, usize> {
     match list.last() {
-        // The last member is checked first, because most keys are inserted in order.
+        // Compare with the last member first, because most keys are inserted in ascending order.
         Some((last, _)) if last.as_str() < key => Err(list.len()),
         _ => list.binary_search_by(|(known, _)| known.as_str().cmp(key)),
     }
@@ -143,7 +143,7 @@ impl Default for Map {
     }
 }
 
-/// Compares the members. One object may be a list and the other a tree.
+/// Compares the members. One of the objects may be stored as a list and the other object as a tree.
 impl PartialEq for Map {
     fn eq(&self, other: &Self) -> bool {
         self.len() == other.len() && self.iter().eq(other.iter())
@@ -169,8 +169,8 @@ impl fmt::Debug for Map {
 mod tests {
     use super::*;
 
-    /// Returns an upper bound for the number of members that are moved by inserting the keys `0..many`. `order` determines the order of the
-    /// keys.
+    /// Returns an upper bound for the number of members that are moved when the keys `0..many` are inserted. `order` rearranges the keys
+    /// before they are inserted.
     fn moved(many: usize, order: impl FnOnce(&mut Vec<usize>)) -> usize {
         let mut keys: Vec<_> = (0..many).collect();
         order(&mut keys);

@@ -15,7 +15,7 @@ impl Json {
         })
     }
 
-    /// Returns the value at a path mutably.
+    /// Returns a mutable reference to the value at a path.
     pub fn at_mut(&mut self, path: &str) -> Option<&mut Json> {
         steps(path)?.try_fold(self, |value, step| match value {
             Self::Object(members) => members.get_mut(&unescape(step)),
@@ -26,7 +26,7 @@ impl Json {
 }
 
 fn steps(path: &str) -> Option<impl Iterator<Item = &str>> {
-    // The text before the first slash is not a part of the path and must be empty.
+    // Text before the first slash is not a part of the path, so this text must be empty.
     let mut steps = path.split('/');
     steps.next().is_some_and(str::is_empty).then_some(steps)
 }

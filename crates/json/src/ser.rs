@@ -141,7 +141,7 @@ impl Serializer for JsonSerializer {
     }
 
     fn serialize_seq(self, len: Option<usize>) -> Result<ItemsSerializer, Error> {
-        // A `Serialize` implementation provides the length, and the length may be wrong.
+        // The implementation of `Serialize` provides the length, so the length may be wrong.
         Ok(ItemsSerializer { items: Vec::with_capacity(len.unwrap_or(0).min(4096)), variant: None })
     }
 
@@ -182,7 +182,7 @@ impl Serializer for JsonSerializer {
     }
 }
 
-/// Returns the JSON of an enum variant with content, which is an object with one member.
+/// Returns the JSON of an enum variant that has content. The result is an object with one member.
 fn variant_of(variant: Option<&'static str>, value: Json) -> Json {
     match variant {
         Some(variant) => Json::Object([(variant, value)].into_iter().collect()),
@@ -206,7 +206,7 @@ impl ItemsSerializer {
     }
 }
 
-/// Implements the traits for sequences, which differ only in their names.
+/// Implements the traits for serializing sequences, which differ only in the names of their methods.
 macro_rules! items {
     ($($kind:ident $add:ident),*) => {$(
         impl ser::$kind for ItemsSerializer {
@@ -237,7 +237,7 @@ struct MembersSerializer {
     /// The key for the next value of a map.
     key: Text,
     variant: Option<&'static str>,
-    /// Whether the struct represents a number as text, in the format of `serde_json`.
+    /// Whether the struct represents a number as text, in the way that `serde_json` does.
     is_number: bool,
 }
 
@@ -271,7 +271,7 @@ impl ser::SerializeMap for MembersSerializer {
     }
 }
 
-/// Implements the traits for structs, which differ only in their names.
+/// Implements the traits for serializing structs, which differ only in the names of their methods.
 macro_rules! members {
     ($($kind:ident),*) => {$(
         impl ser::$kind for MembersSerializer {

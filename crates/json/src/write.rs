@@ -1,5 +1,5 @@
-//! Writes JSON with floats in the form of Go's `encoding/json`. Floats from 1e-6 up to 1e21 are written without an exponent, and all others
-//! with an exponent.
+//! Writes JSON with floats in the form of Go's `encoding/json`. A float from 1e-6 up to 1e21 is written without an exponent. All other
+//! floats are written with an exponent.
 
 use std::io::{self, Write};
 
@@ -10,7 +10,7 @@ use serde_json::ser::{CompactFormatter, Formatter, PrettyFormatter, Serializer};
 /// Writes a value without spaces.
 ///
 /// # Errors
-/// Returns an error if the writer or `Serialize` of the value fails.
+/// Returns an error if the writer fails, or if `Serialize` of the value fails.
 pub fn to_writer<T: Serialize + ?Sized>(to: impl Write, value: &T) -> Result<(), Error> {
     value.serialize(&mut Serializer::with_formatter(to, GoNumbers(CompactFormatter)))
 }
@@ -33,7 +33,7 @@ pub fn to_vec_pretty<T: Serialize + ?Sized>(value: &T) -> Result<Vec<u8>, Error>
     value.serialize(&mut Serializer::with_formatter(&mut out, GoNumbers(PrettyFormatter::new()))).map(|()| out)
 }
 
-/// A formatter that writes floats in Go's form. It passes all other values to another formatter.
+/// A formatter that writes floats in the form of Go. The formatter passes all other values to another formatter.
 struct GoNumbers<F>(F);
 
 macro_rules! forward {
@@ -69,7 +69,7 @@ impl<F: Formatter> Formatter for GoNumbers<F> {
     }
 }
 
-/// Writes a float. Rust and Go both write the shortest digits of a number, but Rust writes no plus sign in the exponent.
+/// Writes a float. Rust and Go both write the shortest digits that represent a float, but Rust writes no plus sign in the exponent.
 fn write_float<W: ?Sized + Write>(
     to: &mut W,
     size: f64,

@@ -1,5 +1,4 @@
-//! A test of the memory that a value needs. The file has only one test, because the allocator counts for the whole
-//! process.
+//! Tests how much memory a value needs. The file has only one test, because the allocator counts for the whole process.
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 use std::alloc::System;
@@ -14,7 +13,8 @@ static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 fn small_values_take_little_memory() {
     assert_eq!((size_of::<Json>(), size_of::<Text>(), size_of::<Map>()), (32, 24, 24));
 
-    // Create an object first. It determines the representation of numbers in this build, which allocates once.
+    // Create an object first. Parsing the first object determines the representation of numbers in this build. This
+    // determination allocates once.
     assert!("{}".parse::<Json>().is_ok());
     let check = |text: &str, allocations, bytes| {
         let region = Region::new(ALLOCATOR);

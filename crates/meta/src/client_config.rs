@@ -39,7 +39,7 @@ pub struct ClientConfig {
     pub tls: TlsClientConfig,
     /// A bearer token. If `token_file` is also set, this token is used only until the file has been read.
     pub token: Option<Secret>,
-    /// A file with the bearer token. It is read again when it changes.
+    /// A file with the bearer token. The client reads the file again when it changes.
     pub token_file: Option<PathBuf>,
     /// User name and password for basic authentication.
     pub basic: Option<BasicAuth>,
@@ -50,27 +50,28 @@ pub struct ClientConfig {
     pub oidc: Option<OidcConfig>,
     /// The credential programs that [`exec`](Self::exec) may run.
     pub plugin_policy: PluginPolicy,
-    /// The user to impersonate. The authenticated user needs the permission to impersonate that user.
+    /// The user to impersonate. The authenticated user needs the permission to impersonate this user.
     pub impersonate: Option<Impersonate>,
-    /// A proxy for all requests: `http`, `https` or `socks5`. `None` uses the environment variables.
+    /// The proxy for all requests. The URL of the proxy has the scheme `http`, `https` or `socks5`. `None` uses the
+    /// environment variables.
     pub proxy_url: Option<String>,
     /// Whether to request uncompressed responses.
     pub disable_compression: bool,
-    /// The `User-Agent`. `None` uses the program's name and version.
+    /// The `User-Agent`. `None` uses the name and version of the program.
     pub user_agent: Option<String>,
     /// The client-side limit of requests per second. `None`, or a value of 0 or less, means no limit. Servers have
     /// their own limits. client-go's default is 5.
     pub qps: Option<f32>,
-    /// The number of requests that can be sent without a wait before `qps` applies. `None` means client-go's default,
-    /// 10.
+    /// The number of requests that can be sent without waiting before `qps` limits the rate. `None` means client-go's
+    /// default, 10.
     pub burst: Option<u32>,
-    /// The time limit of a whole request, including the response body. It does not apply to watches. `None` means no
-    /// limit.
+    /// The time limit of a whole request, including the response body. The time limit does not apply to watches. `None`
+    /// means no limit.
     pub timeout: Option<Duration>,
     /// The maximum size of one object in a list or a watch, in bytes. A larger object is skipped in bounded memory and
-    /// reported as [`RawObject::Oversized`](crate::RawObject::Oversized). An informer treats it like an object that
-    /// cannot be decoded. The other objects are not affected. `None` means 16 MiB. etcd accepts objects up to 1.5 MiB,
-    /// but an aggregated server may have larger objects.
+    /// reported as [`RawObject::Oversized`](crate::RawObject::Oversized). An informer treats such an object like an
+    /// object that cannot be decoded. All other objects are delivered as usual. `None` means 16 MiB. etcd accepts
+    /// objects up to 1.5 MiB, but an aggregated server may have larger objects.
     pub max_object: Option<usize>,
 }
 
@@ -95,7 +96,7 @@ impl ClientConfig {
     /// ```
     #[must_use]
     pub fn anonymous(&self) -> Self {
-        // List all fields, so that the compiler points here when a field is added.
+        // Lists all fields, so that the compiler reports an error here when a field is added.
         Self {
             server: self.server.clone(),
             namespace: self.namespace.clone(),
@@ -117,7 +118,7 @@ impl ClientConfig {
         }
     }
 
-    /// Returns the namespace for requests without a namespace.
+    /// Returns the namespace that is used for requests without a namespace.
     pub fn default_namespace(&self) -> &str {
         match self.namespace.as_str() {
             "" => "default",
@@ -165,12 +166,12 @@ pub struct TlsClientConfig {
     pub key: Option<PemSource>,
     /// The server name for SNI and for verifying the certificate. `None` means the host of the URL.
     pub server_name: Option<String>,
-    /// Whether to accept any certificate. It cannot be combined with `ca`.
+    /// Whether to accept any certificate. Skipping the verification cannot be combined with `ca`.
     pub insecure_skip_verify: bool,
 }
 
-/// A source of PEM text. A file is read again when it changes. `Debug` shows a file's path but never the content. The
-/// memory of inline text is wiped on drop.
+/// A source of PEM text. If a PEM file changes, the client reads it again. `Debug` shows the path of a file but never
+/// its content. The memory of inline text is wiped when the value is dropped.
 #[derive(Clone)]
 pub enum PemSource {
     /// The PEM text.
@@ -207,7 +208,7 @@ pub struct BasicAuth {
     pub password: Secret,
 }
 
-/// A string that is never printed. Its memory is wiped on drop.
+/// A string that is never printed. The memory of the string is wiped when the value is dropped.
 ///
 /// # Examples
 ///
@@ -229,7 +230,7 @@ impl Secret {
         Self(Zeroizing::new(text.into()))
     }
 
-    /// Returns the secret text. Use it only to send the text.
+    /// Returns the secret text. Use the text only to send it.
     pub fn expose(&self) -> &str {
         &self.0
     }
@@ -242,7 +243,7 @@ impl fmt::Debug for Secret {
 }
 
 /// A credential program, as specified by `client.authentication.k8s.io`. The memory of its arguments and environment
-/// variables is wiped on drop.
+/// variables is wiped when the value is dropped.
 #[derive(Clone)]
 pub struct ExecConfig {
     /// `client.authentication.k8s.io/v1` or `/v1beta1`.
@@ -253,7 +254,7 @@ pub struct ExecConfig {
     pub args: Vec<String>,
     /// Environment variables to set for the program, in addition to the inherited variables.
     pub env: BTreeMap<String, String>,
-    /// A hint for the user that is shown if the program is missing.
+    /// A hint that is shown to the user if the program is missing.
     pub install_hint: Option<String>,
     /// Whether the program gets information about the cluster.
     pub provide_cluster_info: bool,
@@ -264,7 +265,7 @@ pub struct ExecConfig {
 }
 
 impl Drop for ExecConfig {
-    /// Wipes arguments and variables, because they may contain secrets.
+    /// Wipes the arguments and environment variables, because they may contain secrets.
     fn drop(&mut self) {
         self.args.zeroize();
         self.env.values_mut().for_each(Zeroize::zeroize);
@@ -274,7 +275,8 @@ impl Drop for ExecConfig {
 impl ZeroizeOnDrop for ExecConfig {}
 
 impl fmt::Debug for ExecConfig {
-    /// Shows the number of arguments and the names of variables. The arguments and values may be secrets.
+    /// Shows only the number of arguments and the names of environment variables. The arguments and the values of the
+    /// variables may be secrets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ExecConfig")
             .field("api_version", &self.api_version)
@@ -317,17 +319,19 @@ pub enum InteractiveMode {
 /// ```
 #[derive(Clone, Default)]
 pub struct OidcConfig {
-    /// The issuer's `https` URL. For refreshes, the client reads `/.well-known/openid-configuration` below this URL.
+    /// The issuer's `https` URL. To refresh tokens, the client reads `/.well-known/openid-configuration` below this
+    /// URL.
     pub issuer_url: String,
-    /// The client ID at the issuer.
+    /// The client ID that is registered at the issuer.
     pub client_id: String,
     /// The client secret, if the issuer requires one.
     pub client_secret: Option<Secret>,
-    /// The last id token. It is used until shortly before its expiry.
+    /// The last id token. The client uses this token until shortly before it expires.
     pub id_token: Option<Secret>,
-    /// The refresh token for new id tokens. Without a refresh token, the login ends when the id token expires. Most
-    /// issuers accept a refresh token only once. Therefore, clients in one process that use the same refresh token at
-    /// the same time share one login. This login uses the token store of the first client.
+    /// The refresh token for requesting new id tokens. Without a refresh token, the login ends when the id token
+    /// expires. Most issuers accept a refresh token only once. Therefore, clients in one process that use the same
+    /// refresh token at the same time share one login. This shared login uses the token store of the client that was
+    /// created first.
     pub refresh_token: Option<Secret>,
     /// The certificate authorities for verifying the issuer's certificate. `None` means the certificate authorities of
     /// the system.
@@ -354,20 +358,20 @@ impl fmt::Debug for OidcConfig {
 
 /// Stores the tokens of a login: client-go's `AuthProviderConfigPersister`.
 pub trait TokenStore: Send + Sync {
-    /// Replaces the stored tokens. `id_token` is empty if there is none.
+    /// Replaces the stored tokens. `id_token` is empty if there is no id token.
     ///
-    /// The method may block. It is called on a separate thread without a lock, and calls for one login never overlap.
-    /// Requests wait for the method, but only for a few seconds.
+    /// The method may block. The client calls the method on a separate thread without holding a lock. Calls for one
+    /// login never overlap. Requests wait until the method returns, but only for a few seconds.
     ///
     /// # Errors
     ///
-    /// Returns an error if the tokens cannot be stored. In this case, the client calls the method again a few times.
-    /// The client uses the new tokens even if they cannot be stored.
+    /// Returns an error if the tokens cannot be stored. If it returns an error, the client calls the method again a few
+    /// times. The client uses the new tokens even if they cannot be stored.
     fn store(&self, id_token: &Secret, refresh_token: &Secret) -> Result<(), Box<dyn Error + Send + Sync>>;
 }
 
-/// The policy for credential programs, as in client-go. It can prevent that an untrusted kubeconfig starts arbitrary
-/// programs.
+/// The policy for credential programs, as in client-go. The policy can prevent an untrusted kubeconfig from starting
+/// arbitrary programs.
 ///
 /// # Examples
 ///
@@ -385,16 +389,16 @@ pub enum PluginPolicy {
     AllowAll,
     /// No program may run.
     DenyAll,
-    /// Only these programs may run. An entry is a path, or a name to look up in `PATH`. A program is allowed if its
-    /// name in the configuration is equal to an entry, or if both resolve to the same file. The list must not be empty,
-    /// and paths must not contain `.`, `..` or double slashes.
+    /// Only these programs may run. An entry of the list is a path, or a name to look up in `PATH`. A program is
+    /// allowed if its name in the configuration is equal to an entry, or if both resolve to the same file. The list
+    /// must not be empty, and paths must not contain `.`, `..` or double slashes.
     Allowlist(Vec<PathBuf>),
 }
 
 /// The identity to impersonate.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Impersonate {
-    /// The user name. It is required if any other field is set.
+    /// The user name. The name is required if any other field of the entry is set.
     pub user: String,
     /// The user's uid.
     pub uid: Option<String>,

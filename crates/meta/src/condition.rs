@@ -75,8 +75,8 @@ impl From<Option<Vec<Condition>>> for Conditions {
 
 impl Conditions {
     /// Adds a condition, or replaces the condition of the same type. Returns whether anything changed. The transition
-    /// time changes only if the status changes. It becomes the time in `condition`, or `now` if `condition` has no
-    /// time.
+    /// time changes only if the status changes. The new transition time is the time in `condition`, or `now` if
+    /// `condition` has no time.
     pub fn set(&mut self, condition: Condition, now: Time) -> bool {
         let at = condition.last_transition_time.unwrap_or(now);
         let Some(present) = self.0.iter_mut().find(|other| other.condition_type == condition.condition_type) else {
@@ -91,7 +91,7 @@ impl Conditions {
         is_change
     }
 
-    /// Removes the condition of a type. Returns whether there was such a condition.
+    /// Removes the condition of a type. Returns whether there was a condition of this type.
     pub fn remove(&mut self, condition_type: &str) -> bool {
         let before = self.0.len();
         self.0.retain(|condition| condition.condition_type != condition_type);
@@ -103,17 +103,17 @@ impl Conditions {
         self.0.iter().find(|condition| condition.condition_type == condition_type)
     }
 
-    /// Returns whether the condition of a type exists and has this status.
+    /// Returns whether there is a condition of the type and it has this status.
     pub fn has(&self, condition_type: &str, status: ConditionStatus) -> bool {
         self.find(condition_type).is_some_and(|condition| condition.status == status)
     }
 
-    /// Returns whether the condition of a type exists and has the status `True`.
+    /// Returns whether there is a condition of the type and it has the status `True`.
     pub fn is_true(&self, condition_type: &str) -> bool {
         self.has(condition_type, ConditionStatus::True)
     }
 
-    /// Returns whether the condition of a type exists and has the status `False`.
+    /// Returns whether there is a condition of the type and it has the status `False`.
     pub fn is_false(&self, condition_type: &str) -> bool {
         self.has(condition_type, ConditionStatus::False)
     }

@@ -6,7 +6,8 @@ use serde_json::{Map, Value};
 use crate::null::or_empty;
 use crate::{Metadata, Object, ObjectMeta, TypeMeta};
 
-/// An object of any kind: client-go's `Unstructured`. Its metadata is typed, and all other fields are JSON.
+/// An object of any kind: client-go's `Unstructured`. The metadata of the object is typed, and all other fields are
+/// JSON.
 ///
 /// # Examples
 ///
@@ -55,7 +56,7 @@ impl Object for DynamicObject {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PartialObject {
-    /// `version` or `group/version` of the response.
+    /// The `version` or `group/version` in the response.
     #[serde(default, deserialize_with = "or_empty", skip_serializing_if = "String::is_empty")]
     pub api_version: String,
     /// The kind of the response.

@@ -1,4 +1,4 @@
-//! The error of a request. It does not depend on the client.
+//! The error of a request. This error type does not depend on the client.
 
 use std::error::Error;
 use std::fmt;
@@ -9,8 +9,8 @@ use crate::{Reason, Status};
 
 /// The error of a request to an API server. All clients return this type, regardless of their own error types.
 ///
-/// It contains what informers, electors, recorders and controllers need: the kind of failure, the request, the server's
-/// retry delay, and whether the server may have executed the request anyway. Clones are cheap.
+/// The error contains what informers, electors, recorders and controllers need: the kind of failure, the request, the
+/// server's retry delay, and whether the server may have executed the request. Clones are cheap.
 ///
 /// # Examples
 ///
@@ -26,10 +26,10 @@ pub struct ApiError {
     pub kind: ErrorKind,
     /// The request that failed, if the client provides it.
     pub request: Option<Arc<RequestLine>>,
-    /// The delay before a retry that the server asks for, if any.
+    /// The delay that the server requests before a retry, if any.
     pub retry_after: Option<Duration>,
-    /// Whether the server may have executed an earlier attempt of the same request. If so, that attempt can be the
-    /// cause of a conflict.
+    /// Whether the server may have executed an earlier attempt to send the same request. If so, the earlier attempt can
+    /// be the cause of a conflict.
     pub earlier_may_have_acted: bool,
 }
 
@@ -55,7 +55,7 @@ pub struct ApiError {
 pub enum ErrorKind {
     /// The client could not establish a connection. Nothing was sent.
     Connect {
-        /// Whether the peer refused the connection, because no program listens at the address.
+        /// Whether the peer refused the connection because no program listens at the address.
         refused: bool,
         /// The cause.
         cause: Cause,
@@ -73,12 +73,13 @@ pub enum ErrorKind {
     Transport(Cause),
     /// The client could not get credentials. A later attempt may succeed. Nothing was sent.
     Unauthenticated(Cause),
-    /// The connection failed, or the server refused the stream, before it processed the request. Nothing was executed.
+    /// Before the server processed the request, the connection failed or the server refused the stream. Nothing was
+    /// executed.
     Unprocessed(Cause),
 }
 
-/// The cause of an [`ApiError`]. Its message does not contain the request, because the [`ApiError`] stores the request
-/// separately.
+/// The cause of an [`ApiError`]. The message of this cause does not contain the request, because the [`ApiError`]
+/// stores the request separately.
 pub type Cause = Arc<dyn Error + Send + Sync>;
 
 /// The method and URL of a request, for errors and logs. The URL contains no user and no password. The values of
@@ -117,17 +118,17 @@ impl ApiError {
         ErrorKind::InvalidRequest(cause.into().into()).into()
     }
 
-    /// Creates an error for a missing response.
+    /// Creates an error for a response that did not arrive.
     pub fn timeout(cause: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         ErrorKind::Timeout(cause.into().into()).into()
     }
 
-    /// Creates an error for a failed connection, if the client has sent the request or may have sent it.
+    /// Creates an error for a connection that failed when the client had sent the request or may have sent it.
     pub fn transport(cause: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         ErrorKind::Transport(cause.into().into()).into()
     }
 
-    /// Creates an error for a refused connection.
+    /// Creates an error for a connection that was refused.
     pub fn connection_refused(cause: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         ErrorKind::Connect { refused: true, cause: cause.into().into() }.into()
     }
@@ -145,12 +146,12 @@ impl ApiError {
         self.status()?.reason.as_ref()
     }
 
-    /// Returns whether the server may have executed the request, in this attempt or in an earlier attempt. The result
-    /// has no meaning for reads.
+    /// Returns whether the server may have executed the request, either in this attempt or in an earlier attempt. The
+    /// result has no meaning for reads.
     ///
-    /// The statuses 4xx and 501 mean that this attempt was not executed. After all other statuses of 500 and above, it
-    /// is unknown whether the server executed the request, because a proxy may have sent the status. For example, Envoy
-    /// returns 503 if a connection breaks after the request was sent.
+    /// The statuses 4xx and 501 mean that this attempt was not executed. For all other statuses of 500 and above, it is
+    /// unknown whether the server executed the request. A proxy may have sent the status. For example, Envoy returns
+    /// 503 if a connection breaks after the request was sent.
     pub fn may_have_acted(&self) -> bool {
         let this = match &self.kind {
             ErrorKind::Connect { .. }
@@ -172,7 +173,7 @@ impl ApiError {
         this || self.earlier_may_have_acted
     }
 
-    /// Returns whether the connection was refused.
+    /// Returns whether the peer refused the connection.
     pub fn is_connection_refused(&self) -> bool {
         matches!(self.kind, ErrorKind::Connect { refused: true, .. })
     }
@@ -246,12 +247,12 @@ impl ApiError {
     }
 
     /// Returns whether the requested revision is too old. List again without a revision. The method checks the reason
-    /// of the status, and the code 410.
+    /// of the status and also the code 410.
     pub fn is_expired(&self) -> bool {
         self.is(&[Reason::Expired, Reason::Gone], 410)
     }
 
-    /// Returns whether the status is 429: the server, or a proxy in front of the server, received too many requests.
+    /// Returns whether the status is 429: too many requests arrived at the server or at a proxy in front of it.
     pub fn is_too_many_requests(&self) -> bool {
         self.status().is_some_and(|status| status.reason == Some(Reason::TooManyRequests) || status.code == 429)
     }
@@ -279,7 +280,7 @@ impl ApiError {
     }
 
     /// Returns whether the API server probably did not send the response: client-go's `IsUnexpectedServerError`. In
-    /// this case the response contained no status, and the client made one from the HTTP status.
+    /// this case, the response contained no `Status` object, so the client created one from the HTTP status code.
     pub fn is_unexpected_server_error(&self) -> bool {
         self.has_cause("UnexpectedServerResponse")
     }
@@ -305,8 +306,8 @@ impl ApiError {
         details.is_some_and(|details| details.causes.iter().any(|cause| cause.reason == reason))
     }
 
-    /// Returns whether the status has this reason. If the status has no known reason, compares the code, as client-go
-    /// does.
+    /// Returns whether the status has this reason. If the status has no known reason, the method compares the code
+    /// instead, as client-go does.
     fn is(&self, reasons: &[Reason], code: u16) -> bool {
         self.status().is_some_and(|status| match &status.reason {
             None | Some(Reason::Other(_)) => status.code == code,

@@ -1,4 +1,4 @@
-//! A resource without its version, in the format of Kubernetes' messages.
+//! A resource without its version, in the form that Kubernetes' messages use.
 
 use std::fmt;
 use std::str::FromStr;
@@ -31,7 +31,7 @@ impl GroupResource {
         Self { group: group.into(), resource: resource.into() }
     }
 
-    /// Returns this resource in one version.
+    /// Returns this resource with a version.
     pub fn with_version(&self, version: impl Into<String>) -> GroupVersionResource {
         GroupVersionResource::new(&self.group, version, &self.resource)
     }
@@ -49,8 +49,8 @@ impl fmt::Display for GroupResource {
 impl FromStr for GroupResource {
     type Err = InvalidGroupResource;
 
-    /// Parses `resource` or `resource.group`. The resource ends at the first dot, as in Kubernetes'
-    /// `ParseGroupResource`.
+    /// Parses `resource` or `resource.group`. As in Kubernetes' `ParseGroupResource`, the name of the resource ends at
+    /// the first dot.
     ///
     /// # Errors
     ///

@@ -6,7 +6,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
 use crate::{Condition, ConditionStatus, Conditions, MicroTime, ObjectMeta, OwnerReference, Time};
 
-/// Implements `JsonSchema` with a constant schema.
+/// Implements `JsonSchema` for a type whose schema is constant.
 macro_rules! schemas {
     ($($type:ident: $schema:tt;)*) => {$(
         impl JsonSchema for $type {
@@ -26,7 +26,8 @@ macro_rules! schemas {
 }
 
 schemas! {
-    // Otherwise kube-apiserver would prune the metadata of a template, because the fields in it have no schema.
+    // Preserve unknown fields. Otherwise, kube-apiserver would prune the metadata of a template, because the schema
+    // does not declare its fields.
     ObjectMeta: { "type": "object", "x-kubernetes-preserve-unknown-fields": true };
     Time: { "type": "string", "format": "date-time" };
     MicroTime: { "type": "string", "format": "date-time" };

@@ -9,8 +9,8 @@ use std::sync::Arc;
 /// The name of an object within its resource: `namespace/name`, or `name` for a cluster-scoped object.
 ///
 /// Clones share the text by reference counting. Keys are ordered by their text. Two keys are equal if namespace and
-/// name are equal. As with client-go's `MetaNamespaceKeyFunc`, a key does not contain the uid, so a recreated object
-/// has the same key.
+/// name are equal. Like client-go's `MetaNamespaceKeyFunc`, a key does not contain the uid. Therefore, a recreated
+/// object has the same key.
 ///
 /// # Examples
 ///
@@ -27,7 +27,8 @@ use std::sync::Arc;
 #[derive(Clone)]
 pub struct ObjectKey {
     text: Arc<str>,
-    /// The offset of the name in `text`. It is 0 without a namespace, and otherwise the position after the slash.
+    /// The offset of the name in `text`. Without a namespace, the offset is 0. With a namespace, the offset is the
+    /// position after the slash.
     name_at: u32,
 }
 
@@ -38,7 +39,7 @@ impl ObjectKey {
             return Self::cluster(name);
         }
         let name_at = namespace.len() + 1;
-        // Valid names fit into the buffer, so a key needs one allocation instead of two.
+        // Valid names fit into this buffer, so that a key needs one allocation instead of two.
         let mut buffer = [0; 320];
         let text = match buffer.get_mut(..name_at + name.len()) {
             Some(text) => {
@@ -136,7 +137,7 @@ impl FromStr for ObjectKey {
     }
 }
 
-/// Works like [`parse`](str::parse). With this conversion, functions that take a key also accept strings.
+/// Works like [`parse`](str::parse). Because of this conversion, functions that take a key also accept strings.
 impl TryFrom<&str> for ObjectKey {
     type Error = InvalidKey;
 
@@ -177,7 +178,7 @@ impl fmt::Display for InvalidKey {
 
 impl std::error::Error for InvalidKey {}
 
-/// The conversion from a key to a key cannot fail. Functions that accept keys and strings need this implementation.
+/// Converting a key to a key cannot fail. Functions that accept both keys and strings need this implementation.
 impl From<Infallible> for InvalidKey {
     fn from(never: Infallible) -> Self {
         match never {}
@@ -222,7 +223,7 @@ mod tests {
         check("/blog", Err(()));
         check("team-a/", Err(()));
         check("a/b/c", Err(()));
-        // Test lengths that Kubernetes allows and lengths that it does not allow.
+        // Test some lengths that Kubernetes allows and some lengths that Kubernetes does not allow.
         for length in [1, 317, 318, 319, 1000] {
             let name = "ö".repeat(length / 2) + &"x".repeat(length % 2);
             check(&format!("a/{name}"), Ok((Some("a"), name.as_str())));

@@ -9,7 +9,7 @@ use crate::null::or_empty;
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(bound(deserialize = "T: Deserialize<'de>"))]
 pub struct List<T> {
-    /// `apiVersion` and `kind` of the list, such as `PodList`.
+    /// The `apiVersion` and `kind` of the list, such as `PodList`.
     #[serde(flatten)]
     pub types: TypeMeta,
     /// The metadata of the list.
@@ -44,13 +44,13 @@ impl<'a, T> IntoIterator for &'a List<T> {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ListMeta {
-    /// The revision of the list. A watch that starts at this revision misses no change.
+    /// The revision of the list. A watch that starts at this revision sends all later changes.
     #[serde(default, deserialize_with = "or_empty", skip_serializing_if = "String::is_empty")]
     pub resource_version: String,
-    /// The token for the next page. It is empty on the last page. Its content is opaque.
+    /// The token for the next page. The token is empty on the last page. Its content is opaque.
     #[serde(default, deserialize_with = "or_empty", rename = "continue", skip_serializing_if = "String::is_empty")]
     pub continue_token: String,
-    /// The number of objects after this page. `None` if the server did not send it.
+    /// The number of objects that follow this page. `None` if the server did not send it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remaining_item_count: Option<i64>,
 }

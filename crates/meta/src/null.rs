@@ -7,14 +7,14 @@ use std::marker::PhantomData;
 use serde::de::{MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
-/// Decodes a value, or `null` as the empty value. Use it for `#[serde(deserialize_with)]`.
+/// Decodes a value. A `null` becomes the empty value of the type. Use it for `#[serde(deserialize_with)]`.
 pub(crate) fn or_empty<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(
     deserializer: D,
 ) -> Result<T, D::Error> {
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 
-/// A value that decodes `null` as empty.
+/// A value that is empty if the JSON is `null`.
 pub(crate) struct OrEmpty<T>(pub(crate) T);
 
 impl<'de, T: Default + Deserialize<'de>> Deserialize<'de> for OrEmpty<T> {
@@ -51,7 +51,8 @@ impl<'de> Deserialize<'de> for Texts {
     }
 }
 
-/// A list that usually has few elements. It allocates exactly its length. `null` elements decode as empty values.
+/// A list that usually has few elements. It allocates exactly its length. An element that is `null` becomes the empty
+/// value.
 pub(crate) struct Few<T>(pub(crate) Vec<T>);
 
 impl<T> Default for Few<T> {

@@ -6,7 +6,7 @@ use crate::{ApiResource, ObjectKey, ResourceScope};
 
 /// An API object, which can be any type with metadata.
 ///
-/// Implement it in one line with [`resource!`](crate::resource), or by hand with one method.
+/// Implement this trait in one line with [`resource!`](crate::resource), or by hand with one method.
 ///
 /// # Examples
 ///
@@ -62,7 +62,7 @@ pub trait Object: Send + Sync + 'static {
 
 /// An object whose resource is known at compile time.
 ///
-/// Implement it in one line with [`resource!`](crate::resource).
+/// Implement this trait in one line with [`resource!`](crate::resource).
 ///
 /// # Examples
 ///
@@ -96,7 +96,7 @@ pub trait Resource: Object {
     /// The kind, in upper camel case.
     const KIND: &'static str;
 
-    /// The plural, in lower case, as in URLs.
+    /// The plural name of the resource in lower case, as in URLs.
     const PLURAL: &'static str;
 
     /// Returns the resource as a value.
@@ -109,14 +109,15 @@ pub trait Resource: Object {
     }
 }
 
-/// Read access to metadata. It is implemented by [`ObjectMeta`](crate::ObjectMeta), by metadata types of other
+/// Read access to metadata. The trait is implemented by [`ObjectMeta`](crate::ObjectMeta), by metadata types of other
 /// libraries, and by types that keep only the fields that a program needs.
 ///
-/// If a field is absent, or if the type does not keep it, its method returns an empty value or 0.
+/// If a field is absent, or if the type does not keep the field, the method returns an empty value or 0.
 ///
 /// # Examples
 ///
-/// This type is for a program that keeps a million pods in memory, and needs only their identity and their node:
+/// The following type is for a program that keeps a million pods in memory and needs only their identity and their
+/// node:
 ///
 /// ```
 /// use pintle_meta::{Metadata, Object, ObjectKey};
@@ -203,7 +204,7 @@ static NONE: BTreeMap<String, String> = BTreeMap::new();
 /// A borrowed owner reference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OwnerRef<'a> {
-    /// `version` or `group/version` of the owner.
+    /// The `version` or `group/version` of the owner.
     pub api_version: &'a str,
     /// The kind of the owner.
     pub kind: &'a str,
@@ -225,8 +226,8 @@ impl OwnerRef<'_> {
 
 /// Implements [`Object`] and [`Resource`] for a struct with a `metadata` field.
 ///
-/// Its arguments are the type, its `apiVersion`, kind and plural, and its [`Scope`](crate::Scope), which is
-/// `Namespaced` or `Cluster`. An invalid `apiVersion` does not compile:
+/// The arguments of the macro are the type, its `apiVersion`, kind and plural, and its [`Scope`](crate::Scope). The
+/// scope is `Namespaced` or `Cluster`. A macro call with an invalid `apiVersion` does not compile:
 ///
 /// ```compile_fail,E0080
 /// use pintle_meta::ObjectMeta;
@@ -258,7 +259,7 @@ macro_rules! resource {
             }
         }
 
-        // Evaluate the constant, so that an invalid version does not compile even if the constant is unused.
+        // Evaluate the constant here, so that an invalid version does not compile even if the constant is never used.
         const _: &str = <$type as $crate::Resource>::API_VERSION;
 
         impl $crate::Resource for $type {

@@ -13,21 +13,21 @@ use crate::{Resource, Time};
 
 /// The `metadata` of an object.
 ///
-/// Fields that are absent or `null` in the JSON are empty here, and are omitted when the object is serialized. As in
-/// Go, a `null` in a map or list of strings becomes the empty string. Unknown fields are kept in `other`. Therefore,
-/// decoding and serializing preserve all fields except `managedFields`.
+/// Fields that are absent or `null` in the JSON become empty, and empty fields are omitted when the object is
+/// serialized. As in Go, a `null` in a map or list of strings becomes the empty string. Unknown fields are kept in
+/// `other`. Therefore, decoding and serializing preserve all fields except `managedFields`.
 ///
 /// `managedFields` is skipped, because it is often more than half of an object and controllers do not read it. If a
 /// write omits the field, the server keeps its value (`docs/reference/using-api/server-side-apply`, "clearing
-/// managedFields"). To read it, decode the object as a type that has the field.
+/// managedFields"). To read `managedFields`, decode the object as a type that has this field.
 ///
 /// # Cost
 ///
 /// A struct whose only field is the metadata, decoded from a 7 KB pod, needs at most 2,000 bytes in 31 allocations,
-/// including the struct itself. The pod has five labels, three annotations and an owner. Its 3 KB of managed fields use
-/// no memory after decoding. The maps of labels and annotations take more than half of the bytes. Each map takes 544
-/// bytes for up to eleven entries, plus the strings. A custom [`Metadata`] with four fields takes at most 231 bytes.
-/// `tests/memory.rs` checks these numbers with a counting allocator.
+/// including the struct itself. The pod has five labels, three annotations and an owner. The pod's 3 KB of managed
+/// fields use no memory after decoding. The maps of labels and annotations take more than half of the bytes. Each of
+/// these maps takes 544 bytes for up to eleven entries, plus the strings. A custom [`Metadata`] with four fields takes
+/// at most 231 bytes. `tests/memory.rs` checks these numbers with a counting allocator.
 ///
 /// # Examples
 ///
@@ -46,7 +46,7 @@ use crate::{Resource, Time};
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ObjectMeta {
-    /// The name, unique within namespace and resource.
+    /// The name. The name is unique within the namespace and the resource.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub name: String,
     /// The prefix of a generated name. If `name` is empty, the server appends five characters to the prefix.
@@ -58,17 +58,19 @@ pub struct ObjectMeta {
     /// The unique id of this object, which is never reused. The server sets it.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub uid: String,
-    /// The revision of the object's last change. Its format is opaque, but two values can be compared for equality.
+    /// The revision of the object's last change. The format of the revision is opaque, but two values can be compared
+    /// for equality.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub resource_version: String,
-    /// A counter of changes to the desired state. The server sets it. It is 0 for kinds without a generation.
+    /// A counter of changes to the desired state. The server sets it. The generation is 0 for kinds that do not have
+    /// one.
     #[serde(skip_serializing_if = "is_zero")]
     pub generation: i64,
     /// The time at which the object was created. The server sets it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub creation_timestamp: Option<Time>,
-    /// The time at which the deletion was requested. With a grace period, the time at which the deletion will happen.
-    /// The server sets it.
+    /// The time at which the deletion was requested. If there is a grace period, this is the time at which the deletion
+    /// will happen. The server sets it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deletion_timestamp: Option<Time>,
     /// The grace period of the deletion, in seconds.
@@ -83,10 +85,10 @@ pub struct ObjectMeta {
     /// The owners of the object. The object is deleted when all its owners are deleted.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub owner_references: Vec<OwnerReference>,
-    /// The finalizers. The object is not removed until this list is empty.
+    /// The finalizers. The server does not remove the object until this list is empty.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub finalizers: Vec<String>,
-    /// Unknown fields. The map is boxed, because usually there are none.
+    /// Unknown fields. The map of unknown fields is boxed, because usually there are none.
     #[serde(flatten)]
     pub other: Option<Box<BTreeMap<String, Value>>>,
 }
@@ -206,7 +208,8 @@ impl Metadata for ObjectMeta {
     }
 }
 
-/// A reference from a dependent to its owner. The owner is in the same namespace, or is cluster-scoped.
+/// A reference from a dependent to its owner. The owner is in the same namespace as the dependent, or it is
+/// cluster-scoped.
 ///
 /// # Examples
 ///
@@ -224,7 +227,7 @@ impl Metadata for ObjectMeta {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct OwnerReference {
-    /// `version` or `group/version` of the owner.
+    /// The `version` or `group/version` of the owner.
     #[serde(default, deserialize_with = "or_empty")]
     pub api_version: String,
     /// The kind of the owner.
@@ -233,10 +236,11 @@ pub struct OwnerReference {
     /// The name of the owner.
     #[serde(default, deserialize_with = "or_empty")]
     pub name: String,
-    /// The uid of the owner. If the owner is recreated with the same name, it is another owner.
+    /// The uid of the owner. If the owner is deleted and created again with the same name, the new object has another
+    /// uid and is not the owner.
     #[serde(default, deserialize_with = "or_empty")]
     pub uid: String,
-    /// Whether the owner is the controller of this object. At most one owner is the controller.
+    /// Whether the owner is the controller of the dependent. At most one owner is the controller.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub controller: Option<bool>,
     /// Whether a foreground deletion of the owner waits for this object.

@@ -1,4 +1,4 @@
-//! Sources that provide objects instead of JSON bytes.
+//! Sources that provide decoded objects instead of JSON bytes.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -10,8 +10,8 @@ use serde::Serialize;
 
 use crate::{ApiError, ApiResource, List, ListOptions, ListPart, ListWatch, RawObject, WatchEvent, WatchOptions};
 
-/// Read access to one resource for a source that has objects instead of JSON, such as a test or a source that is not an
-/// API server. [`Encoded`] turns it into a [`ListWatch`].
+/// Read access to one resource for a source that provides decoded objects instead of JSON. Examples are a test, or a
+/// source that is not an API server. The type [`Encoded`] converts such a source to a [`ListWatch`].
 ///
 /// # Cancel safety
 ///
@@ -58,7 +58,7 @@ pub trait ObjectSource: Send + Sync + 'static {
     /// Returns the resource.
     fn api_resource(&self) -> ApiResource;
 
-    /// Returns the namespace of the objects, in the same way as [`ListWatch::namespace`].
+    /// Returns the namespace of the objects, with the same meaning as [`ListWatch::namespace`].
     fn namespace(&self) -> Option<&str>;
 
     /// Returns one page of objects.
@@ -68,7 +68,7 @@ pub trait ObjectSource: Send + Sync + 'static {
     fn watch(&self, options: &WatchOptions) -> impl Future<Output = Result<Self::Events, ApiError>> + Send;
 }
 
-/// Turns an [`ObjectSource`] into a [`ListWatch`] by serializing each object as JSON.
+/// Converts an [`ObjectSource`] to a [`ListWatch`] by serializing each object as JSON.
 ///
 /// # Examples
 ///
@@ -108,12 +108,12 @@ impl<S: ObjectSource> ListWatch for Encoded<S> {
     }
 }
 
-/// A page whose items are all in memory.
+/// A page of a list whose items are all in memory.
 #[derive(Debug)]
 pub struct Parts(vec::IntoIter<Result<ListPart, ApiError>>);
 
 impl Parts {
-    /// Creates a page with these parts.
+    /// Creates a page that consists of these parts.
     pub fn new(parts: Vec<Result<ListPart, ApiError>>) -> Self {
         Self(parts.into_iter())
     }
@@ -127,7 +127,7 @@ impl Stream for Parts {
     }
 }
 
-/// The events of an [`ObjectSource`], with the objects serialized as JSON.
+/// The events of an [`ObjectSource`]. The objects are serialized as JSON.
 #[derive(Debug)]
 pub struct EncodedEvents<S>(S);
 

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::{FieldSelector, LabelSelector};
 
-/// The options of a list request. The default requests the newest state of all objects, in one page.
+/// The options of a list request. The default options request the newest state of all objects in one page.
 ///
 /// # Examples
 ///
@@ -27,20 +27,20 @@ use crate::{FieldSelector, LabelSelector};
 pub struct ListOptions {
     /// Selects objects by labels.
     pub label_selector: LabelSelector,
-    /// Selects objects by fields. The supported fields depend on the kind. A server rejects other fields.
+    /// Selects objects by fields. The fields that a selector can use depend on the kind. A server rejects other fields.
     pub field_selector: FieldSelector,
     /// The revision to read. An empty string means the newest revision. `"0"` means any revision in the server's cache.
     /// `resource_version_match` determines the meaning of other values.
     pub resource_version: String,
     /// The rule for interpreting `resource_version`.
     pub resource_version_match: Option<ResourceVersionMatch>,
-    /// Selects objects by ranges of hashes (KEP-5866), such as `shardRange(object.metadata.uid, '0x0000000000000000',
+    /// Selects objects by hash ranges (KEP-5866), such as `shardRange(object.metadata.uid, '0x0000000000000000',
     /// '0x8000000000000000')`. Kubernetes supports this since 1.36, with the feature gate `ShardedListAndWatch`. Older
     /// servers ignore the selector and send all objects. An empty string selects all objects.
     pub shard_selector: String,
     /// The maximum number of objects in a page. 0 means all.
     pub limit: u32,
-    /// The continue token of the previous page. It is empty for the first page.
+    /// The continue token of the previous page. The token is empty for the first page.
     pub continue_token: String,
 }
 
@@ -71,7 +71,7 @@ pub struct WatchOptions {
     pub field_selector: FieldSelector,
     /// As in [`ListOptions`].
     pub shard_selector: String,
-    /// The watch sends the events after this revision. With an empty string or `"0"`, the watch starts with an added
+    /// The watch sends only events after this revision. With an empty string or `"0"`, the watch starts with an added
     /// event for each existing object.
     pub resource_version: String,
     /// The rule for interpreting `resource_version`. A streaming list needs `NotOlderThan`.
@@ -85,17 +85,17 @@ pub struct WatchOptions {
     pub timeout: Option<Duration>,
 }
 
-/// The rule for interpreting the resourceVersion of a list.
+/// The rule that determines the meaning of a list's resourceVersion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ResourceVersionMatch {
-    /// The state at exactly this revision.
+    /// The list shows the state at exactly this revision.
     Exact,
-    /// The state at this revision or at a later revision.
+    /// The list shows the state at this revision or at a later revision.
     NotOlderThan,
 }
 
 impl ResourceVersionMatch {
-    /// Returns the value of the query parameter.
+    /// Returns the value that the query parameter has in a URL.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Exact => "Exact",
@@ -122,12 +122,12 @@ impl ResourceVersionMatch {
 pub struct WriteOptions {
     /// Whether to process the request without storing the result.
     pub dry_run: bool,
-    /// The field manager of the written fields. If it is empty, the server derives the field manager from the user
-    /// agent.
+    /// The field manager that owns the written fields. If it is empty, the server derives the field manager from the
+    /// user agent.
     pub field_manager: String,
     /// How to treat unknown and duplicate fields. `None` means the server's default.
     pub field_validation: Option<FieldValidation>,
-    /// Whether to take over fields from other managers. Allowed only for apply patches.
+    /// Whether to take over fields that other managers own. Allowed only for apply patches.
     pub force: bool,
 }
 
@@ -144,7 +144,7 @@ impl WriteOptions {
 pub enum FieldValidation {
     /// Drop them silently.
     Ignore,
-    /// Drop the fields and send a warning. This is the default of servers since Kubernetes 1.27.
+    /// Drop the fields and send a warning. Servers use this setting by default since Kubernetes 1.27.
     #[default]
     Warn,
     /// Reject the request.
@@ -152,7 +152,7 @@ pub enum FieldValidation {
 }
 
 impl FieldValidation {
-    /// Returns the value of the query parameter.
+    /// Returns the value that the query parameter has in a URL.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Ignore => "Ignore",
@@ -182,17 +182,17 @@ impl FieldValidation {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DeleteOptions {
-    /// The grace period in seconds. `None` means the default of the kind.
+    /// The grace period in seconds. `None` means the default behavior of the kind.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grace_period_seconds: Option<i64>,
     /// Conditions that the object must meet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preconditions: Option<Preconditions>,
-    /// How to treat dependents. `None` means the default of the kind.
+    /// How to treat dependents. `None` means the default behavior of the kind.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub propagation_policy: Option<PropagationPolicy>,
-    /// Whether to process the request without deleting the object. It is serialized as the list of skipped stages,
-    /// `["All"]`.
+    /// Whether to process the request without deleting the object. The field is serialized as the list of skipped
+    /// stages, `["All"]`.
     #[serde(
         default,
         skip_serializing_if = "is_false",
@@ -259,18 +259,19 @@ pub enum PropagationPolicy {
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub enum Patch {
-    /// A server-side apply patch. It contains all fields that the manager sets.
+    /// A server-side apply patch. The configuration contains all fields that the manager sets.
     Apply(Value),
     /// A JSON patch (RFC 6902), which is a list of operations.
     Json(Value),
     /// A JSON merge patch (RFC 7386). Members are replaced, `null` removes a member, and lists are replaced as a whole.
     Merge(Value),
-    /// A strategic merge patch. It works like a merge patch, but lists of built-in kinds are merged by key.
+    /// A strategic merge patch. A strategic patch works like a merge patch, but lists of built-in kinds are merged by
+    /// key.
     Strategic(Value),
 }
 
 impl Patch {
-    /// Returns the content type of the patch format.
+    /// Returns the content type that the patch format has in HTTP.
     pub fn content_type(&self) -> &'static str {
         match self {
             Self::Apply(_) => "application/apply-patch+yaml",
@@ -280,7 +281,7 @@ impl Patch {
         }
     }
 
-    /// Returns the document to send, in JSON. An apply patch requires YAML, but every JSON document is also valid YAML.
+    /// Returns the patch document in JSON. An apply patch requires YAML, but every JSON document is also valid YAML.
     pub fn body(&self) -> &Value {
         match self {
             Self::Apply(value) | Self::Json(value) | Self::Merge(value) | Self::Strategic(value) => value,

@@ -8,8 +8,8 @@ use serde::de::DeserializeOwned;
 
 use crate::{ApiError, DecodeError, ObjectKey};
 
-/// An object that is not decoded yet. It is either the JSON bytes, or a description of an object that exceeds the size
-/// limit. `Debug` shows only the number of bytes, because the object may be a Secret.
+/// An object that is not decoded yet. The value is either the JSON bytes, or a description of an object that exceeds
+/// the size limit. `Debug` shows only the number of bytes, because the object may be a Secret.
 ///
 /// # Examples
 ///
@@ -23,9 +23,9 @@ use crate::{ApiError, DecodeError, ObjectKey};
 /// ```
 #[derive(Clone, PartialEq, Eq)]
 pub enum RawObject {
-    /// The JSON bytes. Only decoding checks that they are UTF-8 and contain an object.
+    /// The JSON bytes. Only the decoding checks that the bytes are UTF-8 and contain an object.
     Json(Bytes),
-    /// The object exceeds the source's size limit. The source skipped the object, and can deliver all following
+    /// The object exceeds the source's size limit. The source skipped this object, but can deliver all following
     /// objects.
     Oversized(Box<Oversized>),
 }
@@ -42,15 +42,15 @@ pub enum RawObject {
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Oversized {
-    /// The key, or `None` if no name was found.
+    /// The key of the object. `None` if no name was found.
     pub key: Option<ObjectKey>,
-    /// The uid. It is empty if none was found.
+    /// The uid. The value is empty if none was found.
     pub uid: String,
-    /// The resourceVersion. It is empty if none was found.
+    /// The resourceVersion. The value is empty if none was found.
     pub resource_version: String,
-    /// The size in bytes. In a watch, it includes the frame.
+    /// The size in bytes. In a watch, this size includes the frame of the event.
     pub size: u64,
-    /// The size limit of the source.
+    /// The size limit that the source applies.
     pub limit: usize,
 }
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// Returns a URL without user and password, for display.
+/// Returns a URL for display, without user and password.
 ///
 /// The text need not be a valid URL. All characters before the last `@` are removed, except a scheme.
 ///
@@ -15,8 +15,7 @@ use std::fmt;
 /// assert_eq!(redacted_url("me:s3cret@10.0.0.1"), "10.0.0.1");
 /// ```
 pub fn redacted_url(url: &str) -> String {
-    // Search the whole text and not only the text before the first slash, because an unescaped password may contain a
-    // slash.
+    // Search the whole text and not only the text before the first slash. An unescaped password may contain a slash.
     let Some((before, after)) = url.rsplit_once('@') else { return url.into() };
     let is_scheme = |text: &str| text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte));
     match before.split_once("://").filter(|(scheme, _)| is_scheme(scheme)) {
@@ -25,10 +24,10 @@ pub fn redacted_url(url: &str) -> String {
     }
 }
 
-/// The reason why JSON could not be decoded. It is serde's message without the wrong value, because the value may be a
-/// secret: `invalid type: string, expected u32 at line 1 column 7`.
+/// The reason why JSON could not be decoded. The text is serde's message without the wrong value, because the value may
+/// be a secret: `invalid type: string, expected u32 at line 1 column 7`.
 ///
-/// If a type's own `Deserialize` returns a message, the message is kept, even if it quotes a value.
+/// If a type implements `Deserialize` itself and returns a message, this message is kept, even if it quotes a value.
 ///
 /// # Examples
 ///

@@ -22,7 +22,7 @@ impl GroupVersion {
         Self { group: group.into(), version: version.into() }
     }
 
-    /// Returns whether a text can be parsed as a group and version. It can be called at compile time.
+    /// Returns whether a text can be parsed as a group and version. The function can be called at compile time.
     pub const fn is_valid(text: &str) -> bool {
         let (bytes, mut slashes, mut at, mut since) = (text.as_bytes(), 0, 0, 0);
         while at < bytes.len() {
@@ -106,7 +106,7 @@ impl fmt::Display for InvalidGroupVersion {
 
 impl std::error::Error for InvalidGroupVersion {}
 
-/// A kind of object: `apps/v1, Kind=Deployment`.
+/// A kind of object, such as `apps/v1, Kind=Deployment`.
 ///
 /// # Examples
 ///
@@ -134,7 +134,7 @@ impl GroupVersionKind {
         Self { group: group.into(), version: version.into(), kind: kind.into() }
     }
 
-    /// Returns the group and version, which is the `apiVersion` of objects.
+    /// Returns the group and version. The result is the `apiVersion` of objects of this kind.
     pub fn group_version(&self) -> GroupVersion {
         GroupVersion::new(&self.group, &self.version)
     }
@@ -146,7 +146,7 @@ impl fmt::Display for GroupVersionKind {
     }
 }
 
-/// A resource, as in a URL: `apps/v1/deployments`.
+/// A resource, such as `apps/v1/deployments`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct GroupVersionResource {
     /// The group. Empty for the core group.
@@ -180,7 +180,7 @@ impl fmt::Display for GroupVersionResource {
     }
 }
 
-/// The description of a resource, as needed to send requests.
+/// The description of a resource that a client needs to send requests.
 ///
 /// # Examples
 ///
@@ -244,7 +244,7 @@ impl ApiResource {
 }
 
 impl fmt::Display for ApiResource {
-    /// Formats the resource as in Kubernetes' messages: `deployments.apps`.
+    /// Formats the resource in the way that Kubernetes' messages show it, such as `deployments.apps`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.group_resource().fmt(f)
     }

@@ -3,14 +3,14 @@
 /// Whether the objects of a resource are namespaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Scope {
-    /// Names are unique in the cluster.
+    /// The name of an object is unique in the cluster.
     Cluster,
-    /// Names are unique in each namespace.
+    /// The name of an object is unique in its namespace.
     Namespaced,
 }
 
-/// A [`Scope`] as a type: [`NamespaceScope`] or [`ClusterScope`]. A method that needs a certain scope requires the type
-/// of that scope. Therefore, a namespaced call for a cluster-scoped kind does not compile.
+/// A [`Scope`] as a type: [`NamespaceScope`] or [`ClusterScope`]. A method that needs a certain scope has a bound on
+/// the type of that scope. Therefore, code that uses a namespaced method for a cluster-scoped kind does not compile.
 pub trait ResourceScope: 'static {
     /// The scope as a value.
     const SCOPE: Scope;

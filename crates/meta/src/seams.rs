@@ -10,12 +10,12 @@ use crate::{
     WatchOptions, WriteOptions,
 };
 
-/// The read access to one resource that a reflector needs: client-go's `ListerWatcher`.
+/// Read access to one resource, as a reflector needs it: client-go's `ListerWatcher`.
 ///
 /// A value of this type has a fixed resource and namespace. Selectors are part of the options of each request. Objects
-/// are delivered as JSON bytes, and the consumer decodes them. Therefore, if an object cannot be decoded or exceeds the
-/// size limit, only this object fails, and not the whole list. For a source that has objects instead of bytes,
-/// implement [`ObjectSource`](crate::ObjectSource).
+/// are delivered as JSON bytes, and the consumer decodes them. Therefore, if one object cannot be decoded or exceeds
+/// the size limit, the other objects of the list are still delivered. If a source has objects instead of bytes,
+/// implement [`ObjectSource`](crate::ObjectSource) for it.
 ///
 /// # Cancel safety
 ///
@@ -45,16 +45,16 @@ pub trait ListWatch: Send + Sync + 'static {
     /// The type that the objects should be decoded as.
     type Object: 'static;
 
-    /// The stream of a page's parts. It ends when the page is complete, after its metadata was delivered.
+    /// The stream of the parts of a page. The stream ends when the page is complete, after its metadata was delivered.
     type Page: Stream<Item = Result<ListPart, ApiError>> + Send + Unpin + 'static;
 
-    /// The stream of a watch's events. It ends when the server closes the watch without an error.
+    /// The stream of the events of a watch. The stream ends when the server closes the watch without an error.
     type Events: Stream<Item = Result<WatchEvent<RawObject>, ApiError>> + Send + Unpin + 'static;
 
     /// Returns the resource.
     fn api_resource(&self) -> ApiResource;
 
-    /// Returns the namespace of the objects. `None` means all namespaces, or a cluster-scoped resource.
+    /// Returns the namespace of the objects. `None` means all namespaces, or that the resource is cluster-scoped.
     fn namespace(&self) -> Option<&str>;
 
     /// Requests one page of objects. The future completes when the server has accepted or rejected the request. The
@@ -65,7 +65,7 @@ pub trait ListWatch: Send + Sync + 'static {
     fn watch(&self, options: &WatchOptions) -> impl Future<Output = Result<Self::Events, ApiError>> + Send;
 }
 
-/// A part of a page. Items arrive in list order. The metadata arrives once, before or after the items.
+/// A part of a page. Items arrive in list order. The metadata arrives once, either before or after the items.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ListPart {
     /// An object.
@@ -76,7 +76,7 @@ pub enum ListPart {
 
 /// Access to single objects of one resource.
 ///
-/// Keys must have a namespace if the resource is namespaced, and must not have one if it is cluster-scoped.
+/// A key must have a namespace if and only if the resource is namespaced.
 ///
 /// # Cancel safety
 ///
@@ -102,11 +102,11 @@ pub trait ObjectApi<T>: Send + Sync + 'static {
     /// Reads an object.
     fn get(&self, key: &ObjectKey) -> impl Future<Output = Result<T, ApiError>> + Send;
 
-    /// Creates an object in the namespace of its metadata, and returns the stored object.
+    /// Creates an object in the namespace that its metadata contains, and returns the stored object.
     fn create(&self, object: &T, options: &WriteOptions) -> impl Future<Output = Result<T, ApiError>> + Send;
 
-    /// Replaces an object. If its metadata has a resourceVersion, the update fails when the stored object has another
-    /// resourceVersion.
+    /// Replaces an object. If the metadata of `object` has a resourceVersion, the update fails if the stored object has
+    /// another resourceVersion.
     fn update(&self, object: &T, options: &WriteOptions) -> impl Future<Output = Result<T, ApiError>> + Send;
 
     /// Replaces only the status of an object.
@@ -120,11 +120,12 @@ pub trait ObjectApi<T>: Send + Sync + 'static {
         options: &WriteOptions,
     ) -> impl Future<Output = Result<T, ApiError>> + Send;
 
-    /// Deletes an object. If finalizers or a grace period delay the deletion, the method only requests it.
+    /// Deletes an object. If finalizers or a grace period delay the deletion, the method returns before the object is
+    /// removed.
     fn delete(&self, key: &ObjectKey, options: &DeleteOptions) -> impl Future<Output = Result<(), ApiError>> + Send;
 
-    /// Applies an object with server-side apply. The field manager in the options sets all fields of `object`, and then
-    /// owns them. The object is created if it does not exist. [`WriteOptions::apply`] returns suitable options.
+    /// Applies an object with server-side apply. The field manager in the options becomes the owner of all fields in
+    /// `object`. The object is created if it does not exist. [`WriteOptions::apply`] returns suitable options.
     fn apply(&self, object: &T, options: &WriteOptions) -> impl Future<Output = Result<T, ApiError>> + Send
     where
         T: Resource + Serialize,

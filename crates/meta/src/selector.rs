@@ -1,14 +1,14 @@
 //! Label and field selectors: parsing, building, matching and printing.
 //!
-//! Client and server use the same parser. The grammar, the messages and the printed form match
+//! A client and a server use the same parser. The grammar, the messages and the printed form match
 //! `k8s.io/apimachinery` (`labels`, `fields` and `LabelSelectorAsSelector`), with three differences:
 //!
-//! - The printed form is canonical. Selectors with the same requirements print the same text, regardless of the order
-//!   in the input. The printed text parses to an equal selector.
+//! - The printed form is canonical. Selectors with the same requirements print the same text, even if the input has
+//!   another order. Parsing the printed text returns an equal selector.
 //! - [`LabelSelector::nothing`] prints as text that matches nothing. Kubernetes prints an empty text, which selects
 //!   everything on a server.
-//! - A NUL in a label selector is an error. In Kubernetes it ends the text, so the requirements after it are silently
-//!   dropped.
+//! - A NUL in a label selector is an error. In Kubernetes, a NUL ends the text, so the requirements after it are
+//!   silently dropped.
 
 use std::fmt::{self, Write};
 
@@ -47,10 +47,10 @@ impl fmt::Display for InvalidSelector {
 
 impl std::error::Error for InvalidSelector {}
 
-/// Quotes a text as Go's `%q`.
+/// Quotes a text in the form of Go's `%q`.
 fn quoted(text: &str) -> String {
     let mut out = String::from('"');
-    // Writing to a String cannot fail.
+    // Writing to a `String` cannot fail.
     for c in text.chars() {
         let _ = match c {
             '"' | '\\' => write!(out, "\\{c}"),
@@ -72,8 +72,8 @@ fn quoted(text: &str) -> String {
     out
 }
 
-/// Returns whether `%q` prints the character unescaped. Rust and Go escape the same characters, with one exception:
-/// Rust also escapes a combining character at the start of a text.
+/// Returns whether Go's `%q` prints the character unescaped. Rust and Go escape the same characters, with one
+/// exception: Rust also escapes a combining character at the start of a text.
 fn is_printed(c: char) -> bool {
     let after_another = ['a', c].iter().collect::<String>();
     after_another.escape_debug().nth(1) != Some('\\')

@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use crate::null::{Few, or_empty};
 use crate::{ListMeta, TypeMeta};
 
-/// The response of a server that has no object to return. Error responses have this type.
+/// The response that a server sends if it has no object to return. Error responses have this type.
 ///
 /// # Examples
 ///
@@ -27,7 +27,7 @@ pub struct Status {
     /// `v1` and `Status`.
     #[serde(flatten)]
     pub types: TypeMeta,
-    /// The list metadata. It is empty except in responses about lists.
+    /// The list metadata. The metadata is empty except in responses about lists.
     #[serde(default, deserialize_with = "or_empty")]
     pub metadata: ListMeta,
     /// `Success` or `Failure`.
@@ -36,13 +36,13 @@ pub struct Status {
     /// A message for humans.
     #[serde(default, deserialize_with = "or_empty", skip_serializing_if = "String::is_empty")]
     pub message: String,
-    /// A reason for programs, if the server sent one.
+    /// The reason in a form for programs, if the server sent one.
     #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
     pub reason: Option<Reason>,
     /// Details of the failure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub details: Option<StatusDetails>,
-    /// The HTTP status code. It is 0 if the server sent none.
+    /// The HTTP status code. The code is 0 if the server sent none.
     #[serde(default, deserialize_with = "or_empty", skip_serializing_if = "is_zero")]
     pub code: u16,
 }
@@ -91,15 +91,15 @@ pub struct StatusDetails {
     /// The individual errors.
     #[serde(default, deserialize_with = "few_or_none", skip_serializing_if = "Vec::is_empty")]
     pub causes: Vec<StatusCause>,
-    /// The delay before a retry, in seconds. 0 means none.
+    /// The delay before a retry, in seconds. 0 means that there is no delay.
     #[serde(default, deserialize_with = "or_empty", skip_serializing_if = "is_zero_32")]
     pub retry_after_seconds: u32,
 }
 
-/// One of the errors in a [`Status`].
+/// One of the causes in the details of a [`Status`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub struct StatusCause {
-    /// A reason for programs, such as `FieldValueRequired`.
+    /// The reason in a form for programs, such as `FieldValueRequired`.
     #[serde(default, deserialize_with = "or_empty", skip_serializing_if = "String::is_empty")]
     pub reason: String,
     /// A message for humans.
@@ -112,17 +112,17 @@ pub struct StatusCause {
 
 macro_rules! reasons {
     ($($(#[$doc:meta])* $name:ident,)*) => {
-        /// The reason of a failure, for programs.
+        /// The reason of a failure, in a form for programs.
         #[derive(Clone, Debug, PartialEq, Eq, Hash)]
         #[non_exhaustive]
         pub enum Reason {
             $($(#[$doc])* $name,)*
-            /// A reason that is unknown to this version.
+            /// A reason that this version of the crate does not define.
             Other(Box<str>),
         }
 
         impl Reason {
-            /// Returns the reason as the server sends it.
+            /// Returns the text of the reason that the server sends.
             pub fn as_str(&self) -> &str {
                 match self {
                     $(Self::$name => stringify!($name),)*
@@ -149,7 +149,7 @@ reasons! {
     BadRequest,
     /// 409: the object has changed. Read it again and retry.
     Conflict,
-    /// 410: the revision or the continue token is too old.
+    /// 410: the requested revision or the continue token is too old.
     Expired,
     /// 403: the user lacks permission.
     Forbidden,
@@ -167,7 +167,7 @@ reasons! {
     NotFound,
     /// 413: the body is too large.
     RequestEntityTooLarge,
-    /// 500: the server asks for a retry after `retryAfterSeconds`.
+    /// 500: the server asks the client to retry after `retryAfterSeconds`.
     ServerTimeout,
     /// 503: the service is unavailable. Retry later.
     ServiceUnavailable,

@@ -91,7 +91,7 @@ impl<'de> Deserialize<'de> for MicroTime {
     }
 }
 
-/// Parses any RFC 3339 text. The text may have a fraction and any offset.
+/// Parses any RFC 3339 text. The text may contain a fraction of a second and any UTC offset.
 fn parse<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Timestamp, D::Error> {
     struct Text;
 
@@ -110,7 +110,8 @@ fn parse<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Timestamp, D::Err
     deserializer.deserialize_str(Text)
 }
 
-/// Truncates the time to the written precision, as Go does, so that a written time is never in the future.
+/// Truncates the time to the precision of the written form, as Go does. Therefore, a written time is never in the
+/// future.
 fn truncated(timestamp: Timestamp, unit: Unit) -> Timestamp {
     let rule = TimestampRound::new().smallest(unit).mode(RoundMode::Trunc);
     timestamp.round(rule).unwrap_or(timestamp)

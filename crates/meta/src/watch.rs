@@ -1,4 +1,4 @@
-//! Watch events and the parsing of watch frames.
+//! Watch events, and functions that parse the frames of a watch.
 
 use std::borrow::Cow;
 
@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 use crate::null::or_empty;
 use crate::{ApiError, DecodeError, RawObject, Status, WatchEventType};
 
-/// A watch event. The object of a `WatchEvent<RawObject>` is not decoded yet.
+/// A watch event. In a `WatchEvent<RawObject>`, the object is not decoded yet.
 ///
 /// # Examples
 ///
@@ -41,17 +41,17 @@ pub enum WatchEvent<T> {
     Error(Box<Status>),
 }
 
-/// A bookmark. All events up to its revision have been sent.
+/// A bookmark. All events up to the revision of this bookmark were sent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Bookmark {
     /// The revision.
     pub resource_version: String,
-    /// Whether this bookmark ends the initial events of a streaming list.
+    /// Whether this bookmark marks the end of the initial events of a streaming list.
     pub initial_events_end: bool,
 }
 
 impl<T> WatchEvent<T> {
-    /// Returns the type of the event, as frames contain it.
+    /// Returns the type of the event in the form that watch frames contain.
     pub fn event_type(&self) -> WatchEventType {
         match self {
             Self::Added(_) => WatchEventType::Added,
@@ -62,7 +62,7 @@ impl<T> WatchEvent<T> {
         }
     }
 
-    /// Replaces the object with the result of `change`.
+    /// Returns the event with the result of `change` as its object.
     ///
     /// # Errors
     ///
@@ -77,7 +77,7 @@ impl<T> WatchEvent<T> {
         })
     }
 
-    /// Replaces the object with the result of `change`.
+    /// Returns the event with the result of `change` as its object.
     pub fn map<U>(self, change: impl FnOnce(T) -> U) -> WatchEvent<U> {
         match self.try_map(|object| Ok::<U, std::convert::Infallible>(change(object))) {
             Ok(event) => event,
@@ -87,13 +87,13 @@ impl<T> WatchEvent<T> {
 }
 
 impl WatchEvent<RawObject> {
-    /// Parses a frame: `{"type": …, "object": …}`. The object is not decoded, and shares the frame's memory. Bookmarks
-    /// and errors are decoded, because their objects have other types.
+    /// Parses a watch frame of the form `{"type": …, "object": …}`. The object is not decoded, and shares the frame's
+    /// memory. Bookmarks and errors are decoded, because their objects have other types.
     ///
     /// # Errors
     ///
     /// Fails if the frame is not valid JSON of this form, or if its type is unknown. Invalid UTF-8 inside the object is
-    /// not checked here. The decoder of the object reports it.
+    /// not checked here. The decoder of the object reports invalid UTF-8.
     pub fn parse(frame: &Bytes) -> Result<Self, ApiError> {
         #[derive(Deserialize)]
         struct Frame<'a> {
@@ -144,7 +144,7 @@ fn legible(frame: &[u8]) -> Cow<'_, str> {
     })
 }
 
-/// The fields of a bookmark's object that are needed.
+/// The fields that are needed from the object of a bookmark.
 #[derive(Deserialize)]
 struct Mark {
     metadata: MarkMeta,

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// The type of a watch event, as Kubernetes' `watch.EventType`. Its text is in capital letters.
+/// The type of a watch event: Kubernetes' `watch.EventType`. The text of a type is in capital letters.
 ///
 /// # Examples
 ///
@@ -33,7 +33,7 @@ pub enum WatchEventType {
 impl WatchEventType {
     const ALL: [Self; 5] = [Self::Added, Self::Modified, Self::Deleted, Self::Bookmark, Self::Error];
 
-    /// Returns the text of the type in a frame.
+    /// Returns the text that represents the type in a frame.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Added => "ADDED",
@@ -54,7 +54,7 @@ impl fmt::Display for WatchEventType {
 impl FromStr for WatchEventType {
     type Err = UnknownWatchEventType;
 
-    /// Parses the text of a type in a frame.
+    /// Parses the text that represents a type in a frame.
     ///
     /// # Errors
     ///

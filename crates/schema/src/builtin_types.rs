@@ -1,4 +1,4 @@
-//! The table of built-in types. It is parsed once from `types.txt`.
+//! The table of built-in types. This table is parsed once from `types.txt`.
 
 use std::collections::HashMap;
 use std::sync::OnceLock;
@@ -15,7 +15,7 @@ pub(super) struct BuiltinTypes {
     kinds: HashMap<(&'static str, &'static str), &'static str>,
 }
 
-/// Returns the table. Parses it on the first call.
+/// Returns the table. The first call parses the table.
 pub(super) fn table() -> &'static BuiltinTypes {
     static TABLE: OnceLock<BuiltinTypes> = OnceLock::new();
     TABLE.get_or_init(|| BuiltinTypes::read(TEXT))
@@ -27,12 +27,13 @@ impl BuiltinTypes {
         &self.structs[usize::from(at)]
     }
 
-    /// Returns the type of a kind's objects. `version` has the form `version` or `group/version`.
+    /// Returns the type of the objects of a kind. `version` has the form `version` or `group/version`.
     pub(super) fn kind(&self, version: &str, kind: &str) -> Option<Type> {
         self.named(self.kinds.get(&(version, kind))?)
     }
 
-    /// Returns the version and name of each kind, by type. Types that do not belong to a kind are absent.
+    /// Returns the version and name of each kind. The key is the name of the kind's type. Types that do not belong to a
+    /// kind are absent.
     pub(super) fn types_of_kinds(&self) -> HashMap<&'static str, (&'static str, &'static str)> {
         self.kinds.iter().map(|(kind, of)| (*of, *kind)).collect()
     }
@@ -42,7 +43,7 @@ impl BuiltinTypes {
         self.names.keys().copied()
     }
 
-    /// Returns the versions and names of the kinds, in order.
+    /// Returns the versions and names of all kinds in sorted order.
     pub(super) fn kinds(&self) -> Vec<(&'static str, &'static str)> {
         let mut kinds: Vec<_> = self.kinds.keys().copied().collect();
         kinds.sort_unstable();
@@ -58,7 +59,8 @@ impl BuiltinTypes {
     fn read(text: &'static str) -> Self {
         let mut table = Self { structs: Vec::new(), names: HashMap::new(), atomic: Vec::new(), kinds: HashMap::new() };
         let lines = || text.lines().filter(|line| !line.starts_with('#'));
-        // The first pass collects only the names, because structs refer to each other in any order.
+        // The first pass collects only the names of the structs, because a struct can refer to a struct that is defined
+        // later.
         for line in lines().filter(|line| !line.starts_with([' '])) {
             let mut words = line.split(' ');
             match (words.next(), words.next(), words.next(), words.next()) {

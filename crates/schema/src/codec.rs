@@ -14,16 +14,16 @@ use super::{BodyError, Decoded, Schema, StrictFinding, Yaml, protobuf, yaml};
 pub enum BodyFormat<'a> {
     /// JSON text.
     Json,
-    /// YAML, with the result of [`read_yaml`](super::read_yaml).
+    /// YAML text. The value is the result of [`read_yaml`](super::read_yaml).
     Yaml(&'a Yaml),
     /// Protobuf, which only built-in kinds support.
     Protobuf,
 }
 
-/// The version and kind according to the request URL.
+/// The version and kind that the request URL specifies.
 #[derive(Clone, Copy, Debug)]
 pub struct Expected<'a> {
-    /// The version, in the form `version` or `group/version`.
+    /// The version in the form `version` or `group/version`.
     pub api_version: &'a str,
     /// The schema of the kind.
     pub schema: &'a Schema,
@@ -31,10 +31,10 @@ pub struct Expected<'a> {
 
 /// Decodes a request body into an object.
 ///
-/// - For a built-in kind, a missing apiVersion or kind is filled in. Unknown fields are dropped, and the object has the form that Go
-///   writes.
-/// - For a custom resource, only the metadata is treated in this way. The kind in the body can differ from the expected kind, and
-///   validation reports this later. The caller compares the version with [`check_version`].
+/// - For a built-in kind, a missing apiVersion or kind is filled in. Unknown fields are dropped, and the returned object has the form that
+///   Go writes.
+/// - For a custom resource, defaulting and dropping unknown fields apply only to the metadata. The kind in the body can differ from the
+///   expected kind. Validation reports this difference later. The caller compares the version with [`check_version`].
 ///
 /// The findings are in document order. The request's `fieldValidation` determines whether the server ignores them, sends warnings or
 /// returns an error. [`strict_error`] returns this error.
@@ -57,7 +57,7 @@ pub fn decode(body: &[u8], format: BodyFormat<'_>, expected: &Expected<'_>) -> R
         BodyFormat::Json => (take_json(body, whole).map_err(syntax)?, Vec::new()),
         BodyFormat::Yaml(Ok((node, findings))) => (take(node, whole).map_err(broken)?, findings.clone()),
         BodyFormat::Yaml(Err(why)) => {
-            // kube-apiserver reports the error of its YAML parser without the prefix `error converting YAML to JSON: `.
+            // kube-apiserver reports the error of its YAML parser without the prefix that `yaml::CONVERSION` contains.
             let why = why.strip_prefix(yaml::CONVERSION).unwrap_or(why);
             return Err(unrecognized(format!("{why} ({})", excerpt(body))));
         }
@@ -73,9 +73,10 @@ pub fn decode(body: &[u8], format: BodyFormat<'_>, expected: &Expected<'_>) -> R
             return Err(syntax(format!("json: cannot unmarshal {} into Go value of type {TYPE_META}", shape(&other))));
         }
     };
-    // Errors in apiVersion and kind take precedence over errors in other values.
+    // If `apiVersion` or `kind` has an error, this error is reported instead of errors in other values.
     let version = type_meta.api_version.text(&mut reader).map_err(syntax)?;
     let body_kind = type_meta.kind.text(&mut reader).map_err(syntax)?;
+    // A custom resource must contain its kind. A built-in kind may omit it, but must not contain another kind.
     match schema.is_custom() {
         true if body_kind.is_empty() => {
             let text = String::from_utf8_lossy(body);
@@ -96,7 +97,7 @@ pub fn decode(body: &[u8], format: BodyFormat<'_>, expected: &Expected<'_>) -> R
     Ok(Decoded { object: Json::Object(members), findings })
 }
 
-/// Returns the members of an object with no field set.
+/// Returns the members of an object in which no field is set.
 fn empty_members(schema: &Schema) -> Map {
     match zero(schema.root()) {
         Json::Object(members) if !schema.is_custom() => members,
@@ -104,7 +105,7 @@ fn empty_members(schema: &Schema) -> Map {
     }
 }
 
-/// Returns the error for a patch result that is not an object.
+/// Returns the error message for a patch result that is not an object.
 pub fn no_type_meta(patched: &Json) -> String {
     format!(
         "couldn't get version/kind; json parse error: json: cannot unmarshal {} into Go value of type {TYPE_META}",
@@ -117,7 +118,7 @@ pub fn strict_error(findings: &[StrictFinding], expected: &Expected<'_>) -> Opti
     strict_words(findings).map(|words| handled(expected, &words))
 }
 
-/// Returns the text of [`strict_error`] without the kind at its start, as in error messages for patches.
+/// Returns the text of [`strict_error`] without the kind at its start. Error messages for patches have this form.
 pub fn strict_words(findings: &[StrictFinding]) -> Option<String> {
     let is_of_yaml =
         |finding: &&StrictFinding| matches!(finding, StrictFinding::Other(text) if text.starts_with("line "));
@@ -128,8 +129,8 @@ pub fn strict_words(findings: &[StrictFinding]) -> Option<String> {
     (!all.is_empty()).then(|| format!("strict decoding error: {}", all.join(", ")))
 }
 
-/// Returns the first bytes of a body for an error message. The result is text if the body looks like JSON, and hexadecimal digits
-/// otherwise.
+/// Returns the first bytes of a body, for use in an error message. If the body looks like JSON, the result is text. For any other body, the
+/// result consists of hexadecimal digits.
 pub(crate) fn excerpt(body: &[u8]) -> String {
     const MAX_BYTES: usize = 30;
     if body.is_empty() {
@@ -146,6 +147,11 @@ pub(crate) fn excerpt(body: &[u8]) -> String {
 const TYPE_META: &str =
     "struct { APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }";
 
+/// Checks the version and kind in the body of a built-in kind. An empty value means the expected value.
+///
+/// # Errors
+///
+/// Returns kube-apiserver's error if the version or the kind differs from the expected one.
 fn check_kind(version: &str, kind: &str, expected: &Expected<'_>) -> Result<(), BodyError> {
     let version_or = if version.is_empty() { expected.api_version } else { version };
     let kind_or = if kind.is_empty() { expected.schema.kind() } else { kind };
@@ -176,7 +182,7 @@ fn check_kind(version: &str, kind: &str, expected: &Expected<'_>) -> Result<(), 
 
 const SCHEME: &str = "pkg/api/legacyscheme/scheme.go:30";
 
-/// Returns whether kube-apiserver no longer serves a version but still registers its types.
+/// Returns whether kube-apiserver has stopped serving a version but still registers the types of this version.
 fn is_no_longer_served(version: &str) -> bool {
     const VERSIONS: [&str; 20] = [
         "apps/v1beta1",

@@ -1,4 +1,5 @@
-//! Converts JSON to the object that Go would write. The conversion follows a schema and needs one pass.
+//! Converts JSON to the object that Go would write for it. The conversion follows a schema and reads the input only
+//! once.
 
 use pintle_json::Json;
 use serde::de::Deserializer;
@@ -11,7 +12,7 @@ use super::sink::{take, take_json};
 use super::whole::Whole;
 use super::{Schema, StrictFinding, Type};
 
-/// Reads a value of a type.
+/// Reads a value according to its type.
 pub(super) fn read<'de>(from: impl Deserializer<'de, Error = Error>, of: &Type) -> Result<Decoded, BodyError> {
     let mut reader = Reader::default();
     let value = take(from, Typed { reader: &mut reader, of, at: None, earlier: None }).map_err(broken)?;
@@ -19,7 +20,7 @@ pub(super) fn read<'de>(from: impl Deserializer<'de, Error = Error>, of: &Type) 
     Ok(Decoded { object: value.unwrap_or_else(|| zero(of)), findings })
 }
 
-/// Reads an object by its schema.
+/// Reads an object according to its schema.
 pub(super) fn read_object<'de>(
     from: impl Deserializer<'de, Error = Error>,
     schema: &Schema,
@@ -32,14 +33,14 @@ pub(super) fn read_object<'de>(
     Ok(Decoded { object, findings: reader.findings()? })
 }
 
-/// Reads JSON of any shape and keeps all numbers unchanged. Each finding is a duplicate member.
+/// Reads JSON of any shape and keeps all numbers unchanged. The findings of this function are always duplicate members.
 pub(super) fn read_verbatim(body: &[u8]) -> Result<(Json, Vec<StrictFinding>), String> {
     let mut reader = Reader::verbatim();
     let value = take_json(body, Untyped { reader: &mut reader, at: None, quiet: false })?;
     Ok((value, reader.repetitions()))
 }
 
-/// Converts an error of the source. Reading from a tree never fails.
+/// Converts an error of the deserializer. If the deserializer reads from a tree, this error never occurs.
 fn broken(error: Error) -> BodyError {
     BodyError::Value(error.to_string())
 }

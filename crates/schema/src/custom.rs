@@ -1,7 +1,7 @@
-//! Converts the structural schema of a custom resource to the types of built-in kinds.
+//! Converts the structural schema of a custom resource to the types that built-in kinds use.
 //!
-//! The types contain only the information that patches and field management need. Validation, pruning and defaulting read the structural
-//! schema itself.
+//! The resulting types contain only the information that patches and field management need. Validation, pruning and defaulting read the
+//! structural schema instead.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use pintle_json::Json;
 use super::object_meta;
 use super::types::{Field, ListKey, ListType, MapType, Merge, Scalar, Struct, StructRef, Topology, Type};
 
-/// Returns the type of a whole custom resource.
+/// Returns the type of a whole object of a custom resource.
 pub(super) fn root(structural: &Json) -> Type {
     embedded(node(structural))
 }
@@ -62,8 +62,8 @@ fn list(schema: &Json) -> Type {
     Type::List(Arc::new(ListType { item: items.map_or(Type::Any, node), topology }))
 }
 
-/// Adds apiVersion, kind and metadata to a struct. Replaces the custom resource's schema of the metadata, because such a schema can only
-/// restrict names.
+/// Adds the fields `apiVersion`, `kind` and `metadata` to a struct. A schema of the metadata in the custom resource is ignored, because it
+/// can only restrict names.
 fn embedded(of: Type) -> Type {
     let (fields, rest, atomic) = match &of {
         Type::Struct { of, atomic } => (&of.fields[..], of.rest.clone(), *atomic),

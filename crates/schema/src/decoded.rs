@@ -1,4 +1,4 @@
-//! The results of decoding a body.
+//! The results of decoding a request body.
 
 use std::fmt;
 
@@ -9,19 +9,19 @@ use super::StrictFinding;
 /// The result of decoding a request body.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Decoded {
-    /// The decoded object. It has no fields that are unknown to its type.
+    /// The decoded object. The object contains no fields that are unknown to its type.
     pub object: Json,
     /// Unknown and duplicate fields.
     pub findings: Vec<StrictFinding>,
 }
 
-/// An error of a body that cannot be decoded.
+/// The reason why a body cannot be decoded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BodyError {
-    /// The body is not JSON or YAML, is not an object, or does not name its kind.
+    /// The body is not JSON or YAML, is not an object, or has no kind.
     Unrecognized(String),
-    /// The object has an unexpected kind or version.
+    /// The object has another kind or version than the request expects.
     OtherKind(String),
     /// A value has the wrong type or format.
     Value(String),

@@ -1,11 +1,12 @@
-//! Short descriptions of the built-in types and their fields for OpenAPI documents. They are parsed again for each
-//! OpenAPI document.
+//! Short descriptions of the built-in types and their fields for OpenAPI documents. The descriptions are parsed again
+//! for each OpenAPI document.
 
 use std::collections::HashMap;
 
 const TEXT: &str = include_str!("descriptions.txt");
 
-/// The descriptions by type and field. The description of a type itself has an empty field name.
+/// The descriptions. The key consists of the type and the field. The description of a type itself has an empty field
+/// name.
 pub(super) struct Descriptions(HashMap<(&'static str, &'static str), &'static str>);
 
 impl Descriptions {

@@ -9,14 +9,14 @@ use serde_json::{Error, Number};
 use super::go_json::plain_number;
 use super::sink::{Seed, Single, Sink, take_json};
 
-/// A parsed JSON text. It keeps the order of all members, including duplicates.
+/// A parsed JSON text. The object keeps the order of all members, including duplicate members.
 #[derive(Clone, Debug, PartialEq)]
 pub enum JsonNode {
     /// null.
     Null,
     /// true or false.
     Bool(bool),
-    /// A number. It is a float if its text has a decimal point or an exponent.
+    /// A number. The number is a float if its text has a decimal point or an exponent.
     Number(Number),
     /// Text.
     String(String),
@@ -33,18 +33,18 @@ impl JsonNode {
     ///
     /// # Errors
     ///
-    /// Returns an error if the text is not JSON. The message is similar to Go's message.
+    /// Returns an error if the text is not JSON. The error message is similar to Go's message.
     pub fn from_json(body: &[u8]) -> Result<Self, String> {
         take_json(body, AsWritten)
     }
 
-    /// Converts to a value. If a member is duplicated, the last value is kept. Numbers have the form that Go stores: a float with an
+    /// Converts to a value. If a member is duplicated, the last value is kept. Numbers have the form that Go stores. A float with an
     /// integral value has no decimal point.
     pub fn into_value(self) -> Json {
         self.into_value_with(plain_number)
     }
 
-    /// Converts to a value as [`into_value`](Self::into_value) does, but keeps the numbers unchanged.
+    /// Converts the node to a value like [`into_value`](Self::into_value), but keeps the numbers unchanged.
     pub fn into_verbatim(self) -> Json {
         self.into_value_with(|number| number)
     }
@@ -63,7 +63,7 @@ impl JsonNode {
         }
     }
 
-    /// Returns Go's name for the JSON type of the value.
+    /// Returns the name that Go uses for the JSON type of the value.
     pub fn shape(&self) -> &'static str {
         match self {
             Self::Null => "null",
@@ -76,7 +76,7 @@ impl JsonNode {
     }
 }
 
-/// A sink that keeps the value unchanged.
+/// A [`Sink`] that keeps the value unchanged.
 pub(super) struct AsWritten;
 
 impl Sink for AsWritten {
@@ -108,7 +108,7 @@ impl Sink for AsWritten {
     }
 }
 
-/// A deserializer that reads a node in document order.
+/// A deserializer that reads a [`JsonNode`] in document order.
 impl<'de> Deserializer<'de> for &'de JsonNode {
     type Error = Error;
 

@@ -13,9 +13,9 @@ pub(super) struct StructFields<'r> {
     reader: &'r mut Reader,
     of: &'r Struct,
     at: Option<&'r FieldPath<'r>>,
-    /// The fields that have been read. Each field has one bit.
+    /// The fields that were already read. Each field has one bit.
     seen: u128,
-    /// Whether the struct has occurred before. In this case, `out` starts with the members of the earlier occurrence.
+    /// Whether the same struct occurred earlier in the document. If so, `out` starts with the members of the earlier occurrence.
     is_repeated: bool,
     out: Map,
 }
@@ -25,7 +25,7 @@ impl<'r> StructFields<'r> {
         Self { reader, of, at, seen: 0, is_repeated: false, out: Map::new() }
     }
 
-    /// Starts with the members of an earlier occurrence of the struct, if there is one, because Go decodes a repeated struct into the
+    /// Starts with the members of an earlier occurrence of the same struct, if there is one. Go also decodes a repeated struct into the
     /// same memory.
     pub(super) fn over(self, earlier: Option<Map>) -> Self {
         Self { is_repeated: earlier.is_some(), out: earlier.unwrap_or_default(), ..self }
@@ -42,7 +42,7 @@ impl<'r> StructFields<'r> {
         self.reader
     }
 
-    /// Reads the value of a member whose name has been read.
+    /// Reads the value of a member whose name was already read.
     pub(super) fn next<'de, A: MapAccess<'de>>(&mut self, name: &str, members: &mut A) -> Result<(), A::Error> {
         let Some(place) = self.of.place(name) else { return self.skip_unknown(name, members) };
         let field = &self.of.fields[place];
@@ -66,7 +66,7 @@ impl<'r> StructFields<'r> {
         Ok(())
     }
 
-    /// Returns the members that Go writes for a struct if only these fields are set.
+    /// Returns the members that Go writes for a struct if only the fields that were read are set.
     pub(super) fn finish(mut self) -> Map {
         for &place in self.of.always.iter().filter(|&&place| self.seen & bit(place) == 0) {
             let field = &self.of.fields[place];
@@ -75,7 +75,7 @@ impl<'r> StructFields<'r> {
         self.out
     }
 
-    /// Skips a member that is not a field.
+    /// Skips a member that is not a field of the struct.
     fn skip_unknown<'de, A: MapAccess<'de>>(&mut self, name: &str, members: &mut A) -> Result<(), A::Error> {
         let at = FieldPath { parent: self.at, step: PathStep::Member(name) };
         self.reader.unknown(at);
@@ -85,7 +85,7 @@ impl<'r> StructFields<'r> {
     fn put(&mut self, field: &Field, value: Json, is_repeated: bool) {
         let earlier = if is_repeated { self.out.get_mut(&field.name) } else { None };
         let value = match (&field.of, earlier, value) {
-            // If a map field occurs twice, Go adds the new entries to the existing map.
+            // If a map field occurs twice, Go adds the new entries to the map of the first occurrence.
             (Type::Map(_), Some(Json::Object(earlier)), Json::Object(later)) => return earlier.extend(later),
             (_, _, value) => value,
         };
@@ -98,13 +98,13 @@ impl<'r> StructFields<'r> {
     }
 }
 
-/// Returns the bit of a field. A test of the type table checks that no struct has more than 128 fields.
+/// Returns the bit that represents a field. A test of the type table checks that no struct has more than 128 fields.
 fn bit(place: usize) -> u128 {
     u32::try_from(place).ok().and_then(|place| 1_u128.checked_shl(place)).unwrap_or_default()
 }
 
-/// Returns whether Go keeps the earlier value of a repeated field if the later value is null. Null clears lists, maps and most types that
-/// implement `Unmarshaler`.
+/// Returns whether Go keeps the earlier value of a field if the field occurs again with the value null. Null clears lists, maps and most
+/// types that implement `Unmarshaler`.
 pub(super) fn survives_null(of: &Type, earlier: &Json) -> bool {
     match of {
         Type::Struct { .. } => true,
@@ -117,7 +117,7 @@ pub(super) fn survives_null(of: &Type, earlier: &Json) -> bool {
     }
 }
 
-/// Returns the value that Go writes if no value was set.
+/// Returns the value that Go writes for a type if no value was set.
 pub(super) fn zero(of: &Type) -> Json {
     match of {
         Type::Scalar(scalar) => scalar.zero(),
@@ -134,9 +134,9 @@ fn unset(field: &Field) -> Json {
     if field.pointer { Json::Null } else { zero(&field.of) }
 }
 
-/// Returns whether Go omits a field with this value. It omits most empty values.
+/// Returns whether Go omits a field that has this value. It omits most empty values.
 fn is_left_out(field: &Field, value: &Json) -> bool {
-    // Go does not omit an empty struct. An empty `managedFields` is kept, because the server must then clear the field.
+    // Go does not omit an empty struct. An empty `managedFields` is kept, because it asks the server to clear the field.
     let is_kept = || field.pointer || matches!(field.of, Type::Struct { .. }) || field.name == "managedFields";
     !field.always && (value.is_null() || (is_empty(value) && !is_kept()))
 }

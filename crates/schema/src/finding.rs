@@ -1,18 +1,18 @@
-//! Findings about a decoded body, and the field paths that they name.
+//! Findings about a decoded body, and the paths of fields that the findings name.
 
 use std::fmt::{self, Write};
 
 use super::types::{Field, Struct};
 
-/// A problem that does not prevent decoding. The request's `fieldValidation` determines whether the server ignores the problem, warns about
-/// it or rejects the request.
+/// A problem that does not prevent the decoding of a body. The request's `fieldValidation` determines whether the server ignores the
+/// problem, warns about it or rejects the request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StrictFinding {
-    /// A field that the type does not have.
+    /// The type has no field with this name.
     Unknown(String),
-    /// A member that occurs more than once.
+    /// A member occurs more than once in an object.
     Duplicate(String),
-    /// A complete message about a duplicate key in YAML or about a field of a JSON patch.
+    /// A complete message. The message describes a duplicate key in YAML or a field of a JSON patch.
     Other(String),
 }
 
@@ -44,17 +44,18 @@ impl fmt::Display for StrictFinding {
     }
 }
 
-/// The path of a value, stored as its last segment and the path of its parent. The text is built only when a finding needs it.
+/// The path of a value. A path consists of the last segment and the path of the parent. The text of the path is built only when a finding
+/// needs it.
 #[derive(Clone, Copy)]
 pub(super) struct FieldPath<'a> {
     pub(super) parent: Option<&'a FieldPath<'a>>,
     pub(super) step: PathStep<'a>,
 }
 
-/// A segment of a path: the position of a value in an object or list.
+/// A segment of a path. A segment is the position of a value in an object or list.
 #[derive(Clone, Copy)]
 pub(super) enum PathStep<'a> {
-    /// A field that the struct type declares.
+    /// A field that the type of the struct declares.
     Field(&'a Struct, &'a Field),
     /// Any other member.
     Member(&'a str),
@@ -89,8 +90,8 @@ impl FieldPath<'_> {
         path.push_str(name);
     }
 
-    /// Returns the innermost field in the form of Go's errors, such as `PodSpec.spec.containers`. The text has the name of the innermost
-    /// struct, followed by the names of all fields of the path. Indexes and map keys are omitted.
+    /// Returns the innermost field in the form that Go's errors use, such as `PodSpec.spec.containers`. The text starts with the name of
+    /// the innermost struct. The names of all fields on the path follow. The text does not contain list indexes and map keys.
     pub(super) fn field(&self) -> Option<String> {
         let mut names = Vec::new();
         let mut innermost = None;

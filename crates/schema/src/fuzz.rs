@@ -23,7 +23,8 @@ fn pod() -> Json {
     })
 }
 
-/// Decodes a protobuf body. Encodes and decodes the result again, which must not change it.
+/// Decodes a protobuf body. Encodes the object, decodes the result and encodes it again. The second encoding must be
+/// equal to the first encoding.
 pub fn protobuf_body(bytes: &[u8]) {
     let Ok(pod) = protobuf::decode(bytes, POD) else { return };
     let Ok(written) = Enveloped::document(&pod) else { return };
@@ -31,7 +32,8 @@ pub fn protobuf_body(bytes: &[u8]) {
     assert_eq!(Enveloped::document(&again).unwrap().body(), written.body(), "{pod}");
 }
 
-/// Reads a YAML body. Writes the value as YAML and reads it again, which must give the same value.
+/// Reads a YAML body. Writes the value as YAML and reads the text again. The second value must be equal to the first
+/// value.
 pub fn yaml_body(bytes: &[u8]) {
     let Ok((node, _)) = read_yaml(bytes) else { return };
     let value = node.into_value();
@@ -58,7 +60,7 @@ pub fn strategic_patch(bytes: &[u8]) {
     }
 }
 
-/// Decodes a JSON body. Decodes the result again, which must not change it.
+/// Decodes a JSON body. Decodes the result again. The second object must be equal to the first object.
 pub fn object(bytes: &[u8]) {
     let schema = schema();
     let expected = Expected { api_version: POD.0, schema: &schema };

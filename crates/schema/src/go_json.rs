@@ -1,10 +1,10 @@
-//! Handles the differences between Go and `serde_json`: numbers, lone surrogates and error messages.
+//! Handles the differences between Go and `serde_json` in numbers, lone surrogates and error messages.
 
 use serde_json::{Error, Number};
 
-/// Returns a number as Go decodes and encodes it. Go keeps 64-bit integers and converts all other numbers to floats. It writes a float with
-/// an integral value as an integer: the shortest digits, followed by zeros. If this integer fits into 64 bits, a later read returns an
-/// integer and not a float.
+/// Returns a number in the form that it has after Go decodes and encodes it. Go keeps 64-bit integers and converts all other numbers to
+/// floats. Go writes a float with an integral value as an integer: the shortest digits, followed by zeros. If this integer fits into 64
+/// bits, a later read of the text returns an integer and not a float.
 pub(super) fn plain_number(number: Number) -> Number {
     if number.as_i64().is_some() {
         return number;
@@ -19,7 +19,7 @@ pub(super) fn plain_number(number: Number) -> Number {
     }
 }
 
-/// Replaces each escaped lone surrogate with `\ufffd`.
+/// Replaces each lone surrogate that is written as an escape sequence with `\ufffd`.
 pub(super) fn replace_lone_surrogates(text: &str) -> String {
     let unit = |at: usize| {
         let digits = text.get(at..at + 6)?.strip_prefix("\\u")?;
@@ -37,7 +37,7 @@ pub(super) fn replace_lone_surrogates(text: &str) -> String {
                 continue;
             }
             (Some(_), _) => 6,
-            // Skips any other escape as a whole. Otherwise, `\\ud800` would look like a surrogate.
+            // Skips both characters of any other escape sequence. Otherwise, `\\ud800` would look like an escaped surrogate.
             (None, Some('\\')) => rest.chars().take(2).map(char::len_utf8).sum(),
             (None, first) => first.map_or(1, char::len_utf8),
         };
@@ -47,7 +47,7 @@ pub(super) fn replace_lone_surrogates(text: &str) -> String {
     out
 }
 
-/// Returns Go's error for a text that is not JSON.
+/// Returns the error message of Go for a text that is not JSON.
 pub(super) fn go_error(error: &Error, text: &str) -> String {
     if error.is_eof() {
         return "unexpected end of JSON input".into();

@@ -3,13 +3,13 @@
 //! - [`Schema`] is the type of the objects of one kind. The schemas of built-in kinds come from a table of Kubernetes 1.36
 //!   (`generate/README.md` describes how it is generated). The schema of a custom resource comes from its definition. A schema consists of
 //!   [`Type`]s.
-//! - [`decode`] decodes a body in the same way as kube-apiserver. The object has the form that Go writes. Each [`StrictFinding`] is an
-//!   unknown or duplicate field.
+//! - [`decode`] decodes a body in the same way as kube-apiserver. The returned object has the form that Go writes. Each [`StrictFinding`]
+//!   is an unknown or duplicate field.
 //! - [`read_yaml`], [`write_yaml`], [`write_yaml_line`] and [`yaml_documents`] read and write YAML as Kubernetes does.
 //! - [`openapi`] returns the built-in types as OpenAPI schemas.
 //! - [`patch`] applies patches. [`protobuf`] encodes and decodes the protobuf format. [`quantity`] parses and formats quantities.
 //!
-//! All functions are pure. They use no I/O, clock or task.
+//! All functions are pure. The functions use no I/O, no clock and no tasks.
 //!
 //! Check a manifest without a cluster:
 //!
@@ -27,8 +27,8 @@
 //!
 //! # Bounds
 //!
-//! A function that reads bytes accepts at most [`DEEPEST`] levels of nesting. Its running time is linear in the size of the input, unless
-//! the docs of the function state another bound. A function that takes a `Json` recurses once for each level of nesting.
+//! A function that reads bytes accepts at most [`DEEPEST`] levels of nesting. The running time of such a function is linear in the size of
+//! the input, unless the docs of the function state another bound. A function that takes a `Json` recurses once for each level of nesting.
 
 use pintle_json::Json;
 
@@ -61,8 +61,8 @@ pub use document::JsonNode;
 pub use finding::{StrictFinding, note};
 pub use types::{Field, ListKey, ListType, MapType, Merge, Scalar, Struct, StructRef, Topology, Type, Union};
 
-/// The maximum nesting of lists and objects in a body. Code that reads, writes or drops a value recurses once for each level. A much deeper
-/// value would overflow the stack. serde_json has the same limit.
+/// The maximum nesting of lists and objects in a body. Code that reads, writes or drops a value recurses once for each level. A value that
+/// is nested much deeper would overflow the stack. serde_json has the same limit.
 pub const DEEPEST: usize = 127;
 
 /// The type of the objects of one kind.
@@ -84,7 +84,8 @@ impl Schema {
         Self { kind: kind.into(), root: custom::root(structural), custom: true }
     }
 
-    /// Returns whether the built-in types include this kind in this version. The version need not be served.
+    /// Returns whether the built-in types include this kind in this version. The result does not say whether kube-apiserver serves the
+    /// version.
     pub fn knows(version: &str, kind: &str) -> bool {
         builtin_types::table().kind(version, kind).is_some()
     }
@@ -94,7 +95,7 @@ impl Schema {
         &self.kind
     }
 
-    /// Returns the type of the whole object.
+    /// Returns the type of a whole object of this kind.
     pub fn root(&self) -> &Type {
         &self.root
     }
@@ -104,7 +105,7 @@ impl Schema {
         self.custom
     }
 
-    /// Decodes an object in the same way as [`decode`] from a JSON value, such as the result of a patch.
+    /// Decodes an object from a JSON value, such as the result of a patch. The rules are the same as for [`decode`].
     ///
     /// # Errors
     ///
@@ -113,8 +114,8 @@ impl Schema {
         convert::read_object(&object, self)
     }
 
-    /// Returns the object as Go writes it. Empty values that Go omits are removed, and absent values that Go always writes are added. An
-    /// object that does not fit the schema is returned unchanged.
+    /// Returns the object in the form that Go writes. The function removes empty values that Go omits, and adds missing values that Go
+    /// always writes. An object that does not fit the schema is returned unchanged.
     pub fn normalised(&self, object: Json) -> Json {
         match convert::read_object(&object, self) {
             Ok(decoded) => decoded.object,
@@ -122,7 +123,7 @@ impl Schema {
         }
     }
 
-    /// Returns an object of this kind in which no field is set, as Go writes it.
+    /// Returns an object of this kind in which no field is set. The object has the form that Go writes.
     pub fn empty(&self) -> Json {
         match self.custom {
             true => Json::Object(Default::default()),
@@ -136,12 +137,12 @@ pub fn named(name: &str) -> Type {
     builtin_types::table().named(name).unwrap_or(Type::Any)
 }
 
-/// Returns the versions and names of the built-in kinds, in order.
+/// Returns the versions and names of all built-in kinds in sorted order.
 pub fn builtin_kinds() -> Vec<(&'static str, &'static str)> {
     builtin_types::table().kinds()
 }
 
-/// The result of reading YAML: the first document and the findings about duplicate keys, or an error message.
+/// The result of reading YAML: the first document and the findings about duplicate keys. The error is a message.
 pub type Yaml = Result<(JsonNode, Vec<StrictFinding>), String>;
 
 /// Reads a YAML 1.1 body in the same way as Kubernetes. Reads only the first document. An empty body is null.
@@ -155,16 +156,17 @@ pub fn write_yaml(value: &Json) -> String {
 }
 
 /// Formats a value as YAML on a single line, without a line break at the end. For a deeply nested value, the result is much shorter than
-/// the result of [`write_yaml`]. Some YAML parsers reject keys of more than 1000 bytes in this form.
+/// the result of [`write_yaml`]. Some YAML parsers reject a key in this form if the key has more than 1000 bytes.
 pub fn write_yaml_line(value: &Json) -> String {
     yaml::write_line(value)
 }
 
-/// Returns the text of a YAML or JSON file. The file must be UTF-8, or UTF-16 with a byte order mark. The result does not contain the mark.
+/// Returns the text of a YAML or JSON file. The file must be UTF-8, or UTF-16 with a byte order mark. The result does not contain the byte
+/// order mark.
 ///
 /// # Errors
 ///
-/// Returns the error of libyaml if the bytes are not valid text.
+/// Returns libyaml's error if the bytes are not valid text.
 pub fn yaml_text(bytes: &[u8]) -> Result<std::borrow::Cow<'_, str>, &'static str> {
     yaml::text(bytes)
 }
@@ -174,7 +176,7 @@ pub fn yaml_documents(text: &str) -> impl Iterator<Item = Result<Json, String>> 
     yaml::YamlDocuments::new(text).map(|read| read.map(|(node, _)| node.into_value()))
 }
 
-/// Decodes the metadata of an embedded object.
+/// Decodes the metadata of an object that is embedded in another object.
 ///
 /// # Errors
 ///

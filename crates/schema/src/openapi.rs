@@ -1,7 +1,7 @@
-//! The built-in types as OpenAPI 3 schemas, under the names that kube-apiserver uses.
+//! Returns the built-in types as OpenAPI 3 schemas, under the names that kube-apiserver uses.
 //!
-//! Descriptions are short, and most types of rarely used groups have none. Only fields that are keys of a list have defaults, because the
-//! type table contains no other defaults.
+//! Descriptions are short, and most types of rarely used API groups have no description. Only fields that are keys of a list have default
+//! values, because the type table contains no other default values.
 
 use std::collections::HashMap;
 
@@ -14,10 +14,11 @@ use super::types::{Field, ListType, Merge, Scalar, Struct, StructRef, Topology, 
 const MACHINERY: &str = "io.k8s.apimachinery.pkg";
 const EXTENSIONS: &str = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions";
 
-/// The prefix of references to schemas in the same document.
+/// The prefix of a reference to a schema in the same document.
 pub const PLACE: &str = "#/components/schemas/";
 
-/// Returns the schemas of these types and of all types that they refer to, by name. Only built-in structs have schemas.
+/// Returns the schemas of these types and of all types that they refer to. The key is the schema's name. Only built-in structs have
+/// schemas.
 pub fn schemas<'a>(types: impl IntoIterator<Item = &'a Type>) -> Map {
     let mut schemas =
         Schemas { descriptions: Descriptions::read(), made: Map::new(), pending: Vec::new(), defaults: HashMap::new() };
@@ -39,7 +40,7 @@ pub fn schemas<'a>(types: impl IntoIterator<Item = &'a Type>) -> Map {
     schemas.made
 }
 
-/// Returns the name of a built-in struct's schema, such as `io.k8s.api.core.v1.Pod`.
+/// Returns the schema name of a built-in struct, such as `io.k8s.api.core.v1.Pod`.
 pub fn name(of: &Struct) -> String {
     let Some((group, version)) = of.group_version() else { return of.name.into() };
     let short = of.short_name();
@@ -54,13 +55,14 @@ pub fn name(of: &Struct) -> String {
 struct Schemas {
     descriptions: Descriptions,
     made: Map,
-    /// The structs that have been referred to but have no schema yet.
+    /// The structs that a schema refers to, but that have no schema yet.
     pending: Vec<StructRef>,
-    /// The defaults of list keys. The types of lists contain them, but OpenAPI puts them into the schemas of the key fields.
+    /// The defaults of list keys. In the type table, the types of lists contain the defaults of list keys. In OpenAPI, the schemas of the
+    /// key fields contain these defaults.
     defaults: HashMap<SchemaField, Json>,
 }
 
-/// A field of a named schema.
+/// A field in a schema that has a name.
 #[derive(PartialEq, Eq, Hash)]
 struct SchemaField {
     of: String,
@@ -104,7 +106,7 @@ impl Schemas {
             extra.insert("description", description.into());
         }
         if !extra.is_empty() {
-            // In OpenAPI, a `$ref` must not have sibling members.
+            // In OpenAPI, an object with a `$ref` must not have other members.
             if schema.get("$ref").is_some() {
                 schema = json!({"allOf": [schema]});
             }
@@ -121,8 +123,7 @@ impl Schemas {
             Type::Map(map) => json!({"type": "object", "additionalProperties": self.of_type(&map.value)}),
             Type::List(list) => self.of_list(list),
             Type::Union(union) => {
-                // The document must contain the schema of JSONSchemaProps, although the schema of the union has no reference to
-                // JSONSchemaProps.
+                // The document must contain the schema of JSONSchemaProps, although the schema of the union does not refer to it.
                 self.refer(&table().named("apiextensions.JSONSchemaProps").unwrap_or(Type::Any));
                 let of = match union {
                     Union::Bool => "Bool",
@@ -178,13 +179,13 @@ impl Schemas {
         }
     }
 
-    /// Returns a reference to a struct and schedules its schema.
+    /// Returns a reference to a struct's schema, and adds the struct to the pending structs if it has no schema yet.
     fn refer(&mut self, of: &Type) -> Json {
         let Type::Struct { of, .. } = of else { return json!({}) };
         let name = name(of);
         let reference = reference(&name);
         if !name.is_empty() && !self.made.contains_key(&name) {
-            // Reserves the name first, because the struct may refer to itself.
+            // Insert the name before the schema is built, because the struct may refer to itself.
             self.made.insert(name, Json::Null);
             self.pending.push(of.clone());
         }
@@ -203,7 +204,7 @@ pub fn reference(name: &str) -> Json {
     json!({"$ref": format!("{PLACE}{name}")})
 }
 
-/// Returns the OpenAPI extensions of a field. They state how server-side apply owns the field and how patches merge it.
+/// Returns the OpenAPI extensions of a field. The extensions say how server-side apply owns the field and how patches merge it.
 fn extensions(field: &Field) -> Map {
     let Merge { lists, replace, retain_keys, key } = &field.merge;
     let strategies = [(*lists, "merge"), (*replace, "replace"), (*retain_keys, "retainKeys")];
@@ -221,7 +222,7 @@ fn extensions(field: &Field) -> Map {
     extra.into_iter().filter_map(|(name, value)| Some((name.to_owned(), Json::from(value?)))).collect()
 }
 
-/// Returns whether server-side apply owns the struct as a whole. A field of this type can override the value.
+/// Returns whether server-side apply owns the struct as a whole. A field of this type can override this property.
 fn is_atomic(of: &Struct) -> bool {
     matches!(table().named(of.name), Some(Type::Struct { atomic: true, .. }))
 }
@@ -253,7 +254,7 @@ mod tests {
         for (pointer, begins) in [
             ("/io.k8s.api.core.v1.Pod/description", "A set of containers"),
             ("/io.k8s.api.core.v1.Container/properties/image/description", "The image of the container"),
-            // A description that applies to the field in all types.
+            // This description applies to fields named `reason` in all types.
             ("/io.k8s.api.core.v1.PodCondition/properties/reason/description", "A short machine-readable reason"),
             ("/io.k8s.api.core.v1.Pod/properties/spec/description", "The containers of the pod"),
         ] {

@@ -1,7 +1,7 @@
 //! JSON patch, merge patch and strategic merge patch.
 //!
-//! Each patch type parses a body once and can be applied to any number of objects. Where Go's libraries differ from the RFCs, this module
-//! follows Go, because clients depend on it.
+//! A patch body is parsed once. The parsed patch can be applied to any number of objects. Where Go's libraries differ from the RFCs, this
+//! module follows Go, because clients depend on Go's behavior.
 
 use std::fmt;
 
@@ -21,18 +21,19 @@ pub use json::JsonPatch;
 pub use merge_patch::merge;
 pub use strategic::strategic;
 
-/// An error of a patch. The documentation of each variant contains the status code of the response.
+/// An error of a patch. The reason why a patch fails. The documentation of each variant names the status code of the response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PatchError {
     /// Status 400: the body is not a patch of this type.
     BadRequest(String),
     /// Status 413: the patch has too many operations.
     TooLarge(String),
-    /// Status 422 without details: the patch cannot be applied to this object. The text is the same as in the library of kube-apiserver.
+    /// Status 422 without details: the patch cannot be applied to this object. The text is the same as in the patch library that
+    /// kube-apiserver uses.
     Inapplicable(String),
-    /// Status 422 without details: the object has another value than an operation `test` of a JSON patch.
+    /// Status 422 without details: an operation `test` of a JSON patch found another value in the object.
     TestFailed,
-    /// Status 422 without details: the patch exceeds a limit on its cost.
+    /// Status 422 without details: the cost of the patch exceeds a limit.
     Excessive(String),
     /// Status 500 without a reason: the directives are invalid.
     Directive(String),
@@ -60,11 +61,11 @@ pub enum PatchBody {
     Json(JsonPatch),
     /// A merge patch (RFC 7386).
     Merge(MergeBody),
-    /// A strategic merge patch. It merges lists by the keys that the schema defines.
+    /// A strategic merge patch. The patch merges lists by the keys that the schema defines.
     Strategic(MergeBody),
 }
 
-/// The members of a patch that is an object.
+/// The members of a patch whose body is an object.
 #[derive(Clone, Debug)]
 pub struct MergeBody {
     value: Json,
@@ -95,7 +96,8 @@ impl PatchBody {
     ///
     /// # Errors
     ///
-    /// Returns an error if the body is not an object. If `validated` is false, a list is also accepted. The list replaces the whole object.
+    /// Returns an error if the body is not an object. If `validated` is false, a list is also accepted. A list as a patch replaces the
+    /// whole object.
     pub fn merge(body: &[u8], validated: bool) -> Result<Self, PatchError> {
         const NONE: &str = "Invalid JSON Patch";
         let bad = |why: String| match validated {
@@ -132,8 +134,9 @@ impl PatchBody {
         }
     }
 
-    /// Returns the type error in the result of a strategic patch. Its text differs from the error for a body, because kube-apiserver does
-    /// not decode the result of a strategic patch from text. Returns `None` for other patches, and if the result fits its types.
+    /// Returns an error message if the result of a strategic merge patch does not fit its type. The message differs from the error for a
+    /// request body, because kube-apiserver does not decode the result of a strategic merge patch from text. Returns `None` for other
+    /// patches, and if all values of the result fit their types.
     pub fn misfit(&self, object: &Json, schema: &Schema) -> Option<String> {
         let Self::Strategic(_) = self else { return None };
         restore::misfit(&self.apply(object, schema).ok()?, schema.root())
@@ -153,7 +156,7 @@ impl PatchBody {
         }
     }
 
-    /// Returns the text of the patch for error messages.
+    /// Returns the text of the patch that error messages contain.
     pub fn display_text(&self) -> String {
         match self {
             Self::Json(patch) => patch.display_text(),
@@ -167,7 +170,7 @@ fn no_object(found: &Json) -> String {
     format!("json: cannot unmarshal {} into Go value of type map[string]interface {{}}", shape(found))
 }
 
-/// Formats a value like Go's `%v`.
+/// Formats a value in the form of Go's `%v`.
 pub fn go_text(value: &Json) -> String {
     match value {
         Json::Null => "<nil>".into(),

@@ -1,8 +1,8 @@
-//! The protobuf encoding of built-in kinds. Clients in Go prefer this encoding to JSON.
+//! Encodes and decodes the protobuf format of built-in kinds. Clients that are written in Go prefer this format to JSON.
 //!
-//! A body consists of four magic bytes and an envelope, which contains the kind. The table of built-in types (`types.txt`) describes the
-//! message in the envelope, with the number of each field. Decoding returns the JSON of the same object. Encoding takes the JSON of an
-//! object.
+//! A body consists of four magic bytes and an envelope. The envelope contains the kind and an encoded message. The table of built-in types
+//! (`types.txt`) contains the field numbers of these messages. Decoding a body returns the JSON value of the object. Encoding an object
+//! starts from its JSON value.
 
 mod envelope;
 mod marshal;

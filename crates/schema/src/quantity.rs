@@ -1,4 +1,4 @@
-//! Resource quantities. They are parsed exactly and formatted in canonical form.
+//! Resource quantities. Quantities are parsed exactly and formatted in Go's canonical form.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ const WRONG_FORM: &str = "quantities must match the regular expression '^([+-]?[
 const WRONG_NUMBER: &str = "unable to parse numeric part of quantity";
 const WRONG_UNIT: &str = "unable to parse quantity's suffix";
 
-/// A quantity, which is an amount and the format of its unit.
+/// A quantity, which consists of an amount and the format of its unit.
 #[derive(Clone, Copy, Debug)]
 pub struct Quantity {
     nanos: i128,
@@ -24,13 +24,13 @@ enum Format {
 const BINARY: [(&str, u32); 6] = [("Ki", 10), ("Mi", 20), ("Gi", 30), ("Ti", 40), ("Pi", 50), ("Ei", 60)];
 const DECIMAL: [(&str, i32); 10] =
     [("n", -9), ("u", -6), ("m", -3), ("", 0), ("k", 3), ("M", 6), ("G", 9), ("T", 12), ("P", 15), ("E", 18)];
-/// The power of ten of the smallest unit. Smaller fractions are rounded up.
+/// The smallest unit is 10 to the power of this exponent. Smaller fractions are rounded up.
 const FINEST: i64 = -9;
-/// The power of ten of the smallest unit in resource lists.
+/// In resource lists, the smallest unit is 10 to the power of this exponent.
 const MILLI: i64 = -3;
-/// The number of smallest units in the amount 1.
+/// The number of smallest units that make up the amount 1.
 const ONE: i128 = 1_000_000_000;
-/// The maximum amount of a quantity with a binary unit, in smallest units.
+/// The maximum amount of a quantity with a binary unit, counted in smallest units.
 const MAX_BINARY: i128 = i64::MAX as i128 * ONE;
 
 impl Quantity {
@@ -43,16 +43,16 @@ impl Quantity {
         Some(Self { nanos: number.nanos(), format: number.format })
     }
 
-    /// Creates a quantity from a count.
+    /// Creates a quantity from an integer.
     pub fn count(pieces: usize) -> Self {
         let nanos = i128::try_from(pieces).unwrap_or(i128::MAX).saturating_mul(ONE);
         Self { nanos, ..Self::ZERO }
     }
 
-    /// Returns the sum in the format of `self`, or in the format of `other` if `self` is zero.
+    /// Returns the sum of two quantities. The sum has the format of `self`, or the format of `other` if `self` is zero.
     pub fn plus(self, other: Self) -> Self {
         let format = if self.nanos == 0 { other.format } else { self.format };
-        // The sum must not be `i128::MIN`, which has no absolute value.
+        // The sum must not become `i128::MIN`, which has no absolute value.
         Self { nanos: self.nanos.saturating_add(other.nanos).max(-i128::MAX), format }
     }
 
@@ -91,15 +91,15 @@ impl fmt::Display for Quantity {
     }
 }
 
-/// Returns the text that Go writes for a quantity. Returns `None` if `text` is not a quantity.
+/// Returns the text that Go writes for the quantity in `text`. Returns `None` if `text` is not a quantity.
 ///
-/// If the power of ten is a multiple of three, Go keeps most texts unchanged, such as `1E3`, `+1` and `1.500`. It rewrites all other texts
-/// with the largest unit that needs no fraction. If no unit is large enough, Go omits the unit, which changes the amount.
+/// If the exponent is a multiple of three, Go keeps most texts unchanged, such as `1E3`, `+1` and `1.500`. Go rewrites all other texts with
+/// the largest unit that needs no fraction. If no unit is large enough, Go omits the unit. This changes the amount.
 pub fn canonical(text: &str) -> Option<String> {
     written(text).ok()
 }
 
-/// Like [`canonical`], returns the text that Go writes for a quantity.
+/// Returns the text that Go writes for a quantity, like [`canonical`].
 ///
 /// # Errors
 ///
@@ -110,7 +110,8 @@ pub fn written(text: &str) -> Result<String, &'static str> {
     Ok(if number.kept { text.into() } else { number.to_string() })
 }
 
-/// Returns the text that kube-apiserver stores in a resource list. Amounts with fractions of a milli are rounded away from zero.
+/// Returns the text that kube-apiserver stores in a resource list. An amount that is not a whole number of thousandths (`m`) is rounded
+/// away from zero.
 ///
 /// # Errors
 ///
@@ -122,8 +123,8 @@ pub fn written_in_list(text: &str) -> Result<String, &'static str> {
     Ok(if kept { text.into() } else { number.rounded(MILLI).to_string() })
 }
 
-/// Returns the amount in units of 10⁻⁹, rounded away from zero. Returns `None` if `text` is not a quantity. The amount saturates at a value
-/// far beyond 2⁶³.
+/// Returns the amount in units of 10⁻⁹, rounded away from zero. Returns `None` if `text` is not a quantity. If the amount is too large, the
+/// result is a value far above 2⁶³.
 pub fn nanos(text: &str) -> Option<i128> {
     read(text).ok().map(|number| number.nanos())
 }
@@ -133,12 +134,12 @@ struct Number {
     negative: bool,
     /// The decimal digits, without leading zeros.
     digits: String,
-    /// The power of ten of the last digit, at least [`FINEST`].
+    /// The last digit counts units of 10 to the power of this exponent. The exponent is at least [`FINEST`].
     power: i64,
     format: Format,
-    /// Whether Go keeps the text unchanged.
+    /// Whether Go keeps the text of the number unchanged.
     kept: bool,
-    /// The power of ten of the last digit of the text.
+    /// The exponent of the last digit in the original text.
     written_power: i64,
 }
 
@@ -148,7 +149,7 @@ impl Number {
         Self { negative: nanos < 0, digits, power: FINEST, format, kept: false, written_power: FINEST }
     }
 
-    /// Rounds the amount away from zero to a multiple of ten to the power of `finest`.
+    /// Rounds the amount away from zero to a multiple of 10 to the power of `finest`.
     fn rounded(mut self, finest: i64) -> Self {
         let finer = usize::try_from(finest.saturating_sub(self.power)).unwrap_or(0);
         if finer > 0 {
@@ -178,7 +179,7 @@ impl fmt::Display for Number {
             return f.write_str("0");
         }
         let nanos = self.nanos();
-        // An amount with a binary unit is written with a decimal unit if it is below 1024 or has a fraction.
+        // An amount that was read with a binary unit is written with a decimal unit if the amount is below 1024 or has a fraction.
         if self.format == Format::Binary && nanos % ONE == 0 && (nanos / ONE).abs() >= 1024 {
             let whole = nanos / ONE;
             return match BINARY.iter().rfind(|(_, power)| whole % (1 << power) == 0) {
@@ -201,7 +202,7 @@ impl fmt::Display for Number {
     }
 }
 
-/// Adds one to a decimal number.
+/// Adds one to the number that these decimal digits form.
 fn increment(digits: &mut String) {
     let nines = digits.len() - digits.trim_end_matches('9').len();
     digits.truncate(digits.len() - nines);
@@ -210,10 +211,10 @@ fn increment(digits: &mut String) {
     digits.extend(std::iter::repeat_n('0', nines));
 }
 
-/// The parsed text of a quantity.
+/// The parts of a quantity's text.
 struct Parts<'a> {
     negative: bool,
-    /// The digits before the decimal point, without leading zeros. It is "0" if no digits remain.
+    /// The digits before the decimal point, without leading zeros. The text is "0" if no digits remain.
     whole: &'a str,
     fraction: &'a str,
     unit: &'a str,
@@ -233,7 +234,7 @@ fn split(text: &str) -> Option<Parts<'_>> {
     (!text.is_empty() && end.is_empty()).then_some(parts)
 }
 
-/// Splits a text after its leading digits.
+/// Splits a text into its leading digits and the following characters.
 fn digits(text: &str) -> (&str, &str) {
     text.split_at(text.bytes().take_while(u8::is_ascii_digit).count())
 }
@@ -264,7 +265,7 @@ fn read(text: &str) -> Result<Number, &'static str> {
         return Ok(Number { kept, written_power, ..number });
     }
     let power = unit_power.saturating_sub_unsigned(fraction.len() as u64);
-    // The number zero has no digits, regardless of its unit.
+    // Zero has no digits after leading zeros are removed, so the exponent of its unit does not matter.
     let power = if digits.is_empty() { 0 } else { power };
     let number = Number { negative: parts.negative, digits: digits.into(), power, format, kept, written_power };
     Ok(number.rounded(FINEST))
@@ -282,9 +283,9 @@ fn is_short(parts: &Parts<'_>, format: Format, unit_power: i64) -> bool {
 }
 
 /// Returns the amount of a quantity with a binary unit, in units of 10⁻⁹. The last `places` digits of `digits` are the fraction, and
-/// `power` is a power of two. The amount is limited to [`MAX_BINARY`].
+/// `power` is a power of two. The amount cannot exceed [`MAX_BINARY`].
 fn binary(digits: &str, places: usize, power: i64) -> i128 {
-    // If there are fraction digits beyond the precision of `i128`, the amount is rounded up.
+    // If the fraction has more digits than `i128` can represent, the amount is rounded up.
     let max_digits = usize::try_from((127 - power) * 30103 / 100_000).unwrap_or(20);
     let cut = digits.len().saturating_sub(max_digits).min(places);
     let digits = &digits[..digits.len() - cut];
@@ -299,7 +300,7 @@ fn binary(digits: &str, places: usize, power: i64) -> i128 {
     scaled(mantissa, -places + 9).min(MAX_BINARY)
 }
 
-/// Returns the format of a unit and its exponent. The base is two for binary units and ten for other units.
+/// Returns the format of a unit and its exponent. The exponent is a power of two for binary units, and a power of ten for other units.
 fn unit(suffix: &str) -> Option<(Format, i64)> {
     if let Some((_, power)) = BINARY.iter().find(|(name, _)| *name == suffix) {
         return Some((Format::Binary, (*power).into()));
@@ -382,7 +383,7 @@ mod tests {
             (format!("{zeros}1.5"), "1500m"),
             ("123456789.123456789123456789123456".into(), "123456789123456790n"),
             ("12345678901234567890123456789012n".into(), "12345678901234567890123456789012n"),
-            // Go omits the unit if none is large enough.
+            // Go omits the unit if no unit is large enough.
             ("10000E".into(), "10"),
             ("1000E".into(), "1"),
             ("12345E".into(), "12345E"),
@@ -397,7 +398,7 @@ mod tests {
             ("9999999999999999999999999999".into(), "9999999999999999999999999999"),
             (nines.clone(), &*nines),
             (format!("0.{nines}"), "1"),
-            // Amounts with binary units are limited to a maximum.
+            // An amount with a binary unit cannot exceed the maximum.
             ("7Ei".into(), "7Ei"),
             ("8Ei".into(), "9223372036854775807"),
             ("-100Ei".into(), "-9223372036854775807"),

@@ -1,4 +1,4 @@
-//! Reads values by their types, and records findings and errors.
+//! Reads values according to their types, and records findings and errors.
 
 use std::collections::BTreeMap;
 
@@ -17,19 +17,21 @@ use super::types::{Scalar, Type, Union};
 #[derive(Default)]
 pub(super) struct Reader {
     findings: Vec<StrictFinding>,
-    /// The unknown fields of a custom resource's metadata. They are reported after all duplicates. `None` for built-in kinds.
+    /// The unknown fields of a custom resource's metadata. Unknown fields of the metadata are reported after the findings about duplicate
+    /// members. `None` for built-in kinds.
     unknown: Option<Vec<StrictFinding>>,
-    /// The total length of all path texts that were built, in bytes. It includes paths that are not reported.
+    /// The total length of all path texts that were built for one body, in bytes. The length includes paths that are not reported.
     written: usize,
-    /// The first value error. Reading continues after a value error, because a later syntax error takes precedence.
+    /// The first value error. Reading continues after an error in a value, because a later syntax error takes precedence.
     error: Option<BodyError>,
     /// Whether untyped numbers stay unchanged.
     verbatim: bool,
-    /// The items that were cut off when a repeated list became shorter. The key is the path of the list. The items are in reverse order.
+    /// The items that were removed from the end of a repeated list because it became shorter. The key of the map is the path of the list.
+    /// The items are in reverse order.
     cut_off: BTreeMap<String, Vec<Json>>,
 }
 
-/// The maximum of [`Reader::written`]. When the limit is reached, the reader reports no further paths.
+/// The maximum of [`Reader::written`]. When this limit is reached, the reader no longer builds or reports paths.
 const MAX_WRITTEN: usize = 16 << 20;
 
 impl Reader {
@@ -63,8 +65,9 @@ impl Reader {
         find(findings, &mut self.written, StrictFinding::Unknown, place);
     }
 
-    /// Removes and returns the items that were cut off when a repeated list became shorter. Go only shortens the slice, so these items
-    /// reappear when a later occurrence of the list is longer. Returns no items for a list without an earlier occurrence.
+    /// Removes and returns the items that were removed from the end of a repeated list because it became shorter. Go only shortens the
+    /// slice, so the removed items reappear when a later occurrence of the list is longer. Returns no items if the list did not occur
+    /// earlier.
     fn take_cut_off(&mut self, at: Option<&FieldPath<'_>>, came_before: bool) -> Vec<Json> {
         if self.cut_off.is_empty() {
             return Vec::new();
@@ -73,7 +76,7 @@ impl Reader {
         cut_off.filter(|_| came_before).unwrap_or_default()
     }
 
-    /// Stores the cut-off items of a list for a later occurrence of the list.
+    /// Stores the removed items of a list for a later occurrence of the same list.
     fn keep_cut_off(&mut self, at: Option<&FieldPath<'_>>, items: Vec<Json>) {
         if !items.is_empty()
             && let Some(place) = self.place(at)
@@ -82,7 +85,8 @@ impl Reader {
         }
     }
 
-    /// Returns the text of a path. Once the texts exceed `MAX_WRITTEN` bytes, returns `None` and drops all cut-off items.
+    /// Returns the text of a path, unless too many path texts were built. When the texts exceed `MAX_WRITTEN` bytes in total, returns
+    /// `None` and drops all items in `cut_off`.
     fn place(&mut self, at: Option<&FieldPath<'_>>) -> Option<String> {
         if self.written >= MAX_WRITTEN {
             self.cut_off.clear();
@@ -97,12 +101,12 @@ impl Reader {
         self.error.get_or_insert_with(|| BodyError::Value(why()));
     }
 
-    /// Returns whether duplicate members are reported everywhere, even in values without a type.
+    /// Returns whether duplicate members are reported in all values, even in values without a type.
     pub(super) fn is_of_custom(&self) -> bool {
         self.unknown.is_some()
     }
 
-    /// Returns a sink that reads a value without a type.
+    /// Returns a [`Sink`] that reads a value without a type.
     pub(super) fn untyped_sink<'r>(&'r mut self, at: Option<&'r FieldPath<'r>>) -> Untyped<'r> {
         Untyped { quiet: !self.is_of_custom(), reader: self, at }
     }
@@ -123,13 +127,13 @@ fn find(
     }
 }
 
-/// A sink that reads a value of a type. Its result is `None` for null.
+/// A [`Sink`] that reads a value of a known type. The result is `None` if the value is null.
 pub(super) struct Typed<'r> {
     pub(super) reader: &'r mut Reader,
     pub(super) of: &'r Type,
     pub(super) at: Option<&'r FieldPath<'r>>,
-    /// The value from an earlier occurrence of the same struct field or list item. If it is a struct, its fields are kept for the new
-    /// value.
+    /// The value from an earlier occurrence of the same struct field or the same list item. If it is a struct, its fields are kept for the
+    /// new value.
     pub(super) earlier: Option<&'r mut Json>,
 }
 
@@ -203,7 +207,7 @@ impl<'r> Typed<'r> {
         Self { earlier: None, ..self }
     }
 
-    /// Reads the items of a list. If the list occurred before, Go decodes the new items into the existing items.
+    /// Reads the items of a list. If the list occurred earlier, the new items are decoded into the existing items, as in Go.
     fn items<'de, A: SeqAccess<'de>>(self, of: &Type, mut items: A) -> Result<Json, A::Error> {
         let mut earlier = self.earlier.and_then(Json::as_array_mut).map(std::mem::take).unwrap_or_default();
         let mut cut_off = self.reader.take_cut_off(self.at, !earlier.is_empty());
@@ -258,11 +262,11 @@ impl<'r> Typed<'r> {
     }
 }
 
-/// A sink that reads JSON of any shape and reports duplicate members.
+/// A [`Sink`] that reads JSON of any shape and reports duplicate members.
 pub(super) struct Untyped<'r> {
     pub(super) reader: &'r mut Reader,
     pub(super) at: Option<&'r FieldPath<'r>>,
-    /// Disables the report of duplicate members.
+    /// If this field is true, duplicate members are not reported.
     pub(super) quiet: bool,
 }
 

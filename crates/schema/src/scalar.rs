@@ -1,4 +1,4 @@
-//! Reads scalars and formats them as Go does.
+//! Reads scalar values and formats them as Go does.
 
 use std::borrow::Cow;
 
@@ -11,7 +11,7 @@ use super::quantity;
 use super::sink::Single;
 use super::types::Scalar;
 
-/// The reason why a scalar is rejected.
+/// The reason why the value of a scalar is rejected.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum ScalarError<'a> {
     /// The scalar has the wrong JSON type or is out of range.
@@ -36,7 +36,7 @@ impl Scalar {
         }
     }
 
-    /// Returns the value that Go writes if no value was set.
+    /// Returns the value that Go writes for a scalar type if no value was set.
     pub(super) fn zero(self) -> Json {
         match self {
             Self::String => "".into(),
@@ -86,7 +86,7 @@ fn whole(found: &Single<'_>) -> Option<i64> {
     }
 }
 
-/// Checks base64 and removes its line breaks.
+/// Checks that the text is base64, and removes its line breaks.
 fn bytes(mut text: Cow<'_, str>) -> Result<Json, ScalarError<'static>> {
     if text.contains(['\r', '\n']) {
         text = text.chars().filter(|c| !matches!(c, '\r' | '\n')).collect();
@@ -97,14 +97,14 @@ fn bytes(mut text: Cow<'_, str>) -> Result<Json, ScalarError<'static>> {
     }
 }
 
-/// Parses RFC 3339 and drops the fraction.
+/// Parses a time in the format of RFC 3339 and drops the fraction of a second.
 fn time(text: &str) -> Result<Json, ScalarError<'static>> {
     let stamp = stamp(text)?;
     let whole = Timestamp::from_second(stamp.as_nanosecond().div_euclid(1_000_000_000) as i64).unwrap_or(stamp);
     Ok(whole.to_string().into())
 }
 
-/// Parses RFC 3339 with exactly six fractional digits.
+/// Parses a time in the format of RFC 3339 with exactly six fractional digits.
 fn micro_time(text: &str) -> Result<Json, ScalarError<'static>> {
     let digits = text.split_once('.').map_or(0, |(_, rest)| rest.bytes().take_while(u8::is_ascii_digit).count());
     if digits != 6 {
@@ -117,7 +117,8 @@ fn micro_time(text: &str) -> Result<Json, ScalarError<'static>> {
 
 fn stamp(text: &str) -> Result<Timestamp, ScalarError<'static>> {
     let unparsable = || unparsable(text, "2006-01-02T15:04:05Z07:00");
-    // Unlike RFC 3339, jiff accepts a blank instead of the T, times without seconds, and zones in brackets.
+    // RFC 3339 does not allow three things that jiff accepts: a blank instead of the `T`, times without seconds, and
+    // zones in brackets.
     let strict =
         text.as_bytes().get(10) == Some(&b'T') && text.as_bytes().get(16) == Some(&b':') && !text.contains('[');
     match strict {

@@ -1,4 +1,5 @@
-//! Passes JSON from a text, a tree or YAML to a sink. The sink receives each value while the source is read.
+//! Reads JSON from a text, a tree or YAML and passes the values to a sink. The sink receives each value as soon as it
+//! is read from the source.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -10,17 +11,17 @@ use serde_json::{Error, Number};
 
 use super::go_json::{go_error, plain_number, replace_lone_surrogates};
 
-/// Receives a JSON value while it is parsed, and builds a result from it.
+/// Receives a JSON value during parsing, and builds a result from the value.
 pub(super) trait Sink: Sized {
     /// The result of reading a value.
     type Out;
 
     fn single(self, found: Single<'_>) -> Self::Out;
 
-    /// Reads all items of a list.
+    /// Reads all items of a list from an iterator.
     fn list<'de, A: SeqAccess<'de>>(self, items: A) -> Result<Self::Out, A::Error>;
 
-    /// Reads all members of an object.
+    /// Reads all members of an object from an iterator.
     fn map<'de, A: MapAccess<'de>>(self, members: A) -> Result<Self::Out, A::Error>;
 }
 
@@ -29,13 +30,13 @@ pub(super) trait Sink: Sized {
 pub(super) enum Single<'a> {
     Null,
     Bool(bool),
-    /// A number. It is a float if its text has a decimal point or an exponent.
+    /// A number. The number is a float if its text has a decimal point or an exponent.
     Number(Number),
     Text(Cow<'a, str>),
 }
 
 impl Single<'_> {
-    /// Converts to a value and keeps a number unchanged.
+    /// Converts the scalar to a JSON value and keeps a number unchanged.
     pub(super) fn into_verbatim(self) -> Json {
         match self {
             Self::Null => Json::Null,
@@ -45,7 +46,7 @@ impl Single<'_> {
         }
     }
 
-    /// Returns Go's name for the JSON type of the value.
+    /// Returns the name that Go uses for the JSON type of the value.
     pub(super) fn shape(&self) -> &'static str {
         match self {
             Self::Null => "null",
@@ -55,7 +56,7 @@ impl Single<'_> {
         }
     }
 
-    /// Converts to a value. Numbers have the form that Go stores.
+    /// Converts to a value. Numbers get the form that Go stores.
     pub(super) fn into_value(self) -> Json {
         match self {
             Self::Number(number) => Json::Number(plain_number(number)),
@@ -64,7 +65,7 @@ impl Single<'_> {
     }
 }
 
-/// Returns Go's name for the JSON type of a value.
+/// Returns the name that Go uses for the JSON type of a value.
 pub(crate) fn shape(value: &Json) -> &'static str {
     match value {
         Json::Null => "null",
@@ -76,13 +77,13 @@ pub(crate) fn shape(value: &Json) -> &'static str {
     }
 }
 
-/// Parses one JSON text and feeds it to a sink. Invalid UTF-8 bytes and lone surrogates become U+FFFD.
+/// Parses one JSON text and passes its values to a sink. Invalid UTF-8 bytes and lone surrogates become U+FFFD.
 ///
 /// # Errors
 ///
-/// Returns an error if the text is not JSON. The message is similar to Go's message.
+/// Returns an error if the text is not JSON. The error message is similar to Go's message.
 pub(super) fn take_json<S: Sink>(body: &[u8], sink: S) -> Result<S::Out, String> {
-    // Valid UTF-8 takes the fast path, because the lossy conversion is much slower and rarely needed.
+    // Valid UTF-8 is parsed without a conversion, because the lossy conversion is much slower and rarely needed.
     let text = std::str::from_utf8(body).map_or_else(|_| String::from_utf8_lossy(body), Cow::Borrowed);
     let whole = match text.contains("\\ud") || text.contains("\\uD") {
         true => Cow::Owned(replace_lone_surrogates(&text)),
@@ -93,16 +94,16 @@ pub(super) fn take_json<S: Sink>(body: &[u8], sink: S) -> Result<S::Out, String>
     result.map_err(|error| go_error(&error, &text))
 }
 
-/// Feeds parsed JSON to a sink.
+/// Passes JSON that is already parsed to a sink.
 ///
 /// # Errors
 ///
-/// Returns the error of the source. Sinks never fail.
+/// Returns an error if the deserializer fails. Sinks never fail.
 pub(super) fn take<'de, S: Sink>(from: impl Deserializer<'de, Error = Error>, sink: S) -> Result<S::Out, Error> {
     Seed(sink).deserialize(from)
 }
 
-/// An adapter that makes a sink a serde seed.
+/// An adapter that uses a [`Sink`] as a serde seed.
 pub(super) struct Seed<S>(pub(super) S);
 
 /// The name of a member. A [`Text`] stores short names without an allocation.
@@ -174,7 +175,8 @@ impl<S: Sink> Seed<S> {
     fn take<'de, A: MapAccess<'de>>(self, found: MapOrNumber<'de, A>) -> Result<S::Out, A::Error> {
         match found {
             MapOrNumber::Map(members) => self.0.map(members),
-            // The number is out of range. Without `arbitrary_precision`, `serde_json` itself rejects such numbers.
+            // The number is out of range. `serde_json` rejects such numbers itself if its feature `arbitrary_precision`
+            // is disabled.
             MapOrNumber::Number(number) if number.as_f64().is_none() => Err(A::Error::custom("number out of range")),
             MapOrNumber::Number(number) => Ok(self.0.single(Single::Number(number))),
         }
@@ -206,7 +208,7 @@ mod tests {
         let one = JsonNode::String("1".into());
         let object = JsonNode::Map(vec![("$serde_json::private::Number".into(), one)]);
         let read = JsonNode::from_json(body).unwrap();
-        // With the `arbitrary_precision` feature of `serde_json`, the object is read as a number.
+        // If the feature `arbitrary_precision` of `serde_json` is enabled, the number has the form of an object.
         assert!(read == object || read == JsonNode::Number(1.into()), "{read:?}");
     }
 }

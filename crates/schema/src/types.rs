@@ -1,4 +1,4 @@
-//! The types of the values in objects: scalars, structs, maps and lists.
+//! The types of values in Kubernetes objects: scalars, structs, maps and lists.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use super::builtin_types;
 /// The type of a value.
 #[derive(Clone, Debug)]
 pub enum Type {
-    /// JSON of any shape. Server-side apply merges its maps and treats its lists as atomic.
+    /// JSON of any shape. Server-side apply merges the maps in such a value, and treats its lists as atomic.
     Any,
     /// A scalar.
     Scalar(Scalar),
@@ -25,7 +25,7 @@ pub enum Type {
     Map(Arc<MapType>),
     /// A list of items.
     List(Arc<ListType>),
-    /// One of the unions in the JSON schemas of custom resource definitions.
+    /// A union of types that occurs in the JSON schemas of custom resource definitions.
     Union(Union),
 }
 
@@ -44,13 +44,13 @@ pub enum Scalar {
     Number,
     /// A quantity, such as `500m`.
     Quantity,
-    /// A quantity in a resource list, which kube-apiserver rounds up to a milli.
+    /// A quantity in a resource list. kube-apiserver rounds it up to a multiple of `1m`.
     ResourceQuantity,
     /// An integer or a string.
     IntOrString,
-    /// A time with a precision of one second.
+    /// A time whose precision is one second.
     Time,
-    /// A time with a precision of one microsecond.
+    /// A time whose precision is one microsecond.
     MicroTime,
     /// A duration, such as `1h0m0s`.
     Duration,
@@ -58,7 +58,7 @@ pub enum Scalar {
     Bytes,
     /// A scalar of any type.
     Untyped,
-    /// JSON of any shape, treated as a scalar.
+    /// JSON of any shape that is treated as a scalar.
     Raw,
 }
 
@@ -87,14 +87,14 @@ pub struct MapType {
 pub struct ListType {
     /// The type of the items.
     pub item: Type,
-    /// How server-side apply identifies the items.
+    /// How server-side apply identifies the items of the list.
     pub topology: Topology,
 }
 
 /// How server-side apply identifies the items of a list.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Topology {
-    /// The items have no identity, and a manager owns the whole list.
+    /// The items have no identity. One manager owns the whole list.
     Atomic,
     /// Each item is identified by its value.
     Set,
@@ -102,12 +102,12 @@ pub enum Topology {
     Keyed(Vec<ListKey>),
 }
 
-/// A field that identifies the items of a list, alone or together with other keys.
+/// A field that identifies the items of a list, either alone or together with other key fields.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ListKey {
     /// The name of the field.
     pub name: String,
-    /// The value of the key for an item that omits it.
+    /// The value that the key has for items that omit the field.
     pub default: Option<Json>,
 }
 
@@ -118,13 +118,14 @@ pub struct Struct {
     pub name: &'static str,
     /// The fields, in Go's order.
     pub fields: Vec<Field>,
-    /// The type of all other fields. `None` if the struct allows no other fields.
+    /// The type of all members that are not in `fields`. `None` if the struct allows no other fields.
     pub rest: Option<Type>,
-    /// The indexes of the fields with a protobuf number, in the order of their numbers.
+    /// The indexes of all fields that have a protobuf number, sorted by this number.
     pub numbered: Vec<usize>,
     /// The indexes of the fields that Go always writes.
     pub(super) always: Vec<usize>,
-    /// The name length and the index of each field, ordered by length and then by name. Most lookups then need to compare only lengths.
+    /// The length of each field's name and the index of the field. The list is sorted by length and then by name. Therefore, most lookups
+    /// need to compare only lengths.
     by_name: Vec<(usize, usize)>,
 }
 
@@ -142,7 +143,7 @@ impl Struct {
         Self { name, fields, rest, numbered, always, by_name }
     }
 
-    /// Returns Go's name, such as `v1.PodSpec`. Empty for a struct of a custom resource.
+    /// Returns the name of the struct in Go, such as `v1.PodSpec`. The name is empty for a struct of a custom resource.
     pub fn go_name(&self) -> String {
         match self.group_version() {
             Some((_, version)) => format!("{version}.{}", self.short_name()),
@@ -150,7 +151,7 @@ impl Struct {
         }
     }
 
-    /// Returns the name without group and version, such as `PodSpec`.
+    /// Returns the name of the struct without group and version, such as `PodSpec`.
     pub fn short_name(&self) -> &'static str {
         self.name.rsplit('.').next().unwrap_or_default()
     }
@@ -178,33 +179,34 @@ impl Struct {
 /// A field of a struct.
 #[derive(Debug)]
 pub struct Field {
-    /// The name of the field in JSON.
+    /// The name that the field has in JSON.
     pub name: String,
     /// The type of the field's value.
     pub of: Type,
-    /// Whether Go distinguishes an absent value from an empty value.
+    /// Whether Go distinguishes between an absent value and an empty value.
     pub pointer: bool,
-    /// Whether Go writes the field even when it is empty.
+    /// Whether Go writes the field even if the value is empty.
     pub always: bool,
-    /// Whether an object without the field is incomplete.
+    /// Whether the field is required.
     pub required: bool,
     /// How strategic merge patches change the field.
     pub merge: Merge,
-    /// The path of protobuf field numbers. The path is the number of the field. If an embedded message contains the field, the number of
-    /// this message precedes it. The path is empty if protobuf does not have the field.
+    /// The path of the field in protobuf, as field numbers. The last number is the number of the field. If an embedded message contains the
+    /// field, the number of this message comes before the number of the field. The path is empty if the protobuf message does not contain
+    /// the field.
     pub number: Vec<u32>,
 }
 
 /// How a strategic merge patch changes a field.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Merge {
-    /// Merges a list by `key`, or by value if its items are scalars.
+    /// Merges the list by `key`, or by value if the items are scalars.
     pub lists: bool,
     /// Replaces the whole struct instead of merging its fields.
     pub replace: bool,
     /// Drops the fields that the patch does not list in `$retainKeys`.
     pub retain_keys: bool,
-    /// The field that identifies the items of a merged list.
+    /// The field that identifies the items of a list that patches merge.
     pub key: Option<String>,
 }
 
@@ -243,13 +245,13 @@ impl Deref for StructRef {
 
 impl std::fmt::Debug for StructRef {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // The output omits the fields, because a struct may contain itself.
+        // The output of `Debug` omits the fields, because a struct may contain itself.
         f.debug_tuple("StructRef").field(&self.name).finish()
     }
 }
 
 impl Type {
-    /// Returns the type of a member of a struct, a map, or JSON of any shape. Returns `None` if the type has no such member.
+    /// Returns the type of a member if `self` is a struct, a map, or JSON of any shape. Returns `None` if the type has no such member.
     pub fn child(&self, key: &str) -> Option<&Type> {
         match self {
             Self::Any => Some(self),
@@ -259,12 +261,12 @@ impl Type {
         }
     }
 
-    /// Returns whether the key is the name of a struct field. Returns false for the key of a map.
+    /// Returns whether the type is a struct and the key is the name of one of its fields. Returns false for the key of a map.
     pub fn names(&self, key: &str) -> bool {
         matches!(self, Self::Struct { of, .. } if of.field(key).is_some())
     }
 
-    /// Returns the field of a struct.
+    /// Returns the field of a struct type.
     pub fn field(&self, name: &str) -> Option<&Field> {
         match self {
             Self::Struct { of, .. } => of.field(name),
@@ -277,7 +279,7 @@ impl Type {
         Self::Map(Arc::new(MapType { value, atomic: false }))
     }
 
-    /// Creates the type of an atomic list with items of this type.
+    /// Creates the type of an atomic list whose items have this type.
     pub fn list_of(item: Type) -> Self {
         Self::List(Arc::new(ListType { item, topology: Topology::Atomic }))
     }
@@ -291,7 +293,7 @@ impl Type {
         }
     }
 
-    /// Sets the topology of a list.
+    /// Sets how server-side apply identifies the items of a list type.
     pub(super) fn with_topology(self, topology: Topology) -> Self {
         match self {
             Self::List(list) => Self::List(Arc::new(ListType { item: list.item.clone(), topology })),

@@ -1,4 +1,4 @@
-//! Reads whole objects. Objects of built-in kinds are read by their types. Only the metadata of a custom resource has a type.
+//! Reads whole objects. Objects of built-in kinds are read by their types. For a custom resource, only the metadata has a type.
 
 use pintle_json::{Json, Map};
 use serde::de::{Error, MapAccess, SeqAccess};
@@ -9,11 +9,11 @@ use super::reader::{Reader, Typed};
 use super::sink::{Name, Seed, Single, Sink, shape, take};
 use super::{Schema, Type, object_meta};
 
-/// A sink that reads an object. It returns any other value unchanged.
+/// A [`Sink`] that reads a whole object. If the value is not an object, the sink returns it unchanged.
 pub(super) struct Whole<'r> {
     pub(super) reader: &'r mut Reader,
     pub(super) schema: &'r Schema,
-    /// Receives apiVersion and kind. If it is set, the result does not contain these two members.
+    /// Receives apiVersion and kind. If this field is set, the result does not contain `apiVersion` and `kind`.
     pub(super) type_meta: Option<&'r mut TypeMeta>,
 }
 
@@ -41,7 +41,7 @@ impl Sink for Whole<'_> {
     }
 }
 
-/// The members that have been read so far.
+/// The members of the object that were read so far.
 enum Object<'r> {
     BuiltIn(StructFields<'r>),
     Custom { reader: &'r mut Reader, out: Map },
@@ -76,8 +76,9 @@ impl<'r> Object<'r> {
         Ok(())
     }
 
-    /// Reads a member whose name differs from apiVersion or kind only in letter case. Such a member is an unknown field. Nevertheless, for
-    /// a built-in kind, Go uses its value as the apiVersion or kind of the object. A value of the wrong type is an error for all kinds.
+    /// Reads a member whose name differs from apiVersion or kind only in letter case. A member with another spelling is reported as an
+    /// unknown field. Nevertheless, Go uses its value as the `apiVersion` or `kind` of an object of a built-in kind. A value of the wrong
+    /// type causes an error for all kinds.
     fn next_case_variant<'de, A: MapAccess<'de>>(
         &mut self,
         name: &str,
@@ -104,7 +105,7 @@ impl<'r> Object<'r> {
             Self::Custom { reader, out } => (reader, out),
         };
         // Go decodes a custom resource into a map. If a member is duplicated, the map has the last value. Go then reads the metadata from
-        // the map. All other members are later pruned according to the schema of the definition.
+        // the map. All other members are pruned later, according to the schema in the definition.
         if let Some(metadata) = out.get_mut("metadata") {
             let (of, at) = (object_meta(), FieldPath { parent: None, step: PathStep::Member("metadata") });
             let typed = Typed { reader, of: &of, at: Some(&at), earlier: None };
@@ -130,12 +131,12 @@ impl TypeMeta {
     }
 }
 
-/// The state of apiVersion or kind.
+/// What is known about the `apiVersion` or the `kind` while the object is read.
 pub(super) struct TypeMetaField {
     name: &'static str,
     /// The last string that occurred.
     text: String,
-    /// The number of occurrences with this exact name.
+    /// The number of members with this exact name.
     count: usize,
     /// The JSON type of the first value that is not a string.
     wrong_shape: Option<&'static str>,
@@ -149,7 +150,7 @@ impl TypeMetaField {
     fn next<'de, A: MapAccess<'de>>(&mut self, reader: &mut Reader, members: &mut A) -> Result<(), A::Error> {
         self.take(members.next_value_seed(Seed(reader.untyped_sink(None)))?);
         self.count += 1;
-        // A duplicate is recorded here and reported at the end of the object.
+        // A duplicate member is recorded here and reported at the end of the object.
         if self.count > 2 {
             reader.repeated(self.at());
         }
@@ -169,11 +170,11 @@ impl TypeMetaField {
         }
     }
 
-    /// Returns the text, or an empty string if the field is absent. Call this at the end of the object.
+    /// Returns the text of the field, or an empty string if the field is absent. Call this method after the whole object was read.
     ///
     /// # Errors
     ///
-    /// Returns an error if one of the field's values is not a string.
+    /// Returns an error if a value of the field is not a string.
     pub(super) fn text(self, reader: &mut Reader) -> Result<String, String> {
         if let Some(shape) = self.wrong_shape {
             return Err(format!("json: cannot unmarshal {shape} into Go struct field .{} of type string", self.name));

@@ -1,7 +1,7 @@
 //! Reads YAML as Kubernetes does and converts it to JSON.
 //!
-//! A few bytes of YAML can expand to a huge value, by deep nesting or by aliases of aliases. Therefore, this module reads event by event.
-//! It rejects a value that is too deep or too large before it builds the value.
+//! A few bytes of YAML can expand to a huge value, either by deep nesting or by aliases that contain aliases. Therefore, this module reads
+//! a text one event after another. The module rejects a value that is too deep or too large before the value is built.
 
 mod cursor;
 mod emitter;
@@ -21,7 +21,7 @@ use super::{DEEPEST, JsonNode, StrictFinding, Yaml};
 
 pub(super) use emitter::{write, write_line};
 
-/// The prefix that Kubernetes tools put before a YAML error.
+/// The prefix that Kubernetes tools add to a YAML error.
 pub(super) const CONVERSION: &str = "error converting YAML to JSON: ";
 
 const EXCESSIVE: &str = "document contains excessive aliasing";
@@ -31,7 +31,7 @@ const MAX_ALIASED: usize = 16 << 20;
 
 /// Reads the first document of a body. A duplicate key is a finding, and its last value is kept.
 pub(super) fn read(body: &[u8]) -> Yaml {
-    // In Go, the JSON encoder reports values that JSON does not have, so the error has no prefix `yaml: `.
+    // This error has no prefix `yaml: `, because in Go the JSON encoder reports values that JSON does not have.
     let by = |why: &str| if why.starts_with("json: ") { "" } else { "yaml: " };
     first(body).map_err(|why| format!("{CONVERSION}{}{why}", by(&why)))
 }
@@ -41,7 +41,8 @@ fn first(body: &[u8]) -> Yaml {
     YamlDocuments::new(&text).next().unwrap_or(Ok((JsonNode::Null, Vec::new())))
 }
 
-/// Returns the text of a file: UTF-8, or UTF-16 with a byte order mark. The result does not contain the mark.
+/// Returns the text of a file that is encoded in UTF-8, or in UTF-16 with a byte order mark. The result does not contain the byte order
+/// mark.
 pub(super) fn text(bytes: &[u8]) -> Result<Cow<'_, str>, &'static str> {
     let unit: fn([u8; 2]) -> u16 = match bytes {
         [0xff, 0xfe, ..] => u16::from_le_bytes,
@@ -59,7 +60,7 @@ pub(super) fn text(bytes: &[u8]) -> Result<Cow<'_, str>, &'static str> {
     text.map(Cow::Owned).map_err(|_| "unexpected low surrogate area")
 }
 
-/// An iterator over the documents of a text. It ends after the first error.
+/// An iterator over the documents of a YAML text. After the first error, the iterator ends.
 pub(super) struct YamlDocuments<'a> {
     events: Parser<'a>,
     broken: bool,
@@ -92,23 +93,23 @@ impl Iterator for YamlDocuments<'_> {
 /// Reads one document.
 struct YamlReader<'p, 'a> {
     events: &'p mut Parser<'a>,
-    /// The nodes by anchor. `None` marks a node that is too large to be copied.
+    /// The nodes by anchor. `None` means that the node is too large to be copied.
     anchors: HashMap<String, Option<Anchored>>,
-    /// The anchors of the nodes that are not yet complete.
+    /// The anchors of nodes that are still being read.
     open: HashSet<String>,
-    /// The total weight of nodes that may still be copied, in bytes.
+    /// The total weight of nodes that aliases may still copy, in bytes.
     copies: usize,
     findings: Vec<StrictFinding>,
-    /// The keys and lines of the map that was read or copied last.
+    /// The keys of the map that was read or copied last, and the lines of these keys.
     places: Vec<KeyMark>,
-    /// A value that JSON cannot represent, in the form of Go's error.
+    /// A value that JSON cannot represent, in the form that Go's error message uses.
     unsupported: Option<&'static str>,
 }
 
-/// A key and its line, for a finding about a duplicate key.
+/// A key and its line. A finding about a duplicate key needs the key and the line.
 #[derive(Clone)]
 struct KeyMark {
-    /// The key in the form of Go's error.
+    /// The key in the form that Go's error message uses.
     shown: String,
     /// The line of the value.
     line: usize,
@@ -123,7 +124,7 @@ struct YamlMembers {
 }
 
 impl YamlMembers {
-    /// Sets a member. Replaces an earlier value of the key. Returns a finding if the key is already set.
+    /// Sets a member. Sets the value of a key, and replaces an earlier value. Returns a finding if the key is already set.
     fn set(&mut self, key: String, node: JsonNode, place: KeyMark) -> Option<StrictFinding> {
         let Some(&at) = self.by_key.get(&key) else {
             self.by_key.insert(key.clone(), self.members.len());
@@ -166,13 +167,13 @@ impl<'p, 'a> YamlReader<'p, 'a> {
         }
     }
 
-    /// Returns the next event and its line.
+    /// Returns the next event and the line of the event.
     fn event(&mut self) -> Result<(YamlEvent, usize), String> {
         let (event, mark) = self.events.next()?;
         Ok((event, mark.line + 1))
     }
 
-    /// Reads the node that starts with `event`. `levels_left` is the number of nesting levels that are still allowed.
+    /// Reads the node whose first event is `event`. `levels_left` is the number of nesting levels that are still allowed.
     fn node(&mut self, event: YamlEvent, levels_left: usize) -> Result<JsonNode, String> {
         let (node, anchor) = match event {
             YamlEvent::Alias(anchor) => return self.copy(&anchor, levels_left),
@@ -209,7 +210,7 @@ impl<'p, 'a> YamlReader<'p, 'a> {
         }
     }
 
-    /// Reads a map. Reports duplicate keys. Merges the maps of a `<<` key at the position of the key.
+    /// Reads a map. Reports duplicate keys. Merges the maps in the value of a `<<` key at the position of this key.
     fn map(&mut self, levels_left: usize) -> Result<JsonNode, String> {
         let mut map = YamlMembers::default();
         loop {
@@ -231,7 +232,7 @@ impl<'p, 'a> YamlReader<'p, 'a> {
             let node = self.node(event, levels_left)?;
             self.findings.extend(map.set(key, node, KeyMark { shown, line }));
         }
-        // After a merge, Go stores the members in the order of their keys.
+        // After a merge, Go stores the members sorted by their keys.
         let mut members: Vec<_> = map.members.into_iter().zip(map.places).collect();
         members.sort_by(|((one, _), _), ((other, _), _)| one.cmp(other));
         let (members, places) = members.into_iter().unzip();
@@ -239,10 +240,10 @@ impl<'p, 'a> YamlReader<'p, 'a> {
         Ok(JsonNode::Map(members))
     }
 
-    /// Returns the maps in the value of a `<<` key.
+    /// Returns the maps that the value of a `<<` key contains.
     fn bases(&mut self, levels_left: usize) -> Result<Vec<MergeSource>, String> {
         let (event, _) = self.event()?;
-        // As the value of `<<`, Go does not accept an alias of a list.
+        // Go does not accept an alias of a list as the value of `<<`.
         let YamlEvent::SequenceStart(Properties { anchor, .. }) = event else {
             return Ok(vec![self.base(event, levels_left)?]);
         };
@@ -269,7 +270,7 @@ impl<'p, 'a> YamlReader<'p, 'a> {
         }
     }
 
-    /// Reads a key. Returns the key and its form in Go's errors, which has quotes around strings.
+    /// Reads a key. Returns the text of a key, and the form of the key in Go's errors. In Go's errors, strings have quotes.
     fn key(&mut self, event: YamlEvent) -> Result<(String, String), String> {
         const NO_KEY: &str = "null, a list or a map cannot be a key";
         if !matches!(event, YamlEvent::Scalar { .. } | YamlEvent::Alias(_)) {
@@ -377,7 +378,7 @@ fn binary(text: &str) -> Result<JsonNode, String> {
     Ok(JsonNode::String(out))
 }
 
-/// Recognizes infinity and NaN, which JSON cannot represent. Returns the key and its form in Go's errors.
+/// Recognizes infinity and NaN, which JSON cannot represent. Returns the text of the key, and the form of the key in Go's errors.
 fn non_finite(text: &str, is_plain: bool, tag: Option<&str>) -> Option<(&'static str, &'static str)> {
     let may_be = match tag {
         None => is_plain,
@@ -406,7 +407,7 @@ fn plain(text: &str) -> JsonNode {
     }
 }
 
-/// Parses a number. As in Go, the text can be a number only if its first character fits.
+/// Parses a number. As in Go, a text can be a number only if it begins with certain characters.
 fn number(text: &str) -> Option<Number> {
     if !text.starts_with(|first: char| first.is_ascii_digit() || "+-.".contains(first)) {
         return None;
@@ -415,7 +416,8 @@ fn number(text: &str) -> Option<Number> {
     integer(&text).or_else(|| float(&text))
 }
 
-/// Parses an integer in the base of its prefix. A leading 0 means octal. Returns `None` if the text is not an integer or exceeds 64 bits.
+/// Parses an integer in the base that its prefix selects. A leading 0 means octal. Returns `None` if the text is not an integer or does not
+/// fit into 64 bits.
 fn integer(text: &str) -> Option<Number> {
     let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
     let (base, digits) = match unsigned.as_bytes() {
@@ -436,7 +438,7 @@ fn integer(text: &str) -> Option<Number> {
     }
 }
 
-/// Formats a float as a key, in the way Go prints a 32-bit float.
+/// Formats a float as a map key, in the same form as Go prints a 32-bit float.
 fn float_key(number: f64) -> String {
     #[allow(clippy::cast_possible_truncation, reason = "so does Go")]
     let number = number as f32;
@@ -448,7 +450,8 @@ fn float_text(number: f64) -> String {
     general(&format!("{number:e}")).unwrap_or_else(|| number.to_string())
 }
 
-/// Converts a number that Rust formatted with an exponent to Go's form with an exponent. Returns `None` if Go would write all digits instead.
+/// Converts a number that Rust formatted with an exponent to Go's notation for exponents. Returns `None` if Go would write all digits
+/// instead.
 fn general(printed: &str) -> Option<String> {
     let (digits, exponent) = printed.split_once('e')?;
     let exponent = exponent.parse::<i32>().ok().filter(|exponent| !(-4..6).contains(exponent))?;
@@ -456,12 +459,12 @@ fn general(printed: &str) -> Option<String> {
     Some(format!("{digits}e{sign}{:02}", exponent.abs()))
 }
 
-/// Parses a decimal number. Returns `None` if it is not finite.
+/// Parses a decimal number. Returns `None` if the number is not finite.
 fn float(text: &str) -> Option<Number> {
     text.parse().ok().and_then(Number::from_f64)
 }
 
-/// Returns whether a key is the merge key `<<`. A quoted `<<` is an ordinary key.
+/// Returns whether a key is the merge key `<<`. A `<<` in quotes is an ordinary key.
 fn merges(key: &YamlEvent) -> bool {
     let YamlEvent::Scalar { text, plain, properties } = key else { return false };
     let merge = properties.tag.as_deref().map_or(*plain, |tag| core_tag(tag) == Some("merge"));
@@ -476,7 +479,8 @@ fn too_deep() -> String {
     format!("exceeded max depth of {DEEPEST}")
 }
 
-/// Subtracts the weight of a node from `left` and returns the nesting depth of the node. Returns `None` if `left` is too small.
+/// Subtracts the weight of a node from `left` and returns the nesting depth of the node. Returns `None` if the weight of the node exceeds
+/// `left`.
 fn weigh(node: &JsonNode, left: &mut usize) -> Option<usize> {
     let mut take = |text: &str| {
         *left = left.checked_sub(size_of::<JsonNode>() + text.len())?;

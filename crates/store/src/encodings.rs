@@ -1,13 +1,13 @@
-//! A cache of encodings of objects other than their stored JSON. The cache has a size limit.
+//! A cache for encodings of objects other than the stored JSON. The cache has a size limit.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-/// The maximum number of objects that one eviction skips because their encodings were used recently.
+/// The maximum number of recently used objects that one eviction skips.
 const MAX_SPARED: usize = 64;
 
-/// An encoding of an object other than its stored JSON.
+/// An encoding of an object that differs from its stored JSON.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Encoding {
     /// The object as a protobuf message.
@@ -16,15 +16,15 @@ pub enum Encoding {
     Metadata(String),
     /// The metadata as a protobuf message.
     MetadataMessage,
-    /// Compressed items of a list with this `apiVersion`. They are in protobuf if the flag is true, and in JSON otherwise.
+    /// The compressed items of a list that has this `apiVersion`. The items are in protobuf if the flag is true, and in JSON otherwise.
     Zipped(String, bool),
-    /// The cells of a table with this `apiVersion` and form, at this second. Cells depend on the second, because they show the ages of
-    /// objects.
+    /// The table cells of the object, with this `apiVersion` and this form of the table. The last field is the second in which the cells
+    /// are valid. Table cells are valid only for one second, because they show the ages of objects.
     Cells(String, u64, i64),
 }
 
 impl Encoding {
-    /// Returns the second for which the encoding is valid. Returns `None` if it is always valid.
+    /// Returns the only second in which the encoding is valid. Returns `None` if the encoding is valid at any time.
     fn second(&self) -> Option<i64> {
         match self {
             Self::Cells(.., second) => Some(*second),
@@ -33,17 +33,17 @@ impl Encoding {
     }
 }
 
-/// The cache of the encodings of all objects of a store, including past objects. Eviction follows the second-chance algorithm. If an
-/// encoding of the object at the front of the queue was used since the object was queued, the object is queued again. Otherwise, the
-/// encodings of this object are dropped.
+/// The cache for the encodings of all objects of a store, including past versions of objects. Eviction follows the second-chance algorithm.
+/// The eviction looks at the object at the front of the queue. If an encoding of this object was used since the object was queued, the
+/// object is queued again. If none was used, all encodings of this object are dropped.
 #[derive(Debug, Default)]
 pub(super) struct EncodingCache {
     max_bytes: usize,
     used_bytes: AtomicUsize,
-    /// The objects with encodings, in the order of eviction. Objects that no longer exist are removed when the queue has doubled its
-    /// length.
+    /// The objects that have cached encodings, in the order of eviction. Objects that no longer exist are removed when the queue has
+    /// doubled its length.
     queue: Mutex<EvictionQueue>,
-    /// The current second, and the objects with encodings that are valid only for this second.
+    /// The current second, and the objects with encodings that are valid only in this second.
     of_second: Mutex<(i64, Vec<Weak<Encodings>>)>,
 }
 
@@ -60,7 +60,7 @@ pub(super) struct Encodings {
     cached: Mutex<Vec<(Encoding, Arc<[u8]>)>>,
     /// Whether the object is in the eviction queue.
     is_queued: AtomicBool,
-    /// Whether an encoding was used since the object was queued.
+    /// Whether an encoding of the object was used since the object was queued.
     is_used: AtomicBool,
 }
 
@@ -69,7 +69,8 @@ impl EncodingCache {
         Self { max_bytes: bytes, ..Self::default() }
     }
 
-    /// Queues the object `added`, if there is one. After that, evicts encodings until the cache is within its limit.
+    /// Adds the object `added`, if there is one, to the queue. Afterwards, evicts encodings until the size of the cache is within the
+    /// limit.
     fn queue_and_evict(&self, added: Option<Weak<Encodings>>) {
         let mut queue = lock(&self.queue);
         if let Some(added) = added {
@@ -94,7 +95,8 @@ impl EncodingCache {
         }
     }
 
-    /// Records an object that has an encoding for this second. Drops the encodings for other seconds.
+    /// Records that an object has an encoding that is valid only in this second. Drops all encodings that are valid only for an earlier
+    /// second.
     fn record_second(&self, second: i64, of: Weak<Encodings>) {
         let mut of_second = lock(&self.of_second);
         let expired = if of_second.0 == second { Vec::new() } else { std::mem::take(&mut of_second.1) };
@@ -111,8 +113,8 @@ impl Encodings {
         Self { cache: cache.clone(), cached: Mutex::default(), is_queued: false.into(), is_used: false.into() }
     }
 
-    /// Returns an encoding from the cache. If the cache does not contain it, calls `make`. Caches the result unless the result alone
-    /// exceeds the limit.
+    /// Returns an encoding of the object from the cache. If the cache does not contain the encoding, the method calls `make`. The result is
+    /// cached, unless the result alone exceeds the size limit of the cache.
     pub(super) fn find_or_make<E>(
         self: &Arc<Self>,
         encoding: Encoding,
@@ -133,7 +135,8 @@ impl Encodings {
     fn keep(self: &Arc<Self>, encoding: Encoding, made: Arc<[u8]>) {
         let second = encoding.second();
         let mut cached = lock(&self.cached);
-        // The insert replaces cells for another second, and the same encoding if another thread has already cached it.
+        // The insertion replaces table cells for another second. The insertion also replaces the same encoding if another thread has
+        // already cached it.
         self.drop_from(&mut cached, |of| *of == encoding || second.is_some() && of.second().is_some());
         self.cache.used_bytes.fetch_add(used_bytes(&made), Ordering::Relaxed);
         // Most objects have one or two encodings.
@@ -163,7 +166,7 @@ impl Drop for Encodings {
     }
 }
 
-/// Returns the approximate memory of a cached encoding in bytes.
+/// Returns the approximate memory size of a cached encoding, in bytes.
 fn used_bytes(bytes: &[u8]) -> usize {
     size_of::<(Encoding, Arc<[u8]>)>() + bytes.len()
 }

@@ -1,18 +1,18 @@
-//! Interns byte strings, so that equal byte strings are stored once.
+//! Interns byte strings, so that equal byte strings share one copy in memory.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-/// The number of shards. Each shard has a separate lock.
+/// The number of shards. Each shard of the table has its own lock.
 const SHARDS: usize = 16;
 
-/// An interner of byte strings. It has only weak references, so a byte string is freed together with the last object
-/// that uses it.
+/// An interner of byte strings. The table has only weak references. Therefore, a byte string is freed when the last
+/// object that uses it is dropped.
 #[derive(Debug, Default)]
 pub struct Interner {
     hasher: RandomState,
-    /// The byte strings by hash. Some bits of the hash select the shard.
+    /// The byte strings by hash. The shards of the table. Some bits of the hash select a shard.
     shards: [Mutex<HashMap<u64, Weak<Interned>>>; SHARDS],
 }
 
@@ -25,7 +25,7 @@ pub(crate) struct Interned {
 }
 
 impl Interner {
-    /// Returns the interned byte string that equals `bytes`. If there is none, interns a copy.
+    /// Returns the interned byte string that equals `bytes`. If there is none, the method interns a copy of `bytes`.
     pub(crate) fn intern(self: &Arc<Self>, bytes: &[u8]) -> Arc<Interned> {
         let hash = self.hasher.hash_one(bytes);
         let known = self.shard(hash).get(&hash).and_then(Weak::upgrade);
@@ -33,7 +33,8 @@ impl Interner {
             return same.clone();
         }
         let new = Arc::new(Interned { bytes: bytes.into(), hash, interner: self.clone() });
-        // A different byte string with the same hash is not interned.
+        // If the table already contains a different byte string with the same hash, the new byte string is not
+        // interned.
         if known.is_none() {
             self.shard(hash).insert(hash, Arc::downgrade(&new));
         }
@@ -64,8 +65,8 @@ impl Interned {
 impl Drop for Interned {
     fn drop(&mut self) {
         let mut shard = self.interner.shard(self.hash);
-        // The entry may belong to an equal byte string that was interned after the last reference to this byte string
-        // was dropped.
+        // The entry may already belong to an equal byte string. Such an entry exists if the equal byte string was
+        // interned after the last reference to `self` was dropped.
         if shard.get(&self.hash).is_some_and(|known| known.strong_count() == 0) {
             shard.remove(&self.hash);
             if shard.len() < shard.capacity() / 4 {

@@ -1,4 +1,4 @@
-//! An object as bytes. The bytes are JSON. Their members have the order in which the server sends them.
+//! An object as bytes. The bytes are JSON. The members of the JSON have the same order as in the responses of the server.
 
 mod projection;
 mod writer;
@@ -18,13 +18,13 @@ use super::interner::{Interned, Interner};
 /// The order of an object's members.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemberOrder {
-    /// The members that all kinds have are first, in Go's order. All other members follow by name.
+    /// The members that all kinds have come first, in Go's order. All other members follow, sorted by name.
     Declared,
-    /// All members are ordered by name. Custom resources have this order.
+    /// All members are sorted by name. Custom resources have this order.
     Sorted,
 }
 
-/// A member of the metadata that can be read without decoding the object.
+/// A member of the metadata that can be read without decoding the whole object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Member {
     Name,
@@ -38,7 +38,7 @@ pub(crate) enum Member {
     Finalizers,
 }
 
-/// The members of the metadata, in Go's order.
+/// The members of the metadata in Go's order.
 pub const METADATA: [&str; 15] = [
     "name",
     "generateName",
@@ -57,10 +57,10 @@ pub const METADATA: [&str; 15] = [
     "managedFields",
 ];
 
-/// The first members of an object's JSON, in Go's order.
+/// The first members of an object's JSON in Go's order.
 pub const OBJECT: [&str; 3] = ["kind", "apiVersion", "metadata"];
 
-/// The members in the order of [`Member`].
+/// The members of the metadata in the order of [`Member`].
 const MEMBERS: [&str; 9] = [
     "name",
     "namespace",
@@ -73,38 +73,40 @@ const MEMBERS: [&str; 9] = [
     "finalizers",
 ];
 
-/// An object without `apiVersion` and `kind`, and with an empty `resourceVersion`. The revision is filled in when the object is written to
-/// a response. Therefore, an object can be encoded before its revision is known, and a deletion event shares the bytes of the last write.
+/// An object without `apiVersion` and `kind`, and with an empty `resourceVersion`. When the object is written to a response, the revision
+/// is inserted into this field. Therefore, an object can be encoded before its revision is known. A deletion event also shares the bytes of
+/// the last write.
 ///
-/// Long members and the fields of each manager are interned. Most of them are equal in the previous version or in other objects of the same
-/// template.
+/// Long members and the managed fields of each manager are interned. Most interned values are equal in the previous version of the object
+/// or in other objects of the same template.
 #[derive(Clone, Debug)]
 pub(super) struct JsonBody {
-    /// The JSON without interned values, followed by the member offsets.
+    /// The JSON of the object without interned values, followed by the offsets of the members.
     bytes: Arc<[u8]>,
-    /// The interned values. Each has the offset in the JSON at which it must be inserted.
+    /// The interned values. The first value of each pair is the position of the interned value in the JSON.
     interned: Arc<[(u32, Arc<Interned>)]>,
 }
 
-/// The offset of each metadata member in the JSON, and the start and end of the metadata. An offset is 0 if the member is absent.
+/// The offset of each metadata member in the JSON. The last two values are the start and the end of the metadata. An offset is 0 if the
+/// member is absent.
 type MemberOffsets = [u32; OFFSETS];
 const OFFSETS: usize = MEMBERS.len() + 2;
-/// The index of the metadata's start in the list of offsets.
+/// The index of the metadata's start in [`MemberOffsets`].
 const METADATA_AT: usize = MEMBERS.len();
-/// The maximum length of JSON whose offsets take two bytes each. For longer JSON, an offset takes four bytes.
+/// The maximum length of a JSON text whose offsets take two bytes each. For longer texts, each offset takes four bytes.
 const MAX_NARROW_LEN: usize = u16::MAX as usize;
 
-/// A string that is borrowed from the JSON if it has no escapes.
+/// A string that is borrowed from the JSON text if it contains no escape sequences.
 #[derive(Debug, Default, Deserialize, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct BorrowedText<'a>(#[serde(borrow)] pub(super) Cow<'a, str>);
 
 impl JsonBody {
-    /// Encodes an object. `interner` stores equal values of several objects once.
+    /// Encodes an object. If several objects contain equal values, `interner` stores these values only once.
     pub(super) fn new(interner: &Arc<Interner>, object: &Json, order: MemberOrder) -> Self {
         BodyWriter::new(Some(interner), true).encode(object, order)
     }
 
-    /// Encodes an object without a `resourceVersion`. No revision is filled in later.
+    /// Encodes an object without a `resourceVersion`. No revision is inserted into this object later.
     pub(super) fn unversioned(object: &Json) -> Self {
         BodyWriter::new(None, false).encode(object, MemberOrder::Declared)
     }
@@ -113,12 +115,12 @@ impl JsonBody {
     fn of(mut json: Vec<u8>, offsets: MemberOffsets, interned: Vec<(u32, Arc<Interned>)>) -> Self {
         let width = if json.len() > MAX_NARROW_LEN { 4 } else { 2 };
         json.extend(offsets.iter().flat_map(|offset| offset.to_le_bytes().into_iter().take(width)));
-        // All bodies without interned values share one empty list.
+        // All bodies without interned values share the same empty list.
         let interned = if interned.is_empty() { Arc::default() } else { interned.into() };
         Self { bytes: json.into(), interned }
     }
 
-    /// Returns the JSON without interned values, and the width of an offset in bytes.
+    /// Returns the JSON without interned values, and the number of bytes that an offset takes.
     fn split(&self) -> (&[u8], usize) {
         let width = if self.bytes.len() - 2 * OFFSETS > MAX_NARROW_LEN { 4 } else { 2 };
         (&self.bytes[..self.bytes.len() - width * OFFSETS], width)
@@ -138,13 +140,13 @@ impl JsonBody {
         self.json().len() + self.interned.iter().map(|(_, interned)| interned.bytes().len()).sum::<usize>()
     }
 
-    /// Appends the object with this revision.
+    /// Appends the JSON of the object with this revision.
     pub(super) fn write(&self, revision: u64, to: &mut Vec<u8>) {
         to.reserve(self.len() + 20);
         self.write_part(0..self.json().len(), revision, to);
     }
 
-    /// Appends a range of the JSON, including the interned values in it.
+    /// Appends a range of the JSON, including the interned values that belong into this range.
     fn write_part(&self, part: Range<usize>, revision: u64, to: &mut Vec<u8>) {
         let revision = revision.to_string();
         let revision = self.revision_at().map(|at| (at, revision.as_bytes()));
@@ -176,14 +178,14 @@ impl JsonBody {
         read(&json).unwrap_or_default()
     }
 
-    /// Returns a member of the metadata. Returns `None` if it is absent, null, or of another type.
+    /// Returns the value of a metadata member. Returns `None` if the member is absent, null, or of another type.
     pub(super) fn member<'a, T: Deserialize<'a>>(&'a self, member: Member) -> Option<T> {
         let start = self.offset(member as usize);
-        // These members contain no interned values, so read them from the bytes. Only the revision is not in the bytes.
+        // These members contain no interned values, so their values can be read from the bytes. Only the revision is missing in the bytes.
         read(self.json().get(start..).filter(|_| start > 0)?)
     }
 
-    /// Returns the object with this revision, reduced to the values at these paths, such as `spec.nodeName`.
+    /// Returns the object with this revision. The returned object contains only the values at these paths, such as `spec.nodeName`.
     pub(super) fn projection(&self, revision: u64, paths: &[&str]) -> Json {
         let paths: Vec<Vec<&str>> = paths.iter().map(|path| path.split('.').collect()).collect();
         let mut json = Vec::new();
@@ -192,7 +194,7 @@ impl JsonBody {
         Projection { paths: paths.iter().map(Vec::as_slice).collect() }.deserialize(&mut json).unwrap_or_default()
     }
 
-    /// Returns the offset at which the revision is inserted, directly after the opening quote.
+    /// Returns the offset for inserting the revision. The revision is inserted directly after the opening quote.
     fn revision_at(&self) -> Option<usize> {
         let start = self.offset(Member::ResourceVersion as usize);
         (start > 0).then_some(start + 1)
@@ -201,7 +203,7 @@ impl JsonBody {
 
 impl PartialEq for JsonBody {
     fn eq(&self, other: &Self) -> bool {
-        // Equal objects have the same interned values, unless one of them was encoded without an interner.
+        // Equal objects have the same interned values, except if one of the objects was encoded without an interner.
         if self.interned.len() == other.interned.len() {
             let mut interned = self.interned.iter().zip(&*other.interned);
             let is_same = |one: &Arc<Interned>, other| Arc::ptr_eq(one, other) || one.bytes() == other.bytes();
@@ -293,7 +295,7 @@ mod tests {
         assert_eq!(found, expected);
     }
 
-    /// Creates an object of a template. All long values except the status are equal in all objects of the template.
+    /// Creates an object from a template. All objects of the template have equal long values, except for the status.
     fn replica(number: usize) -> Json {
         let owned = |field: &str| (0..40).map(|at| (format!("f:{field}{at}"), json!({}))).collect::<Json>();
         json!({
@@ -326,7 +328,7 @@ mod tests {
             assert_eq!(body.metadata(12), whole["metadata"]);
             assert_eq!(body.member::<Vec<String>>(Member::Finalizers), Some(vec!["f".into()]));
             assert_eq!(body.projection(7, &["spec.number", "short"]), json!({"spec": {"number": 1}, "short": 3}));
-            // The length must be correct, and the JSON must match a body without interned values.
+            // The reported length must be correct. The JSON must be equal to the JSON of a body without interned values.
             let mut json = Vec::new();
             body.write(12, &mut json);
             assert_eq!(json.len(), body.len() + 2);

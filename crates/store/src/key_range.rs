@@ -1,6 +1,6 @@
 //! Ranges of keys.
 
-/// A range of keys with a prefix. `start` is inclusive and `end` is exclusive.
+/// A range of keys that have the same prefix. `start` is inclusive and `end` is exclusive.
 #[derive(Clone, Debug, Default)]
 pub struct KeyRange {
     prefix: String,
@@ -9,15 +9,15 @@ pub struct KeyRange {
 }
 
 impl KeyRange {
-    /// Creates the range of a namespace, or of the whole resource.
+    /// Creates the range of all keys in a namespace, or of all keys of the resource if `namespace` is `None`.
     pub fn namespace(namespace: Option<&str>) -> Self {
         let prefix = namespace.map_or_else(String::new, |namespace| format!("{namespace}/"));
-        // `0` is the character after `/`.
+        // `0` is the ASCII character after `/`.
         let end = namespace.map(|namespace| format!("{namespace}0"));
         Self { start: prefix.clone(), prefix, end }
     }
 
-    /// Creates the range of one object. `namespace` is empty in cluster scope.
+    /// Creates the range of one object. For a cluster-scoped object, `namespace` is empty.
     pub fn object(namespace: &str, name: &str) -> Self {
         let range = Self::namespace((!namespace.is_empty()).then_some(namespace));
         let start = format!("{}{name}", range.prefix);
@@ -30,12 +30,12 @@ impl KeyRange {
         self
     }
 
-    /// Returns the prefix of all keys.
+    /// Returns the prefix of all keys in the range.
     pub fn prefix(&self) -> &str {
         &self.prefix
     }
 
-    /// Returns the lower bound, which is inclusive.
+    /// Returns the lower bound of the range. The bound is inclusive.
     pub fn start(&self) -> &str {
         &self.start
     }
@@ -45,7 +45,7 @@ impl KeyRange {
         self.start = format!("{key}\0");
     }
 
-    /// Returns the upper bound, which is exclusive. Returns `None` if the range has no upper bound.
+    /// Returns the upper bound of the range. The bound is exclusive. Returns `None` if the range has no upper bound.
     pub(super) fn end(&self) -> Option<&str> {
         self.end.as_deref()
     }

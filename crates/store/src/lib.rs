@@ -69,16 +69,18 @@ pub use present::Present;
 use resource_table::Table;
 pub use stored::{ChangeKind, Draft, Key, Labels, ResourceKey, SAME, StoreChange, Stored};
 
-/// The limits of the log. If changes have been dropped, the states before these changes cannot be listed, and watches cannot start at them.
+/// The limits of the log. When changes are dropped from the log, the states before these changes can no longer be listed, and watches can
+/// no longer start at them.
 #[derive(Clone, Copy, Debug)]
 pub struct History {
-    /// The maximum number of changes for each resource.
+    /// The maximum number of changes that the log keeps for each resource.
     pub max_changes: usize,
-    /// The maximum age of a change. Each write drops up to a thousand older changes of all resources.
+    /// The maximum age of a change in the log. Each write drops up to a thousand changes that exceed this age, from all resources.
     pub max_age: Duration,
-    /// The approximate maximum size of all changes, in bytes. The last change of each resource is always kept.
+    /// The approximate maximum size of all changes in the log, in bytes. For each resource, the last change is always kept.
     pub max_bytes: usize,
-    /// The number of changes for each resource that [`followed`](VersionedStore::followed) can return, even if they exceed `max_changes`.
+    /// The number of last changes that [`followed`](VersionedStore::followed) can return for each resource. These changes are kept even if
+    /// they exceed `max_changes`.
     pub followed: usize,
 }
 
@@ -88,30 +90,30 @@ impl Default for History {
     }
 }
 
-/// The maximum number of expired changes that one write drops. The limit bounds the time of a write.
+/// The maximum number of expired changes that one write drops. This limit bounds the time that a write takes.
 const MAX_EXPIRED: usize = 1_000;
 
-/// The state of an object that a write expects. A write with a wrong expectation changes nothing.
+/// The state that a write expects the object to have. If the expectation is wrong, the write changes nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expect {
-    /// There is no object with the key.
+    /// No object with this key exists.
     Absent,
     /// The object has this revision.
     At(u64),
 }
 
-/// An error that means that a write was refused and has changed nothing.
+/// The error of a write that was refused and has changed nothing.
 #[derive(Clone, Debug)]
 pub enum Refused {
-    /// The expectation is wrong. The value is the current object, if there is one.
+    /// The expectation is wrong. The value is the current object, if the object exists.
     Mismatch(Option<Arc<Stored>>),
-    /// Another object has one of the claims of the new object.
+    /// Another object already has one of the claims of the new object.
     Taken,
     /// Other data that the write depends on has changed.
     Moved,
 }
 
-/// An error that means that the requested revision is no longer available.
+/// The error for a requested revision that is no longer available.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Compacted {
     /// The oldest available revision.
@@ -124,24 +126,24 @@ pub struct VersionedStore {
     now: Present,
     compacted: u64,
     history: History,
-    /// The cache of other encodings. Its limit is half of the size limit of the log.
+    /// The cache of other encodings. The size limit of this cache is half of the size limit of the log.
     encoding_cache: Arc<EncodingCache>,
-    /// The interner for data that several objects, or several versions of an object, share.
+    /// The interner for data that is equal in several objects or in several versions of an object.
     interner: Arc<Interner>,
     tables: HashMap<ResourceKey, Table>,
     /// The approximate size of the log of all resources, in bytes.
     log_bytes: usize,
-    /// The resources with more than one logged change, by the revision of the oldest change.
+    /// The resources that have more than one change in the log. The key is the revision of the resource's oldest change.
     by_oldest_change: BTreeMap<u64, ResourceKey>,
-    /// The object that has each claim, and the claims of each object.
+    /// The object that has each claim.
     holders: HashMap<String, (ResourceKey, Key)>,
     claimed: HashMap<(ResourceKey, Key), Vec<String>>,
 }
 
 impl VersionedStore {
-    /// Creates an empty store at a revision. A new etcd starts at 1. Earlier revisions are unavailable.
+    /// Creates an empty store whose current revision is `revision`. A new etcd starts at revision 1. Earlier revisions are unavailable.
     pub fn new(first: u64, history: History) -> Self {
-        // This maximum leaves enough revisions for any number of writes.
+        // With this maximum, enough revisions remain for any number of writes.
         let revision = first.clamp(1, u64::MAX / 2);
         let compacted = if revision == 1 { 0 } else { revision };
         let encoding_cache = Arc::new(EncodingCache::new(history.max_bytes / 2));
@@ -149,7 +151,7 @@ impl VersionedStore {
         Self { now, compacted, history, encoding_cache, ..Self::default() }
     }
 
-    /// Returns the interner for drafts of this store.
+    /// Returns the interner that drafts for this store must use.
     pub fn interner(&self) -> &Arc<Interner> {
         &self.interner
     }
@@ -174,11 +176,12 @@ impl VersionedStore {
         self.now.objects(resource)
     }
 
-    /// Writes an object if the expectation is met.
+    /// Writes an object if its current state meets the expectation.
     ///
     /// # Errors
     ///
-    /// Returns an error if the expectation is wrong, or if another object has one of the claims. In this case, nothing is written.
+    /// Returns an error if the expectation is wrong, or if another object has one of the claims. If an error is returned, nothing was
+    /// written.
     pub fn put(
         &mut self,
         now: Instant,
@@ -201,11 +204,11 @@ impl VersionedStore {
         Ok(self.record(StoreChange { at: now, kind, key, old, new }))
     }
 
-    /// Removes an object if it has the revision `at`. The change contains the last content with the new revision.
+    /// Removes an object if its current revision is `at`. The logged change contains the last content of the object and the new revision.
     ///
     /// # Errors
     ///
-    /// Returns an error if the object is absent or has another revision. In this case, nothing is removed.
+    /// Returns an error if the object is absent or has another revision. If an error is returned, nothing was removed.
     pub fn remove(
         &mut self,
         now: Instant,
@@ -222,7 +225,7 @@ impl VersionedStore {
         Ok(self.record(StoreChange { at: now, kind, key, old: Some(old), new }))
     }
 
-    /// Returns the changes of a resource after `revision`. The oldest change is first.
+    /// Returns all changes of a resource that were made after `revision`. The oldest change is first.
     ///
     /// # Errors
     ///
@@ -239,36 +242,37 @@ impl VersionedStore {
         Ok(self.tables.get(resource).into_iter().flat_map(move |table| table.since(revision)))
     }
 
-    /// Returns the changes of a resource after `revision`. The caller must have read all changes up to `revision`. Returns `None` if some
-    /// of the changes are no longer in the log.
+    /// Returns all changes of a resource that were made after `revision`, for a caller that follows the changes. The caller must have read
+    /// all changes up to `revision`. Returns `None` if some of the changes are no longer in the log.
     pub fn followed(&self, resource: &str, revision: u64) -> Option<impl Iterator<Item = &Arc<StoreChange>>> {
         let table = self.tables.get(resource);
         let follows = table.is_none_or(|table| table.keeps(revision));
         follows.then(|| table.into_iter().flat_map(move |table| table.since(revision)))
     }
 
-    /// Returns the change with this revision. Returns `None` if it is not in the log.
+    /// Returns the change that has this revision. Returns `None` if the change is not in the log.
     pub fn change(&self, resource: &str, revision: u64) -> Option<&Arc<StoreChange>> {
         let mut since = self.tables.get(resource)?.since(revision.checked_sub(1)?);
         since.next().filter(|change| change.revision() == revision)
     }
 
-    /// Returns the revision that a resource had at a time. Uses only changes that are in the log.
+    /// Returns a revision at which the resource had the same state as at `time`. The method considers only changes that are still in the
+    /// log.
     pub fn revision_at(&self, resource: &str, time: Instant) -> u64 {
         let later = self.tables.get(resource).and_then(|table| table.first_after(time));
         later.map_or(self.now.revision, |change| change.revision() - 1)
     }
 
-    /// Returns the time of the last change of a resource up to a revision. Returns `None` if the change is not in the log.
+    /// Returns the time of a resource's last change at or before `revision`. Returns `None` if the change is not in the log.
     pub fn written_at(&self, resource: &str, revision: u64) -> Option<Instant> {
         self.tables.get(resource)?.last_until(revision).map(|change| change.at)
     }
 
-    /// Returns the state of a resource at `revision`.
+    /// Returns the state that a resource had at `revision`.
     ///
     /// # Errors
     ///
-    /// Returns an error if some changes after `revision` are no longer available.
+    /// Returns an error if some of the changes after `revision` are no longer available.
     pub fn past(&self, resource: &str, revision: u64) -> Result<Past, Compacted> {
         let oldest = self.oldest(resource);
         if revision < oldest {
@@ -282,8 +286,8 @@ impl VersionedStore {
         self.now.revision = self.now.revision.max(revision.min(u64::MAX / 2));
     }
 
-    /// Sets an object with this revision, or removes the object, without an entry in the log. Past states that are read later also contain
-    /// this change. Returns the change, or `None` if an absent object is removed.
+    /// Sets an object with this revision, or removes the object. The change is not added to the log. States of past revisions that are read
+    /// later also contain this change. Returns the change. Returns `None` if the object should be removed but is absent.
     pub fn set(
         &mut self,
         now: Instant,
@@ -333,11 +337,11 @@ impl VersionedStore {
         self.change_table(resource, |table| table.forget(revision));
     }
 
-    /// Keeps a snapshot of a resource at a revision until a change after the revision is dropped from the log. The snapshot takes little
-    /// memory, because the log contains all objects that have changed after the snapshot.
+    /// Keeps a snapshot of a resource at a revision. The snapshot is kept until a change after this revision is dropped from the log. The
+    /// snapshot takes little memory, because the log contains all objects that have changed since then.
     pub fn keep(&mut self, resource: &ResourceKey, revision: u64, objects: &Objects) -> Weak<Objects> {
-        // A caller may pass a future revision, because of an injected fault. Such a snapshot is not kept, because the objects will differ
-        // at that revision.
+        // A caller may pass a future revision, because of an injected fault. A snapshot for a future revision is not kept, because the
+        // objects can still change before this revision is reached.
         if revision > self.now.revision {
             return Weak::new();
         }
@@ -349,7 +353,7 @@ impl VersionedStore {
         self.tables.get(resource).map_or(0, Table::floor).max(self.compacted)
     }
 
-    /// Logs a change, and drops changes that exceed the limits.
+    /// Adds a change to the log, and drops changes that exceed the limits.
     fn record(&mut self, change: StoreChange) -> Arc<StoreChange> {
         let (history, now) = (self.history, change.at);
         let recorded = self.change_table(&change.resource().clone(), |table| {
@@ -371,7 +375,7 @@ impl VersionedStore {
         self.tables.get(resource).is_some_and(|table| table.is_expired(now, self.history))
     }
 
-    /// Changes the log of a resource and updates the totals over all resources.
+    /// Changes the log of a resource, and updates the totals of all resources.
     fn change_table<R>(&mut self, resource: &ResourceKey, change: impl FnOnce(&mut Table) -> R) -> R {
         let table = self.tables.entry(resource.clone()).or_default();
         self.log_bytes -= table.log_bytes();
@@ -388,7 +392,7 @@ impl VersionedStore {
     ///
     /// # Errors
     ///
-    /// Returns the error that `put` would return.
+    /// Returns the error that `put` would return for the same arguments.
     pub fn check(&self, resource: &str, key: &str, expect: Expect, draft: &Draft) -> Result<(), Refused> {
         self.check_expected(resource, key, expect)?;
         let mut holders = draft.claims.iter().filter_map(|claim| self.holders.get(claim));
@@ -407,12 +411,12 @@ impl VersionedStore {
         if is_met { Ok(()) } else { Err(Refused::Mismatch(found.cloned())) }
     }
 
-    /// Returns the key of the object that has a claim.
+    /// Returns the key of the object that has this claim.
     pub fn holder(&self, claim: &str) -> Option<&Key> {
         self.holders.get(claim).map(|(_, key)| key)
     }
 
-    /// Replaces the claims of an object.
+    /// Replaces all claims of an object.
     fn claim(&mut self, resource: &ResourceKey, key: &str, claims: Vec<String>) {
         if claims.is_empty() && self.claimed.is_empty() {
             return;

@@ -12,7 +12,7 @@ pub struct Objects {
     tree: Tree<Arc<Stored>>,
 }
 
-/// The minimum number of neighbouring objects that are encoded together.
+/// The minimum number of adjacent objects that are encoded together.
 const MIN_NEIGHBOURS: usize = if cfg!(test) { 1 } else { 32 };
 
 impl Objects {
@@ -21,7 +21,8 @@ impl Objects {
         self.tree.get(key)
     }
 
-    /// Inserts an object. Returns its key and the previous object. All versions of the object share the key.
+    /// Inserts an object. Returns the key of the object and the previous object with this key. All versions of an object share the same
+    /// key.
     pub(super) fn insert(&mut self, key: &str, object: Arc<Stored>) -> (Key, Option<Arc<Stored>>) {
         self.tree.insert(key, object)
     }
@@ -30,14 +31,14 @@ impl Objects {
         self.tree.remove(key)
     }
 
-    /// Returns an iterator over the objects in a range, in the order of their keys.
+    /// Returns an iterator over the objects in a range, sorted by key.
     pub fn run(&self, range: &KeyRange) -> Run {
         let end = range.end().map_or(self.tree.len(), |end| self.tree.rank(end));
         Run { at: self.tree.rank(range.start()), end, objects: self.clone() }
     }
 }
 
-/// Creates a snapshot of objects that have no keys. Their keys in the snapshot only keep the order.
+/// Creates a snapshot from objects that have no keys. The keys in this snapshot only preserve the order of the objects.
 impl FromIterator<Stored> for Objects {
     fn from_iter<I: IntoIterator<Item = Stored>>(objects: I) -> Self {
         let mut all = Self::default();
@@ -48,17 +49,17 @@ impl FromIterator<Stored> for Objects {
     }
 }
 
-/// An iterator over the objects in a range of a snapshot.
+/// An iterator over the objects of a snapshot that are in a range of keys.
 #[derive(Clone, Debug)]
 pub struct Run {
     objects: Objects,
-    /// The number of objects before the next object, and the number of objects before the end.
+    /// The rank of the next object in the snapshot. The iterator ends before the object whose rank is `end`.
     at: usize,
     end: usize,
 }
 
 impl Run {
-    /// Returns the next object without advancing the iterator.
+    /// Returns the next object, but does not advance the iterator.
     pub fn peek(&self) -> Option<&(Key, Arc<Stored>)> {
         self.objects.tree.at(self.at).filter(|_| self.at < self.end)
     }
@@ -68,8 +69,8 @@ impl Run {
         self.at += 1;
     }
 
-    /// Returns the next objects as a group that can be encoded together for many requests. Does not advance the iterator. Returns `None` if
-    /// no such group starts here.
+    /// Returns the next objects as a group whose encoding can be shared by many requests. Does not advance the iterator. Returns `None` if
+    /// no such group starts at the current position.
     pub fn neighbours(&self) -> Option<Neighbours> {
         let (before, neighbours) = self.objects.tree.branch_at(self.at)?;
         let len = neighbours.len();
@@ -88,8 +89,8 @@ impl Run {
         self.end.saturating_sub(self.at)
     }
 
-    /// Returns the objects between the position of this iterator and the position of `other`. `other` must be a clone of this iterator at
-    /// the same or a later position.
+    /// Returns the objects between the position of this iterator and the position of `other`. `other` must be a clone of this iterator that
+    /// is at the same or a later position.
     pub fn up_to(self, other: &Self) -> Self {
         Self { end: other.at.min(self.end), ..self }
     }
@@ -105,18 +106,18 @@ impl Iterator for Run {
     }
 }
 
-/// A group of objects with adjacent keys, in the state of a snapshot.
+/// A group of objects in a snapshot that have adjacent keys.
 #[derive(Clone, Debug)]
 pub struct Neighbours(Arc<Branch<Arc<Stored>>>);
 
 impl Neighbours {
-    /// Returns an iterator over the objects, in the order of their keys.
+    /// Returns an iterator over the objects of the group, sorted by key.
     pub fn iter(&self) -> impl Iterator<Item = &Arc<Stored>> {
         self.0.values()
     }
 
-    /// Returns the encoding of the whole group. The first call calls `make`. The result is cached until an object changes, or until the
-    /// cache evicts it.
+    /// Returns the encoding of the whole group. The first call calls `make`. The result is cached until an object of the group changes, or
+    /// until the cache evicts the result.
     ///
     /// # Errors
     ///

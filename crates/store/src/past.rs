@@ -1,11 +1,12 @@
-//! The state of a resource at an earlier revision.
+//! The state that a resource had at an earlier revision.
 
 use std::sync::Arc;
 
 use super::StoreChange;
 use super::objects::Objects;
 
-/// The state of a resource at an earlier revision. It is stored as a later state and the changes in between.
+/// The state that a resource had at an earlier revision. The state is represented by a later state and the changes
+/// between the two states.
 #[derive(Debug, Default)]
 pub struct Past {
     pub(super) later: Objects,
@@ -13,7 +14,7 @@ pub struct Past {
 }
 
 impl Past {
-    /// Returns the objects. Computes them by undoing the changes in the later state.
+    /// Returns the objects. The objects are computed from the later state by undoing the changes.
     pub fn objects(self) -> Objects {
         let mut objects = self.later;
         for change in self.since.iter().rev() {

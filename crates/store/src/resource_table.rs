@@ -9,27 +9,27 @@ use super::objects::Objects;
 use super::stored::Origin;
 use super::{History, Past, ResourceKey, StoreChange};
 
-/// The maximum number of unused snapshots that are kept.
+/// The maximum number of snapshots that are kept although no reader uses them.
 pub(super) const MAX_UNUSED_SNAPSHOTS: usize = 8;
 
 /// The changes of one resource. The oldest change is first.
 #[derive(Debug, Default)]
 pub(super) struct Table {
     log: VecDeque<Arc<StoreChange>>,
-    /// Snapshots at past revisions, by revision and era. Readers use these snapshots now, or may use them again. For each snapshot, the log
-    /// contains all objects that have changed after it.
+    /// Snapshots of past revisions. The key consists of the revision and the era. Readers use the kept snapshots now, or may use them
+    /// again. For each snapshot, the log contains all changes that were made after it.
     snapshots: BTreeMap<(u64, u64), Arc<Objects>>,
-    /// The current era. A new era begins when the content of past revisions is redefined. Snapshots of earlier eras are available only to
-    /// readers that already use them.
+    /// The current era. A new era begins when the content of past revisions changes. A snapshot of an earlier era is available only to
+    /// readers that already use it.
     era: u64,
-    /// The origins of the objects, by version. All objects of a version share an origin. The number of origins is limited by the number of
-    /// versions that the resource ever had.
+    /// The [`Origin`] of each API version that was used to write objects. All objects that were written in the same version share an
+    /// origin. The number of origins is limited by the number of API versions that the resource ever had.
     origins: Vec<Arc<Origin>>,
-    /// The approximate size of the log, in bytes.
+    /// The approximate size of this log, in bytes.
     log_bytes: usize,
     /// The oldest available revision.
     floor: u64,
-    /// The revision of the last dropped change, which is at most `floor`.
+    /// The revision of the change that was dropped last. It is at most `floor`.
     dropped: u64,
 }
 
@@ -38,7 +38,7 @@ impl Table {
         self.floor
     }
 
-    /// Returns the origin for a version. All objects that were written in this version share the origin.
+    /// Returns the origin for an API version. All objects that were written in this version share the origin.
     pub(super) fn version(
         &mut self,
         resource: &ResourceKey,
@@ -60,7 +60,7 @@ impl Table {
         change
     }
 
-    /// Starts a new era, because the content of past revisions is redefined.
+    /// Starts a new era, because the content of past revisions changes.
     pub(super) fn begin_era(&mut self) {
         self.snapshots.retain(|_, snapshot| Arc::weak_count(snapshot) > 0);
         self.era += 1;
@@ -71,18 +71,18 @@ impl Table {
         self.log.range(first..)
     }
 
-    /// Returns the first change after a time.
+    /// Returns the first change that was made after `time`.
     pub(super) fn first_after(&self, time: Instant) -> Option<&Arc<StoreChange>> {
         self.log.get(self.log.partition_point(|change| change.at <= time))
     }
 
-    /// Returns the last change up to a revision.
+    /// Returns the last change whose revision is at most `revision`.
     pub(super) fn last_until(&self, revision: u64) -> Option<&Arc<StoreChange>> {
         let after = self.log.partition_point(|change| change.revision() <= revision);
         self.log.get(after.checked_sub(1)?)
     }
 
-    /// Returns whether all changes after a revision are in the log.
+    /// Returns whether the log contains all changes after a revision.
     pub(super) fn keeps(&self, revision: u64) -> bool {
         revision >= self.dropped
     }
@@ -91,12 +91,13 @@ impl Table {
         self.log_bytes
     }
 
-    /// Returns the revision of the oldest change. Returns `None` if there is at most one change.
+    /// Returns the revision of the oldest change in the log. Returns `None` if the log has at most one change.
     pub(super) fn oldest_past(&self) -> Option<u64> {
         self.log.front().filter(|_| self.log.len() > 1).map(|change| change.revision())
     }
 
-    /// Returns the state at a revision. It is computed from the next later snapshot, or from the current objects `now`.
+    /// Returns the state that the resource had at a revision. This state is computed from the next later snapshot, or from the current
+    /// objects `now`.
     pub(super) fn past(&self, revision: u64, now: Objects) -> Past {
         let after = self.snapshots.range((revision, 0)..).find(|((_, era), _)| *era == self.era);
         let (at, objects) = after.map_or((u64::MAX, now), |((at, _), snapshot)| (*at, (**snapshot).clone()));
@@ -104,7 +105,7 @@ impl Table {
         Past { later: objects, since: since.cloned().collect() }
     }
 
-    /// Keeps a snapshot at a revision until a later change is dropped. Drops the oldest unused snapshots.
+    /// Keeps a snapshot of a revision until a change after this revision is dropped. Drops the oldest unused snapshots.
     pub(super) fn keep(&mut self, revision: u64, objects: &Objects) -> Weak<Objects> {
         if !self.keeps(revision) {
             return Weak::new();
@@ -119,7 +120,7 @@ impl Table {
         snapshot
     }
 
-    /// Makes revisions before `revision` unavailable. A caller that already follows the changes can continue.
+    /// Makes revisions before `revision` unavailable. Callers that already follow the changes can continue.
     pub(super) fn compact(&mut self, revision: u64) {
         self.floor = self.floor.max(revision);
     }
@@ -133,7 +134,7 @@ impl Table {
         self.compact(revision);
     }
 
-    /// Drops changes that exceed the number in `history`.
+    /// Drops the oldest changes if there are more changes than `history` allows.
     pub(super) fn trim(&mut self, history: History) {
         if let Some(at) = self.log.len().checked_sub(history.max_changes.saturating_add(1)) {
             self.compact(self.log[at].revision());
@@ -144,7 +145,7 @@ impl Table {
         }
     }
 
-    /// Returns whether the oldest change exceeds the age in `history`.
+    /// Returns whether the oldest change is older than `history` allows.
     pub(super) fn is_expired(&self, now: Instant, history: History) -> bool {
         self.log.front().is_some_and(|oldest| now.saturating_duration_since(oldest.at) > history.max_age)
     }

@@ -1,4 +1,4 @@
-//! Objects as bytes, and the changes of objects.
+//! Objects that are stored as bytes, and changes of objects.
 
 use std::borrow::{Borrow, Cow};
 use std::collections::BTreeMap;
@@ -13,23 +13,23 @@ use super::encodings::{Encoding, EncodingCache, Encodings};
 use super::interner::Interner;
 use super::json_body::{BorrowedText, JsonBody, Member, MemberOrder};
 
-/// The name of a resource in the store, such as `pods` or `deployments.apps`.
+/// The name of a resource in a store, such as `pods` or `deployments.apps`.
 pub type ResourceKey = Arc<str>;
 
-/// The key of an object within its resource. It has the form `namespace/name`, or `name` in cluster scope.
+/// The key of an object within its resource. The key has the form `namespace/name`, or `name` for a cluster-scoped object.
 pub type Key = Arc<str>;
 
-/// An object that will be written.
+/// An object that will be written to the store.
 pub struct Draft {
     pub(super) body: JsonBody,
     pub(super) version: String,
-    /// Values that only one object may have, such as an address.
+    /// Values that only one object in the store may have, such as an address.
     pub(super) claims: Vec<String>,
-    /// The selectable fields, if they are the same in every API version of the kind.
+    /// The values of the selectable fields, if they are the same in each API version of the kind.
     pub(super) fields: Vec<String>,
 }
 
-/// The output omits the object, which may be a Secret.
+/// The `Debug` output omits the object, because the object may be a Secret.
 impl fmt::Debug for Draft {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Draft").field("version", &self.version).finish_non_exhaustive()
@@ -43,18 +43,18 @@ impl Draft {
         Self { body: JsonBody::new(interner, object, order), version, claims, fields: Vec::new() }
     }
 
-    /// Removes the claims of the draft.
+    /// Returns the draft without its claims.
     pub fn without_claims(self) -> Self {
         Self { claims: Vec::new(), ..self }
     }
 
-    /// Sets the selectable fields, in the order of the kind.
+    /// Sets the values of the selectable fields, in the order that the kind defines.
     pub fn selectable(self, fields: Vec<String>) -> Self {
         Self { fields, ..self }
     }
 }
 
-/// Data that is shared by all objects of one resource that were written with the same `apiVersion`.
+/// Data that objects of one resource share if they were written with the same `apiVersion`.
 #[derive(Debug)]
 pub(crate) struct Origin {
     resource: ResourceKey,
@@ -67,7 +67,7 @@ impl Origin {
         Arc::new(Self { resource: resource.clone(), version: version.into(), encoding_cache: encoding_cache.clone() })
     }
 
-    /// Creates the origin of an object without a store. Nothing is cached for it.
+    /// Creates the origin of an object that belongs to no store. Nothing is cached for it.
     fn detached(version: &str) -> Arc<Self> {
         Self::new(&ResourceKey::default(), version, &Arc::default())
     }
@@ -79,39 +79,40 @@ impl Origin {
 
 /// An immutable object in the state after one write.
 ///
-/// The object is stored as the bytes that are served, without `apiVersion` and `kind`. These two members depend on the version that a
-/// client reads, and lists of built-in kinds omit them. The version of the write is stored separately, because the storage version of the
-/// kind can change. The object is decoded on demand.
+/// The object is stored as the bytes that are sent to clients, without `apiVersion` and `kind`. Both members depend on the version that a
+/// client requests, and lists of built-in kinds omit both members. The `apiVersion` of the write is stored separately, because the storage
+/// version of the kind can change. The object is decoded only when a caller asks for it.
 pub struct Stored {
     revision: u64,
     origin: Arc<Origin>,
     is_first: bool,
     body: JsonBody,
-    /// Data that is derived from the object. It is not allocated for most small objects, because they are only served unchanged.
+    /// Data that is computed from the object. For most small objects, this data is not allocated, because small objects are usually sent
+    /// unchanged.
     derived: OnceLock<Box<Derived>>,
 }
 
-/// Data that is derived from an object.
+/// Data that is computed from an object.
 #[derive(Debug, Default)]
 struct Derived {
-    /// The last known form for which the stored bytes can be served unchanged. 0 if no form is known.
+    /// The number of the form for which the stored bytes are known to be correct. 0 if there is no such form.
     fits: AtomicU64,
-    /// The decoded object. It is kept for objects that the server itself reads often.
+    /// The decoded object. The decoded form is kept only for objects that the server itself reads often.
     tree: OnceLock<Arc<Json>>,
     fields: OnceLock<Arc<SelectableFields>>,
-    /// The cached encodings. Set when the first encoding is requested.
+    /// The cached encodings. The cache entry is created when the first encoding is requested.
     encodings: OnceLock<Arc<Encodings>>,
 }
 
-/// The output omits the object, which may be a Secret.
+/// The `Debug` output omits the object, because the object may be a Secret.
 impl fmt::Debug for Stored {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Stored").field("revision", &self.revision).finish_non_exhaustive()
     }
 }
 
-/// The selectable fields of an object in one form, in the order that the kind defines. The values are concatenated, because most values are
-/// short or empty.
+/// The values of an object's selectable fields in one form, in the order that the kind defines. The values are concatenated, because most
+/// values are short or empty.
 #[derive(Debug)]
 struct SelectableFields {
     form: u64,
@@ -120,7 +121,7 @@ struct SelectableFields {
     ends: Box<[usize]>,
 }
 
-/// The number of the form for fields that are the same in every form.
+/// The form number for fields whose values are the same in every form.
 pub const SAME: u64 = 0;
 
 impl SelectableFields {
@@ -144,7 +145,7 @@ impl Stored {
         Self { revision, origin, is_first, body, derived: OnceLock::new() }
     }
 
-    /// Sets the selectable fields, unless they are empty.
+    /// Sets the values of the selectable fields, unless there are none.
     pub(super) fn selectable(self, fields: Vec<String>) -> Self {
         if !fields.is_empty() {
             self.derived().fields.get_or_init(|| Arc::new(SelectableFields::new(SAME, &fields)));
@@ -156,17 +157,17 @@ impl Stored {
         self.derived.get_or_init(Box::default)
     }
 
-    /// Creates an object for a different store, without a revision in that store.
+    /// Creates an object that belongs to no store, without a revision.
     pub fn of(draft: Draft) -> Self {
         Self::new(0, Origin::detached(&draft.version), true, draft.body)
     }
 
-    /// Creates an object without a store. It is served without a resourceVersion.
+    /// Creates an object that belongs to no store. Clients get this object without a resourceVersion.
     pub fn unversioned(object: &Json) -> Self {
         Self::new(0, Origin::detached(""), true, JsonBody::unversioned(object))
     }
 
-    /// Returns a copy of the object with another revision.
+    /// Returns a copy of the object that has another revision.
     pub fn at(&self, revision: u64) -> Self {
         let other = Self::new(revision, self.origin.clone(), false, self.body.clone());
         if let Some(Derived { fits, fields, .. }) = self.derived.get().map(Box::as_ref) {
@@ -176,12 +177,12 @@ impl Stored {
         other
     }
 
-    /// Returns the revision of the write.
+    /// Returns the revision of the write that stored this state.
     pub fn revision(&self) -> u64 {
         self.revision
     }
 
-    /// Returns the `apiVersion` of the write. It is empty if the object had no `apiVersion`.
+    /// Returns the `apiVersion` of the object when it was written. The result is empty if the object had no `apiVersion`.
     pub fn version(&self) -> &str {
         self.origin.version()
     }
@@ -191,7 +192,7 @@ impl Stored {
         self.is_first
     }
 
-    /// Returns the approximate size in memory, in bytes.
+    /// Returns the approximate memory size of the object, in bytes.
     pub fn weight(&self) -> usize {
         size_of::<Self>() + self.body.len()
     }
@@ -201,13 +202,13 @@ impl Stored {
         self.body == other.body
     }
 
-    /// Appends the object as JSON, without `apiVersion` and `kind`.
+    /// Appends the JSON of the object, without `apiVersion` and `kind`.
     pub fn write(&self, to: &mut Vec<u8>) {
         self.body.write(self.revision, to);
     }
 
-    /// Returns another encoding of the object. The first call calls `make`. The result is cached until the cache evicts it. Table cells are
-    /// cached only for their second.
+    /// Returns the object in another encoding. The first call calls `make`. The result is cached until the cache evicts it. Table cells are
+    /// cached only for the second in which they are valid.
     ///
     /// # Errors
     ///
@@ -217,17 +218,18 @@ impl Stored {
         encodings.find_or_make(encoding, make)
     }
 
-    /// Returns the cache of the store.
+    /// Returns the encoding cache of the object's store.
     pub(super) fn encoding_cache(&self) -> &Arc<EncodingCache> {
         &self.origin.encoding_cache
     }
 
-    /// Decodes the object, without `apiVersion` and `kind`.
+    /// Returns the decoded object, without `apiVersion` and `kind`.
     pub fn decode(&self) -> Json {
         self.body.decode(self.revision)
     }
 
-    /// Returns the decoded object and keeps it in memory. This is for the few small objects that nearly every request reads.
+    /// Returns the decoded object and keeps the decoded form in memory. Use this method only for the few small objects that nearly every
+    /// request reads.
     pub fn kept_tree(&self) -> Arc<Json> {
         self.derived().tree.get_or_init(|| Arc::new(self.decode())).clone()
     }
@@ -237,19 +239,19 @@ impl Stored {
         self.body.metadata(self.revision)
     }
 
-    /// Decodes only the values at these paths, such as `spec.nodeName`. Returns an object with these values.
+    /// Decodes only the values at these paths, such as `spec.nodeName`. Returns an object with only the decoded values.
     pub fn only(&self, paths: &[&str]) -> Json {
         self.body.projection(self.revision, paths)
     }
 
-    /// Returns a selectable field in a form. `at` is the index of the field in the order that the kind defines. The first call calls `read`
-    /// and keeps all fields. Returns `None` if the fields are kept in another form.
+    /// Returns the value of a selectable field in a form. `at` is the index of the field in the order that the kind defines. The first call
+    /// uses `read` to compute the values of all fields, and keeps them. Returns `None` if the values are kept in another form.
     pub fn field(&self, form: u64, at: usize, read: impl FnOnce() -> Vec<String>) -> Option<&str> {
         let fields = self.derived().fields.get_or_init(|| Arc::new(SelectableFields::new(form, &read())));
         fields.value(at).filter(|_| fields.form == form)
     }
 
-    /// Returns a selectable field. Returns `None` if the field is not stored, or if it can differ between forms.
+    /// Returns a selectable field. Returns `None` if the value is not stored, or if it can differ between forms.
     pub fn kept_field(&self, at: usize) -> Option<&str> {
         self.derived.get()?.fields.get().filter(|fields| fields.form == SAME)?.value(at)
     }
@@ -259,7 +261,7 @@ impl Stored {
         self.text(Member::Name)
     }
 
-    /// Returns the namespace. It is empty in cluster scope.
+    /// Returns the namespace. The namespace is empty for a cluster-scoped object.
     pub fn namespace(&self) -> Cow<'_, str> {
         self.text(Member::Namespace)
     }
@@ -294,7 +296,7 @@ impl Stored {
         self.body.member(Member::OwnerReferences).unwrap_or_default()
     }
 
-    /// Returns whether the stored bytes are known to be correct in this form. For other objects, the same form can require a conversion.
+    /// Returns whether the stored bytes are known to be correct in this form. Other objects may need a conversion to the same form.
     pub fn fits(&self, form: u64) -> bool {
         self.derived.get().is_some_and(|derived| derived.fits.load(Ordering::Relaxed) == form)
     }
@@ -348,7 +350,7 @@ pub struct StoreChange {
     pub key: Key,
     /// The object before the change.
     pub old: Option<Arc<Stored>>,
-    /// The object after the change. For a deletion, it has the last content and the revision of the deletion.
+    /// The object after the change. For a deletion, the object has its last content and the revision of the deletion.
     pub new: Arc<Stored>,
 }
 
@@ -370,7 +372,7 @@ mod tests {
 
     #[test]
     fn stored_objects_and_changes_have_little_overhead() {
-        // With the reference counts of the `Arc` and the overhead of malloc, the two types take 96 and 80 bytes.
+        // These two types take 96 and 80 bytes, including the reference counts of the `Arc` and the overhead of malloc.
         assert!(size_of::<Stored>() <= 72 && size_of::<StoreChange>() <= 56);
     }
 }

@@ -5,8 +5,8 @@ use std::sync::{Arc, OnceLock};
 use super::Key;
 use super::encodings::Encodings;
 
-/// A B-tree of values by key. A clone is an immutable snapshot. A write copies nodes only if they are on the path to its key and shared
-/// with clones.
+/// A B-tree that maps keys to values. A clone is an immutable snapshot. A write copies a node only if the node is on the path to the
+/// written key and is shared with clones.
 #[derive(Clone, Debug)]
 pub(super) struct Tree<V>(Node<V>);
 
@@ -23,18 +23,19 @@ pub(super) struct Branch<V> {
     /// The number of values in all leaves below this branch.
     len: usize,
     nodes: Vec<Node<V>>,
-    /// The encodings of the whole group of values. They are dropped when a value changes.
+    /// The cached encodings of the whole group of values. These encodings are dropped when a value of the group changes.
     pub(super) encodings: OnceLock<Arc<Encodings>>,
 }
 
-/// The maximum number of values in a leaf, and of nodes in a branch. The numbers are small in tests, so that tests split and merge nodes.
+/// The maximum number of values in a leaf, and the maximum number of child nodes in a branch. In tests, the maximum numbers are small, so
+/// that tests split and merge nodes.
 const MAX_LEAF_LEN: usize = if cfg!(test) { 2 } else { 8 };
 const MAX_BRANCH_LEN: usize = if cfg!(test) { 2 } else { 16 };
 
 struct Inserted<V> {
     key: Key,
     old: Option<V>,
-    /// The new right sibling, if the node had to be split.
+    /// The new node to the right, if the node had to be split.
     right: Option<Node<V>>,
 }
 
@@ -49,13 +50,13 @@ impl<V> Tree<V> {
         Some(&entries[at].1)
     }
 
-    /// Returns the number of keys before this key.
+    /// Returns the number of keys that are less than this key.
     pub(super) fn rank(&self, key: &str) -> usize {
         let (before, entries) = self.0.leaf(key);
         before + find(entries, key).unwrap_or_else(|at| at)
     }
 
-    /// Returns the entry with this rank. The rank is the number of entries before the entry.
+    /// Returns the entry that has this rank. The rank is the number of entries before the entry.
     pub(super) fn at(&self, rank: usize) -> Option<&(Key, V)> {
         let (mut node, mut rank) = (&self.0, rank);
         loop {
@@ -81,7 +82,7 @@ impl<V> Tree<V> {
 }
 
 impl<V: Clone> Tree<V> {
-    /// Inserts a value. Returns the key and the old value. All values that were inserted with this key share the key.
+    /// Inserts a value. Returns the key of the entry and the old value. All values of one entry share the same key.
     pub(super) fn insert(&mut self, key: &str, value: V) -> (Key, Option<V>) {
         let Inserted { key, old, right } = self.0.insert(key, value, true);
         if let Some(right) = right {
@@ -92,7 +93,7 @@ impl<V: Clone> Tree<V> {
     }
 
     pub(super) fn remove(&mut self, key: &str) -> Option<(Key, V)> {
-        // If the key is absent, no node is copied.
+        // If the tree does not contain the key, no node is copied.
         self.get(key)?;
         let removed = self.0.remove(key);
         while let Node::Branch(branch) = &self.0
@@ -140,8 +141,8 @@ impl<V> Node<V> {
         }
     }
 
-    /// Returns the leaf that contains the key, or into which the key would be inserted. The second value is the number of entries before
-    /// the leaf.
+    /// Returns the leaf that contains the key, or the leaf into which the key would be inserted. The second value is the number of entries
+    /// before the leaf.
     fn leaf(&self, key: &str) -> (usize, &[(Key, V)]) {
         let (mut before, mut node) = (0, self);
         loop {
@@ -158,7 +159,7 @@ impl<V> Node<V> {
 }
 
 impl<V: Clone> Node<V> {
-    /// Inserts a value. `is_last` is true if there is no node to the right.
+    /// Inserts a value. `is_last` is true if the tree has no node to the right of this node.
     fn insert(&mut self, key: &str, value: V, is_last: bool) -> Inserted<V> {
         match self {
             Self::Leaf(entries) => match find(entries, key) {
@@ -271,7 +272,7 @@ impl<V: Clone> Clone for Branch<V> {
     }
 }
 
-/// Prepares a branch for a write. Returns the index of the node with the key, and the branch.
+/// Prepares a branch for a write by copying it if it is shared. Returns the index of the child node that contains the key, and the branch.
 fn branch_mut<'a, V: Clone>(branch: &'a mut Arc<Branch<V>>, key: &str) -> (usize, &'a mut Branch<V>) {
     let at = branch.place(key);
     let branch = Arc::make_mut(branch);
@@ -283,7 +284,7 @@ fn find<V>(entries: &[(Key, V)], key: &str) -> Result<usize, usize> {
     entries.binary_search_by(|(known, _)| (**known).cmp(key))
 }
 
-/// Splits off the entries that exceed the size of a node. If keys are inserted in order, the left node stays full.
+/// Splits off the entries that exceed the maximum size of a node. If keys are inserted in ascending order, the left node stays full.
 fn split_overflow<T>(all: &mut Vec<T>, most: usize, in_order: bool) -> Option<Vec<T>> {
     let stay = if in_order { most } else { all.len() / 2 };
     (all.len() > most).then(|| all.split_off(stay))
@@ -354,7 +355,7 @@ mod tests {
     #[test]
     fn write_copies_only_the_path_to_its_key() {
         const COUNT: usize = 1_000;
-        // The step and the count are coprime, so each key occurs once.
+        // The step and the count are coprime, so that each key occurs exactly once.
         for step in [1, COUNT - 1, 1_237] {
             let mut tree = Tree::default();
             let keys = (0..COUNT).map(|at| format!("{:04}", at * step % COUNT));

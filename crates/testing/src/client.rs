@@ -1,4 +1,4 @@
-//! Clients of a collection. Their requests are logged and can fail.
+//! Clients of a collection. The requests of a client are logged, and a test can inject faults into these requests.
 
 use std::fmt;
 use std::future::pending;
@@ -15,7 +15,7 @@ use crate::collection::{decode, encode};
 use crate::store::{Edit, Store, key_of};
 use crate::{Call, Collection, Events, FaultScript, Outcome, Page, RecordedRequest};
 
-/// A client of a [`Collection`], with a separate name and separate faults. All clones represent the same client.
+/// A client of a [`Collection`] that has its own name and its own faults. All clones represent the same client.
 ///
 /// # Examples
 ///
@@ -61,7 +61,7 @@ impl<T> Client<T> {
         &self.faults
     }
 
-    /// Logs a request, and executes it with the outcome that the fault scripts determine.
+    /// Logs a request, and executes it. The fault scripts determine the outcome.
     async fn send<R>(
         &self,
         call: Call,
@@ -91,7 +91,7 @@ impl<T> Client<T> {
 }
 
 impl<T: Resource<Scope = NamespaceScope>> Client<T> {
-    /// Returns a handle of this client whose lists and watches are limited to one namespace.
+    /// Returns a handle of this client that lists and watches only one namespace.
     #[must_use]
     pub fn in_namespace(&self, namespace: &str) -> Self {
         Self { namespace: Some(namespace.into()), ..self.clone() }
@@ -165,7 +165,7 @@ impl<T: Object + Serialize + DeserializeOwned> ObjectApi<T> for Client<T> {
     }
 }
 
-/// Sends requests like a client without a name and without a fault script.
+/// Sends requests in the same way as a client without a name and without a fault script.
 impl<T: 'static> ListWatch for Collection<T> {
     type Object = T;
     type Page = Page;
@@ -188,7 +188,7 @@ impl<T: 'static> ListWatch for Collection<T> {
     }
 }
 
-/// Sends requests like a client without a name and without a fault script.
+/// Sends requests in the same way as a client without a name and without a fault script.
 impl<T: Object + Serialize + DeserializeOwned> ObjectApi<T> for Collection<T> {
     async fn get(&self, key: &ObjectKey) -> Result<T, ApiError> {
         unnamed_client(self).get(key).await

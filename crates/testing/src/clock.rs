@@ -1,4 +1,4 @@
-//! A clock that a test steps.
+//! A clock whose time is stepped by a test.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -8,9 +8,10 @@ use pintle_ratelimit::{Clock, ManualClock, Sleep, Timer, TokioClock};
 
 /// The monotonic clock and the wall clock of a process, controlled by a test. All clones represent the same clock.
 ///
-/// There are two kinds. One kind advances only when a test steps it. The other kind follows tokio's clock, and a test
-/// can also step it. Limiters and queues accept this clock, because it implements [`Clock`] and [`Timer`]. Other clock
-/// traits can be implemented with [`elapsed`](Self::elapsed) and [`wall`](Self::wall), in one line each.
+/// There are two kinds. One kind of this clock advances only when a test steps it. The other kind follows tokio's
+/// clock, but a test can also step it. Limiters and queues accept this clock because it implements [`Clock`] and
+/// [`Timer`]. To implement another clock trait, use [`elapsed`](Self::elapsed) and [`wall`](Self::wall) in one line
+/// each.
 ///
 /// # Examples
 ///
@@ -29,12 +30,12 @@ use pintle_ratelimit::{Clock, ManualClock, Sleep, Timer, TokioClock};
 /// ```
 #[derive(Clone, Debug)]
 pub struct SteppedClock {
-    /// A clock with the sum of all steps. Sleepers of this clock wait on it.
+    /// A clock that shows the sum of all steps. All sleepers wait on this clock.
     steps: ManualClock,
     start: Instant,
-    /// The time of tokio's clock at the start, if this clock follows tokio's clock.
+    /// The time that tokio's clock showed at the start, if this clock follows tokio's clock.
     tokio: Option<Instant>,
-    /// The wall clock time at which the monotonic clock was zero.
+    /// The time on the wall clock when the monotonic clock was zero.
     wall: Arc<Mutex<Timestamp>>,
 }
 
@@ -47,14 +48,14 @@ impl SteppedClock {
         Self { start: steps.now(), steps, tokio: None, wall: Arc::new(Mutex::new(wall)) }
     }
 
-    /// Creates a clock that follows tokio's clock, which may be paused.
+    /// Creates a clock that follows tokio's clock. Tokio's clock may be paused.
     ///
     /// A step simulates a suspension of the whole process. The step does not affect tokio's timers.
     pub fn beside_tokio() -> Self {
         Self { tokio: Some(TokioClock.now()), ..Self::new() }
     }
 
-    /// Moves both clocks forward, and wakes all sleepers whose deadline has passed.
+    /// Moves both clocks forward, and wakes each sleeper whose deadline has passed.
     pub fn advance(&self, by: Duration) {
         self.steps.advance(by);
     }
@@ -64,13 +65,13 @@ impl SteppedClock {
     ///
     /// # Panics
     ///
-    /// Panics if the time would leave the range of a [`Timestamp`].
+    /// Panics if the wall clock would leave the range of a [`Timestamp`].
     pub fn jump_wall(&self, by: SignedDuration) {
         let mut wall = self.wall.lock().unwrap_or_else(PoisonError::into_inner);
         *wall += by;
     }
 
-    /// Returns the time on the monotonic clock since this clock was created.
+    /// Returns the time that has passed on the monotonic clock since this clock was created.
     pub fn elapsed(&self) -> Duration {
         self.now() - self.start
     }
@@ -85,8 +86,8 @@ impl SteppedClock {
         *self.wall.lock().unwrap_or_else(PoisonError::into_inner) + elapsed
     }
 
-    /// Returns the number of tasks and threads that sleep on this clock. A test can use it to wait until the code under
-    /// test sleeps.
+    /// Returns the number of tasks and threads that sleep on this clock. A test can wait until this number shows that
+    /// the code under test sleeps.
     pub fn sleepers(&self) -> usize {
         self.steps.sleepers()
     }
@@ -116,7 +117,7 @@ impl Timer for SteppedClock {
             while clock.now() < deadline {
                 tokio::select! {
                     () = tokio::time::sleep(deadline - clock.now()) => {}
-                    // Wake at the next step of any length.
+                    // Wake this sleeper at the next step, however short the step is.
                     () = clock.steps.sleep_until(clock.steps.now() + Duration::from_nanos(1)) => {}
                 }
             }

@@ -14,16 +14,17 @@ use serde_json::Value;
 use crate::store::{Store, key_of};
 use crate::{Break, Client, FaultScript, RecordedRequest, SteppedClock};
 
-/// The objects of one resource in memory, with revisions, conflicts, watches and pages as on an API server. Clones are
-/// handles.
+/// A store that keeps the objects of one resource in memory, with revisions, conflicts, watches and pages as in an API
+/// server. Clones are handles.
 ///
-/// It implements [`ListWatch`](pintle_meta::ListWatch) and [`ObjectApi`](pintle_meta::ObjectApi), so code under test
-/// can use it directly. For a caller with a separate name in the log or with separate faults, create a [`Client`]. The
-/// collection's own methods change the objects immediately, like another client of a server. These changes never fail.
+/// The collection implements [`ListWatch`](pintle_meta::ListWatch) and [`ObjectApi`](pintle_meta::ObjectApi), so code
+/// under test can use it directly. If a caller needs its own name in the log or its own faults, create a [`Client`] for
+/// it. The collection's own methods change the objects immediately, like requests of another client. These changes
+/// never fail.
 ///
-/// Everything is deterministic: revisions count from 1, uids and generated names derive from revisions, and times come
-/// from a clock that the test steps. A collection needs no runtime, except for slow responses. It keeps its whole
-/// history, so its memory grows with each write and request.
+/// All behavior is deterministic: revisions count from 1, uids and generated names are derived from revisions, and
+/// times come from a clock that the test steps. A collection needs no runtime, except for slow responses. The
+/// collection keeps all past states, so its memory grows with each write and each request.
 ///
 /// # Examples
 ///
@@ -63,16 +64,16 @@ pub struct Collection<T> {
 pub struct CollectionConfig {
     /// The clock for creation and deletion times. The default clock always shows 2027-01-15T08:00:00Z.
     pub clock: SteppedClock,
-    /// Whether lists at revision "0" ignore the limit and return all objects, as a server with a watch cache does. The
+    /// Whether lists at revision "0" ignore the limit and return all objects, like a server that has a watch cache. The
     /// default is true.
     pub watch_cache: bool,
-    /// The fields that field selectors may use, such as `spec.color`: the `selectableFields` of a custom resource.
-    /// `metadata.name` and `metadata.namespace` are always allowed. For built-in kinds, the fields that a server
+    /// The fields that field selectors may use, such as `spec.color`: the `selectableFields` of a custom resource. The
+    /// fields `metadata.name` and `metadata.namespace` are always allowed. For built-in kinds, the fields that a server
     /// supports are also allowed, such as the `spec.nodeName` of pods. The default is empty.
     pub selectable_fields: Vec<String>,
 }
 
-/// The data of a collection that does not depend on the object type.
+/// The part of a collection that does not depend on the object type.
 pub(crate) struct Shared {
     store: Mutex<Store>,
     clock: SteppedClock,
@@ -94,30 +95,30 @@ impl<T: Resource> Collection<T> {
 }
 
 impl<T> Collection<T> {
-    /// Creates an empty collection of this resource. Use it for a type that belongs to no single resource, such as
-    /// [`DynamicObject`](pintle_meta::DynamicObject).
+    /// Creates an empty collection of this resource. Use this function for a type that belongs to no single resource,
+    /// such as [`DynamicObject`](pintle_meta::DynamicObject).
     pub fn dynamic(resource: ApiResource, config: CollectionConfig) -> Self {
         let CollectionConfig { clock, watch_cache, selectable_fields } = config;
         let store = Mutex::new(Store::new(resource, watch_cache, selectable_fields));
         Self { shared: Arc::new(Shared { store, clock, faults: FaultScript::default() }), object: PhantomData }
     }
 
-    /// Creates a client with a separate fault script. The name identifies the requests of the client in the log.
+    /// Creates a client that has its own fault script. The name identifies the client's requests in the log.
     pub fn client(&self, name: &str) -> Client<T> {
         Client::new(self.clone(), name, FaultScript::default())
     }
 
-    /// Returns the fault script for the requests of all clients. It applies after the script of the client.
+    /// Returns the fault script for the requests of all clients. This script applies after the script of the client.
     pub fn faults(&self) -> &FaultScript {
         &self.shared.faults
     }
 
-    /// Returns all requests so far, in order.
+    /// Returns all requests that were sent so far, in order.
     pub fn requests(&self) -> Vec<RecordedRequest> {
         self.shared.with(|store, _| store.requests.clone())
     }
 
-    /// Returns the requests since the last call, in order.
+    /// Returns the requests that were sent since the last call of this method, in order.
     pub fn take_requests(&self) -> Vec<RecordedRequest> {
         self.shared.with(|store, _| std::mem::take(&mut store.requests))
     }
@@ -127,7 +128,7 @@ impl<T> Collection<T> {
         self.shared.with(|store, _| store.remove(key))
     }
 
-    /// Creates or replaces an object that need not be a `T`, such as an object that cannot be decoded.
+    /// Creates or replaces an object that need not be a valid `T`. For example, the object cannot be decoded.
     ///
     /// # Panics
     ///
@@ -141,12 +142,13 @@ impl<T> Collection<T> {
         self.shared.with(|store, _| store.revision)
     }
 
-    /// Increases the revision, like a change of another resource on a server. No watch gets an event.
+    /// Increases the revision. On a server, a change of another resource has this effect. No watch gets an event.
     pub fn advance(&self) {
         self.shared.with(|store, _| store.advance());
     }
 
-    /// Compacts the history. Lists and watches from an earlier revision fail as expired. Open watches continue.
+    /// Compacts the history. Lists and watches that start from an earlier revision then fail, because this revision has
+    /// expired. Open watches continue.
     pub fn compact(&self) {
         self.shared.with(|store, _| store.compact());
     }
@@ -156,14 +158,15 @@ impl<T> Collection<T> {
         self.shared.with(|store, _| store.bookmark());
     }
 
-    /// Breaks all open watches after they have delivered all earlier events. A silent watch can be broken again.
+    /// Breaks all open watches. Before the break, each watch delivers all earlier events. A watch that is already
+    /// silent can be broken again.
     ///
-    /// With [`Break::Silent`], watches do not deliver later events.
+    /// With [`Break::Silent`], the watches deliver no later events, but stay open.
     pub fn break_watches(&self, how: Break) {
         self.shared.with(|store, _| store.break_watches(&how));
     }
 
-    /// Returns the number of open watches, including silent watches.
+    /// Returns the number of open watches, including watches that are silent.
     pub fn open_watches(&self) -> usize {
         self.shared.with(|store, _| store.open_watches())
     }
@@ -175,11 +178,11 @@ impl<T> Collection<T> {
 }
 
 impl<T: Object + Serialize + DeserializeOwned> Collection<T> {
-    /// Creates or replaces an object including its status, and returns it as stored.
+    /// Creates or replaces an object including its status, and returns the stored object.
     ///
-    /// The collection keeps the values of the object, and fills in missing values: the uid, the times and the
-    /// generation. The generation increases if anything except metadata and status changes. The resourceVersion is
-    /// always the next revision, so there are no conflicts.
+    /// The collection keeps all values of the object, and fills in the uid, the times and the generation if they are
+    /// missing. The generation increases if anything except metadata and status changes. The resourceVersion is always
+    /// the next revision, so there are no conflicts.
     ///
     /// # Panics
     ///
@@ -248,8 +251,8 @@ impl<T: Object + Serialize + DeserializeOwned> Collection<T> {
 }
 
 impl Shared {
-    /// Reads or changes the store, and then wakes the affected watches. `act` runs under the lock, so it must not call
-    /// user code.
+    /// Reads or changes the store. Afterwards, wakes the watches that the change affects. `act` runs while the lock is
+    /// held, so it must not call user code.
     pub(crate) fn with<R>(&self, act: impl FnOnce(&mut Store, Timestamp) -> R) -> R {
         let now = self.clock.wall();
         let (result, wakers) = {
@@ -279,7 +282,7 @@ fn checked(object: Value) -> Result<Value, ApiError> {
     }
 }
 
-/// Returns the value of a call by the test. Panics on an error, because the error is a mistake in the test.
+/// Returns the result of a call that the test makes. An error causes a panic, because it shows a mistake in the test.
 #[track_caller]
 fn unwrap_own<T>(result: Result<T, ApiError>) -> T {
     match result {
@@ -301,7 +304,7 @@ impl<T: Resource> Default for Collection<T> {
 }
 
 impl<T: Resource + Serialize + DeserializeOwned> FromIterator<T> for Collection<T> {
-    /// Creates a collection, and [`put`](Collection::put)s these objects in order.
+    /// Creates a collection and adds these objects in order with [`put`](Collection::put).
     fn from_iter<I: IntoIterator<Item = T>>(objects: I) -> Self {
         let collection = Self::default();
         objects.into_iter().for_each(|object| _ = collection.put(object));

@@ -13,11 +13,11 @@ use pintle_meta::{ApiError, ListPart, RawObject, WatchEvent};
 use crate::collection::Shared;
 use crate::{Break, FaultScript};
 
-/// The stream of a page of a list: first the metadata, then the items.
+/// The stream of the parts of a page: first the metadata, then the items.
 #[derive(Debug)]
 pub struct Page {
     parts: vec::IntoIter<ListPart>,
-    /// How the page breaks after its last part.
+    /// How the page breaks when its last part was returned.
     then: Break,
 }
 
@@ -33,7 +33,7 @@ impl Page {
         Self { parts: parts.into_iter(), then }
     }
 
-    /// Returns the next part, or `None` at the end.
+    /// Returns the next part. Returns `None` at the end of the page.
     ///
     /// # Cancel safety
     ///
@@ -74,7 +74,7 @@ impl Events {
         Self { shared, faults, id }
     }
 
-    /// Returns the next event, or `None` at the end.
+    /// Returns the next event. Returns `None` at the end of the watch.
     ///
     /// # Cancel safety
     ///
@@ -93,7 +93,7 @@ impl Stream for Events {
         }
         let waker = context.waker().clone();
         let (item, unused) = self.shared.with(|store, _| store.poll_watch(self.id, waker));
-        // Drop the waker without a lock, because this runs code of the caller.
+        // Drop the waker while no lock is held, because dropping it runs code of the caller.
         drop(unused);
         item
     }

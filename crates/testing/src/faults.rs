@@ -14,9 +14,9 @@ use crate::{RecordedRequest, Verb};
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Outcome {
-    /// The request succeeds. In a queue of faults, this outcome uses up one entry.
+    /// The request succeeds. In a queue of faults, this outcome consumes one entry.
     Pass,
-    /// The request fails with this error, and is not executed.
+    /// The request is not executed, and the response is this error.
     Fails(ApiError),
     /// The request is not executed, and no response arrives.
     Lost,
@@ -24,28 +24,28 @@ pub enum Outcome {
     AnswerFails(ApiError),
     /// The request is executed, but no response arrives.
     AnswerLost,
-    /// The request is executed immediately, but the response arrives after this time on tokio's clock.
+    /// The request is executed immediately, but the response arrives only after this time on tokio's clock.
     AnswerSlow(Duration),
-    /// A page or a watch returns this many items and then breaks. Other requests succeed.
+    /// A page or a watch returns this many items, and then breaks. Other requests succeed.
     Breaks {
-        /// The number of items before the break.
+        /// The number of items that are returned before the break.
         after: usize,
         /// How it breaks.
         how: Break,
     },
-    /// A streaming list does not return the bookmark at its end. Other requests succeed.
+    /// At the end of its initial events, a streaming list does not return the bookmark. Other requests succeed.
     NoBookmark,
 }
 
-/// How a page or a watch breaks.
+/// The ways in which a page or a watch can break.
 #[derive(Clone, Debug)]
 pub enum Break {
-    /// The stream ends, as if the server had closed it.
+    /// The stream ends, like a stream that the server has closed.
     End,
-    /// The stream stays open but returns no further items, as if the server had disappeared.
+    /// The stream stays open but returns no further items, like a stream whose server has disappeared.
     Silent,
-    /// The stream fails and ends. A [`Status`] error is returned as an event of type ERROR, and other errors as errors
-    /// of the stream.
+    /// The stream fails and ends. A [`Status`] error is returned as an event of type ERROR. Every other error is
+    /// returned as an error of the stream.
     Fails(ApiError),
 }
 
@@ -62,7 +62,7 @@ impl Break {
         Self::Fails(Status::failure(410, Reason::Expired, "too old resource version").into())
     }
 
-    /// Creates the error of a broken connection.
+    /// Creates the error for a broken connection.
     pub fn cut() -> Self {
         Self::Fails(ApiError::transport("the connection was cut"))
     }
@@ -71,8 +71,8 @@ impl Break {
 /// The fault script of a [`Collection`](crate::Collection) or of one of its [`Client`](crate::Client)s. All clones
 /// represent the same script.
 ///
-/// If several faults apply to one request, the first of the following determines the outcome. The collection's script
-/// applies to the requests of all clients.
+/// Several faults can apply to one request. The first of the following determines the outcome. The script of the
+/// collection applies to the requests of all clients.
 ///
 /// 1. a cut connection of the client
 /// 2. the client's first queued fault for the verb
@@ -104,54 +104,54 @@ pub struct FaultScript(Arc<Mutex<Script>>);
 
 #[derive(Default)]
 struct Script {
-    /// The queued outcomes of the next requests. The verb is `None` if an outcome applies to any verb.
+    /// The outcomes that are queued for the next requests. If the verb is `None`, the outcome applies to any verb.
     next: VecDeque<(Option<Verb>, Outcome)>,
     rule: Option<Rule>,
     cut_off: bool,
-    /// The wakers of watches that wait for the end of a cut.
+    /// The wakers of watches that wait until a cut connection is restored.
     stalled: Vec<Waker>,
 }
 
 type Rule = Arc<dyn Fn(&RecordedRequest) -> Option<Outcome> + Send + Sync>;
 
 impl FaultScript {
-    /// Queues faults for the next requests of any verb. Each request takes one fault.
+    /// Queues outcomes for the next requests of any verb. Each request takes one fault.
     pub fn next(&self, faults: impl IntoIterator<Item = Outcome>) {
         let faults: Vec<_> = faults.into_iter().map(|fault| (None, fault)).collect();
         self.lock().next.extend(faults);
     }
 
-    /// Queues faults for the next requests of one verb. Each request takes one fault.
+    /// Queues outcomes for the next requests of one verb. Each request takes one fault.
     pub fn next_of(&self, verb: Verb, faults: impl IntoIterator<Item = Outcome>) {
         let faults: Vec<_> = faults.into_iter().map(|fault| (Some(verb), fault)).collect();
         self.lock().next.extend(faults);
     }
 
-    /// Sets the rule for requests without a queued fault. It replaces the previous rule.
+    /// Sets the rule that determines the outcome of requests without a queued fault. It replaces the previous rule.
     ///
-    /// When the rule is called, the request is already in the log. The rule is called without a lock, on the task that
-    /// sends the request. Therefore, the rule may use the collection. If the rule panics, that task panics. A rule that
-    /// owns its collection keeps it alive until `heal` is called.
+    /// The request is written to the log before the rule is called. The rule is called without a lock, on the task that
+    /// sends the request. Therefore, the rule may use the collection. If the rule panics, that task panics. If a rule
+    /// owns its collection, the collection stays alive until `heal` is called.
     pub fn when(&self, rule: impl Fn(&RecordedRequest) -> Option<Outcome> + Send + Sync + 'static) {
         let rule: Option<Rule> = Some(Arc::new(rule));
         let old = std::mem::replace(&mut self.lock().rule, rule);
-        // Drop the old rule without the lock, because a rule is user code.
+        // Drop the old rule while no lock is held, because a rule is user code.
         drop(old);
     }
 
-    /// Cuts the connection. After this call, all requests are lost, and open watches are silent.
+    /// Cuts the connection. After this call, all requests are lost, and all open watches are silent.
     pub fn cut_off(&self) {
         self.lock().cut_off = true;
     }
 
-    /// Removes all faults: the cut, the rule and the queued faults. Open watches deliver the events that they have
+    /// Removes all faults: the cut, the rule and the queued faults. Open watches then deliver the events that they have
     /// missed. Broken watches stay broken.
     pub fn heal(&self) {
         let script = std::mem::take(&mut *self.lock());
         script.stalled.into_iter().for_each(Waker::wake);
     }
 
-    /// Returns the fault for `request`, if there is one.
+    /// Returns the fault that applies to `request`, if there is one.
     pub(crate) fn meet(&self, request: &RecordedRequest) -> Option<Outcome> {
         let rule = {
             let mut script = self.lock();
@@ -168,7 +168,8 @@ impl FaultScript {
         rule?(request)
     }
 
-    /// Returns whether watches must be silent now. If they must, `waker` is woken when they may continue.
+    /// Returns whether watches must be silent now. While the watches are silent, the method keeps `waker` and wakes it
+    /// when they may continue.
     pub(crate) fn stall(&self, waker: &Waker) -> bool {
         let waker = waker.clone();
         let mut script = self.lock();

@@ -59,8 +59,8 @@
 //! - Each write gets the next revision, except writes that change nothing. The errors are the same as on a real server, for example for a
 //!   stale resourceVersion, a wrong uid, and a name that already exists or does not exist.
 //! - An object with finalizers stays until the last finalizer is removed. An update of the main resource does not change the status, and an
-//!   update of the status changes only the status. If the object has a `spec`, the generation increases with all changes except those to
-//!   metadata and status.
+//!   update of the status changes only the status. If the object has a `spec`, the generation increases with each change, except for
+//!   changes of metadata and status.
 //! - A watch from a revision delivers all later events in order. With a selector, objects that start to match appear as added, and objects
 //!   that stop matching as deleted. Streaming lists, bookmarks, pages and expired revisions work as on a real server.
 //!
@@ -72,7 +72,7 @@
 //!   field ownership, so there are no conflicts. If an applier no longer sets a field, the field is kept. Lists are replaced.
 //! - Field selectors support `metadata.name`, `metadata.namespace`, the built-in fields of some Kubernetes kinds, and the
 //!   [`selectable_fields`](CollectionConfig::selectable_fields).
-//! - A watch has no timeout. It ends only when it is broken.
+//! - A watch has no timeout. A watch ends only when a fault breaks it.
 //!
 //! If these differences matter, use `pintle-apiserver`, a complete server in the test's process.
 

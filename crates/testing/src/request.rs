@@ -7,20 +7,20 @@ use pintle_meta::{
 };
 use serde_json::Value;
 
-/// A request that was sent, whether or not it succeeded.
+/// A request that was sent to a collection, whether or not the request succeeded.
 ///
-/// It prints as one line: `LIST rv=0 limit=500`, `WATCH rv=7 initial`, `UPDATE team-a/blog`. If the client has a name,
-/// the line starts with it: `replica-1 UPDATE team-a/blog`.
+/// `Display` writes the request on one line: `LIST rv=0 limit=500`, `WATCH rv=7 initial`, `UPDATE team-a/blog`. If the
+/// client has a name, the line starts with the name: `replica-1 UPDATE team-a/blog`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RecordedRequest {
-    /// The name of the [`Client`](crate::Client). It is empty for requests to the [`Collection`](crate::Collection)
-    /// itself.
+    /// The name of the [`Client`](crate::Client). The name is empty for requests to the
+    /// [`Collection`](crate::Collection) itself.
     pub client: String,
     /// The call.
     pub call: Call,
 }
 
-/// The call of a [`RecordedRequest`], with its arguments.
+/// The call that a [`RecordedRequest`] made, with its arguments.
 #[derive(Clone, Debug, PartialEq)]
 #[expect(missing_docs, reason = "the fields are the arguments of the methods of `ObjectApi` and `ListWatch`")]
 pub enum Call {
@@ -63,7 +63,7 @@ impl RecordedRequest {
         }
     }
 
-    /// Returns the key of the object, or `None` for a list or a watch.
+    /// Returns the key of the object. Returns `None` for a list or a watch.
     pub fn key(&self) -> Option<&ObjectKey> {
         match &self.call {
             Call::List { .. } | Call::Watch { .. } => None,

@@ -1,7 +1,7 @@
-//! The store of one resource: its objects, the log of changes, and the position of each watch in the log.
+//! The store of one resource: the objects, the log of changes, and the position that each watch has in the log.
 //!
-//! Watches, pages and lists of past revisions all read from the log. This module takes no lock, reads no clock and
-//! calls no user code.
+//! Watches, pages and lists of past revisions are all computed from the log. This module takes no lock, reads no clock
+//! and calls no user code.
 
 mod errors;
 mod read;
@@ -27,9 +27,10 @@ pub(crate) struct Store {
     pub(crate) revision: u64,
     /// Whether lists at revision "0" ignore the limit.
     watch_cache: bool,
-    /// The fields that selectors may use, in addition to the fields of the kind.
+    /// The fields that selectors may use, in addition to the fields that the kind has by default.
     selectable_fields: Vec<String>,
-    /// The compacted revision. Reads before it fail, but the log keeps its entries for open watches and for tests.
+    /// The compacted revision. Reads of earlier revisions fail, but the log keeps its entries for open watches and for
+    /// tests.
     compacted: u64,
     objects: Objects,
     log: Vec<Entry>,
@@ -67,7 +68,7 @@ impl Store {
         }
     }
 
-    /// Increases the revision without a change.
+    /// Increases the revision without changing an object.
     pub(crate) fn advance(&mut self) {
         self.revision += 1;
     }
@@ -84,12 +85,13 @@ impl Store {
         self.objects.len()
     }
 
-    /// Returns the state of the objects at this revision, sorted by key.
+    /// Returns the objects as they existed at this revision, sorted by key.
     pub(crate) fn objects_at(&self, revision: u64) -> Vec<Value> {
         self.state_at(revision).into_values().map(|stored| stored.json.clone()).collect()
     }
 
-    /// Returns the wakers of watches that have something to read. The caller must wake them without a lock.
+    /// Returns the wakers of watches that have something to read. The caller must wake them while it does not hold a
+    /// lock.
     pub(crate) fn take_wakers(&mut self) -> Vec<Waker> {
         let end = self.log.len();
         self.watches.values_mut().filter(|watch| watch.has_items(end)).filter_map(|watch| watch.waker.take()).collect()
@@ -130,8 +132,8 @@ impl Stored {
         Arc::new(Self { json, bytes })
     }
 
-    /// Returns the same content at another revision. It is used for deletions, because the last state of a deleted
-    /// object has the revision of the deletion.
+    /// Returns an object with the same content and another revision. Deletions need such a copy, because the last state
+    /// of a deleted object has the revision of the deletion.
     fn at(&self, revision: u64) -> Bytes {
         let mut json = self.json.clone();
         json["metadata"]["resourceVersion"] = revision.to_string().into();
@@ -140,16 +142,16 @@ impl Stored {
 }
 
 fn encoded(json: &Value) -> Bytes {
-    // This cannot fail, because the keys of maps in a `Value` are strings.
+    // This conversion cannot fail, because the keys of maps in a `Value` are strings.
     serde_json::to_vec(json).unwrap_or_default().into()
 }
 
-/// Returns a metadata field, or an empty string if it is missing or not a string.
+/// Returns a metadata field. Returns an empty string if the field is missing or is not a string.
 fn meta<'a>(object: &'a Value, field: &str) -> &'a str {
     object["metadata"][field].as_str().unwrap_or_default()
 }
 
-/// Returns the key of an object without validating it.
+/// Returns the key of an object, but does not validate the key.
 pub(crate) fn key_of(object: &Value) -> ObjectKey {
     ObjectKey::new(meta(object, "namespace"), meta(object, "name"))
 }

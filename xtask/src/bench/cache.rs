@@ -132,7 +132,7 @@ pub(crate) const AREA: Area = Area {
             around: Around::Pods(100_000),
             runs: 1,
         },
-        // The peers do not have these variants, so they do not run in this workload.
+        // The peers do not run in this workload, because they do not have these variants.
         Workload {
             name: "100 k pods held, less than whole",
             ours: &[
@@ -310,7 +310,8 @@ pub(crate) const AREA: Area = Area {
 
 /// An informer with the default configuration.
 const BY_DEFAULT: &str = "ours without managedFields, as by default";
-/// Objects are decoded only when a handler reads them. The handler of this workload does not read them.
+/// In this variant, objects are decoded only when a handler reads them. The handler of this workload does not read
+/// them.
 const COMPRESSED: &str = "ours compressed, not read";
 const SYNCED: Measure = Figure("s until synced");
 const TIMES: Measure = Figure("times the CPU of one");

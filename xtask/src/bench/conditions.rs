@@ -1,4 +1,4 @@
-//! The conditions of a measurement: the commit and the machine.
+//! The conditions of a measurement, which are the commit and the machine.
 
 use std::fmt;
 use std::thread;
@@ -7,11 +7,11 @@ use std::time::Duration;
 use anyhow::Context;
 use xshell::{Shell, cmd};
 
-/// The commit of the measured tree.
+/// The commit whose tree was measured.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Commit {
     id: String,
-    /// Whether the tree has uncommitted changes. Files that this job writes are ignored.
+    /// Whether the tree has uncommitted changes. Files that the benchmark job itself writes are ignored.
     pub(crate) changed: bool,
 }
 
@@ -30,7 +30,8 @@ impl fmt::Display for Commit {
 pub(crate) struct Conditions {
     pub(crate) commit: String,
     machine: String,
-    /// The fraction of all CPU time that was in use before the measurement. `None` if the system does not report it.
+    /// The fraction of all CPU time that was in use before the measurement. `None` means that the system does not
+    /// report this fraction.
     busy: Option<f64>,
 }
 
@@ -39,7 +40,7 @@ impl Conditions {
         Self { commit: commit.to_string(), machine: machine(sh), busy: busy() }
     }
 
-    /// Returns whether other programs use so much CPU time that the figures must not be published.
+    /// Returns whether other programs use too much CPU time, so that the figures must not be published.
     pub(crate) fn others_are_at_work(&self) -> bool {
         self.busy.is_some_and(|busy| busy > 0.1)
     }
@@ -70,7 +71,7 @@ fn machine(sh: &Shell) -> String {
     format!("{cores} cores of {cpu}; {}", tools.join("; "))
 }
 
-/// Measures for two seconds which fraction of all CPU time is in use.
+/// Measures for two seconds which fraction of the CPU time of all processors is in use.
 fn busy() -> Option<f64> {
     let read = || used(&std::fs::read_to_string("/proc/stat").ok()?);
     let (used, all) = read()?;
@@ -82,7 +83,7 @@ fn busy() -> Option<f64> {
 /// Reads the first line of `/proc/stat`. Returns the CPU time in use and the total CPU time.
 fn used(stat: &str) -> Option<(f64, f64)> {
     const IDLE: [usize; 2] = [3, 4];
-    // The first two values already contain the guest times.
+    // The guest times are already part of the first two values.
     let times = stat.lines().next()?.strip_prefix("cpu ")?.split_whitespace().take(8);
     let times: Vec<f64> = times.map(|time| time.parse().ok()).collect::<Option<_>>()?;
     let all: f64 = times.iter().sum();

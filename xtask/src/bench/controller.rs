@@ -113,7 +113,7 @@ const fn peers_counted(args: &'static [&'static str]) -> [(&'static str, Run); 2
     [controller_runtime(args), ("kube-rs", Run { program: Program::Kube("controller_counted"), args })]
 }
 
-/// In Go, counting allocations has no cost.
+/// In Go, the number of allocations is available without an additional cost.
 const fn controller_runtime(args: &'static [&'static str]) -> (&'static str, Run) {
     ("controller-runtime", Run { program: Program::Go("controller"), args })
 }

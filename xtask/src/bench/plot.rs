@@ -1,5 +1,5 @@
-//! Creates an SVG file with a bar chart of the rows that have a goal. Each row is a group of bars, scaled to the worst
-//! value of the group.
+//! Creates a bar chart as an SVG file, for the rows that have a goal. Each row becomes a group of bars. The bars are
+//! scaled to the worst value in the group.
 
 use std::fmt::Write as _;
 
@@ -11,8 +11,8 @@ const BARS: f64 = 480.0;
 const WIDTH: f64 = LABELS + BARS + 150.0;
 const BAR: f64 = 14.0;
 const GAP: f64 = 14.0;
-/// The colours of the bars: first the colour of our side, then the colours of the peers by name. All are legible on
-/// white and on black.
+/// The colours of the bars: first the colour of our side, then the colours of the peers, sorted by name. All colours
+/// are legible on white and on black.
 const COLOURS: [&str; 4] = ["#d9480f", "#5c7cfa", "#868e96", "#2b8a3e"];
 
 pub(crate) fn svg(area: &Area, rows: &[Row]) -> String {

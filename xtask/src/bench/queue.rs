@@ -304,17 +304,18 @@ const TAILS: Rows = &[
     (Figure("us, p50 of done"), &[]),
     (Figure("us, p99.9 of done"), &[]),
 ];
-/// The goals: at most twice the wall time of client-go. With threads, also at most twice the CPU time of client-go.
+/// The goal is at most twice the wall time of client-go. In workloads with threads, the goal is also at most twice the
+/// CPU time of client-go.
 const THREADS_SHORT: Rows =
     &[(Figure("us, p50 of hand-off"), &[]), (Figure("us, p99 of hand-off"), &[Times(0.5)]), (CpuPerOp, &[Times(0.5)])];
 const TASKS_SHORT: Rows =
     &[(Figure("us, p50 of hand-off"), &[]), (Figure("us, p99 of hand-off"), &[Times(0.5)]), (CpuPerOp, &[Times(1.0)])];
-/// The maximum delay. pintle-workqueue guarantees one millisecond. tokio's timer adds up to one more millisecond.
+/// The maximum delay. pintle-workqueue guarantees one millisecond, and tokio's timer can add one more millisecond.
 const COMPUTES: Rows = &[
     (Figure("us, p50 of hand-out while one worker computes"), &[]),
     (Figure("us, p99 of hand-out while one worker computes"), &[AtMost(2000.0)]),
 ];
-/// The maximum CPU time of a locked section, in microseconds.
+/// The maximum CPU time while a lock is held, in microseconds.
 const SECTION: &[Goal] = &[AtMost(50.0)];
 
 const STATIC: &str = "keys `&'static str`";

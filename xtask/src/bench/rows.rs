@@ -1,4 +1,4 @@
-//! The rows of a result, and their tables.
+//! The rows of a benchmark result, and the tables that show them.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::conditions::Conditions;
 use super::{Area, Goal, Measure};
 
-/// A row of the table. In the JSON file, it is an object.
+/// A row of the table. In the JSON file, this field is an object.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct Row {
     pub(crate) area: String,
@@ -17,14 +17,14 @@ pub(crate) struct Row {
     pub(crate) unit: String,
     /// The median of our side.
     pub(crate) ours: Option<f64>,
-    /// The median of each peer. The value is null if the peer is missing.
+    /// The median of each peer. The value is null if the peer could not be measured.
     pub(crate) peers: BTreeMap<String, Option<f64>>,
-    /// The ratio to the best peer. Values above 1 mean that our side is better. The value is null without a peer.
+    /// The ratio to the best peer. Values above 1 mean that our side is better. The ratio is null if there is no peer.
     pub(crate) ratio: Option<f64>,
     pub(crate) goal: Option<String>,
-    /// Whether the goal is met. The value is null without a goal or without enough measurements.
+    /// Whether the goal is met. The value is null if there is no goal or if there are not enough measurements.
     pub(crate) met: Option<bool>,
-    /// The reason why nothing was measured.
+    /// The reason why the row has no measured values.
     pub(crate) skipped: Option<String>,
     /// For each side, the medians of the number of added keys and of the number of received keys. A queue that merges
     /// more adds returns fewer keys.
@@ -58,7 +58,7 @@ impl Row {
             times.is_finite().then_some(times)
         };
         let is_better = |peer: Option<f64>, times: f64| match ratio(peer) {
-            // Our value is zero, so the ratio is infinite. JSON cannot represent an infinite number.
+            // If our value is zero, the ratio is infinite. JSON cannot represent an infinite number.
             None if !more_is_better && ours == Some(0.0) && peer > Some(0.0) => Some(true),
             ratio => ratio.map(|ratio| ratio >= times),
         };
@@ -103,19 +103,20 @@ impl Measure {
     }
 }
 
-/// Formats the table for the terminal.
+/// Formats the table of a result for the terminal.
 pub(crate) fn text_table(rows: &[Row]) -> String {
     let wanted = rows.iter().filter(|row| row.goal.is_some()).count();
     let met = rows.iter().filter(|row| row.met == Some(true)).count();
     format!("\n{}{met} of {wanted} goals met\n", text(&cells(rows), 2))
 }
 
-/// Formats the table of added and received keys for the terminal. Returns `None` if no keys were counted.
+/// Formats a table with the numbers of added and received keys for the terminal. Returns `None` if no keys were
+/// counted.
 pub(crate) fn text_counts(rows: &[Row]) -> Option<String> {
     Some(format!("\n{}", text(&counts(rows)?, 1)))
 }
 
-/// Formats the page of an area: the plot, the tables and the conditions.
+/// Formats the page of an area, which contains the plot, the tables and the conditions.
 pub(crate) fn page(area: &Area, rows: &[Row], conditions: &Conditions) -> String {
     let Area { name, about, .. } = area;
     let counts = counts(rows).map(|counts| {
@@ -205,7 +206,7 @@ fn cells(rows: &[Row]) -> Vec<Vec<String>> {
     std::iter::once(head).chain(body).collect()
 }
 
-/// Formats a figure with three significant digits. The text is empty if the figure was not measured.
+/// Formats a figure with three significant digits. The text is empty if there is no measured value.
 pub(crate) fn figure(value: Option<f64>) -> String {
     let Some(value) = value else { return String::new() };
     match value.abs() {

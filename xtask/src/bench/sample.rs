@@ -1,4 +1,4 @@
-//! Runs the programs of all sides in turn, and computes medians.
+//! Runs the programs of all sides in turn, and computes the medians of their figures.
 
 use std::collections::BTreeMap;
 use std::io::{Write as _, stdout};
@@ -17,7 +17,7 @@ use super::rows::{Counted, Row};
 use super::{Area, Around, Measure, Program, REAL, Workload};
 use crate::real::Real;
 
-/// The cost of one run, as printed by the program.
+/// The cost of one run, as the program has printed it.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Sample {
@@ -48,7 +48,7 @@ impl Sample {
     }
 }
 
-/// Runs the programs of all sides and workloads in turn, and returns the rows.
+/// Runs the programs of all sides and workloads in turn, and returns the rows of the result.
 pub(crate) fn measure(
     sh: &Shell,
     area: &Area,
@@ -97,14 +97,14 @@ pub(crate) fn measure(
     Ok(rows)
 }
 
-/// The servers and limits for the programs of a workload.
+/// The servers and the CPU limits that the programs of a workload use.
 #[derive(Default)]
 struct Surroundings {
     quota: Option<Quota>,
     server: Option<LoadServer>,
 }
 
-/// The API server of one side for one run.
+/// The API server that one side uses in one run.
 enum Server {
     Ours(LoadServer),
     Real(Real),
@@ -131,7 +131,7 @@ impl Server {
 /// The costs of all runs of one workload.
 #[derive(Default)]
 struct Measured {
-    /// The samples of each variant of our side.
+    /// The samples of our side, for each variant.
     ours: Vec<Vec<Sample>>,
     peers: BTreeMap<&'static str, Vec<Sample>>,
     skipped: Option<String>,
@@ -197,7 +197,7 @@ fn run(
 }
 
 fn run_once(sh: &Shell, program: &Path, args: &[&str], quota: Option<&Quota>) -> anyhow::Result<Sample> {
-    // The shell joins the group before it starts the program, so the program runs in the group from its start.
+    // The shell joins the control group before it starts the program. So the program is in the group from its start.
     const ENTER: &str = r#"echo $$ > "$0" && exec "$@""#;
     let command = match quota.map(Quota::members) {
         Some(members) => cmd!(sh, "sh -c {ENTER} {members} {program} {args...}"),
@@ -218,7 +218,7 @@ fn median(samples: &[Sample], measure: Measure) -> Option<f64> {
     middle(samples.iter().map(|sample| sample.value(measure)))
 }
 
-/// Returns the median. Returns `None` if there are no values or if a value is missing.
+/// Returns the median. Returns `None` if there are no values, or if one of them is missing.
 fn middle(values: impl Iterator<Item = Option<f64>>) -> Option<f64> {
     let mut values = values.collect::<Option<Vec<f64>>>()?;
     values.sort_by(f64::total_cmp);

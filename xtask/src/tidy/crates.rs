@@ -19,7 +19,7 @@ pub(super) fn check(root: &Path, sources: &[Source], packages: &[Value], finding
         check_crate(folder, published, sources, findings);
     }
     for source in sources.iter().filter(|source| source.is("rs")) {
-        // The template of a project has cargo's usual layout.
+        // The template of a project has the layout that cargo uses by default.
         if !source.path.starts_with("crates/pintle/template") {
             check_place(source, findings);
         }
@@ -27,7 +27,8 @@ pub(super) fn check(root: &Path, sources: &[Source], packages: &[Value], finding
     }
 }
 
-/// Checks the layout: `foo.rs` next to `foo/`, tests in `tests/it`, and a first line that describes the file.
+/// Checks the layout of a crate: `foo.rs` is next to `foo/`, tests are in `tests/it`, and the first line of a file
+/// describes the file.
 fn check_place(source: &Source, findings: &mut Vec<Finding>) {
     let mut find = |what: &str| findings.push(Finding::new(&source.path, None, what));
     if source.path.file_name().is_some_and(|name| name == "mod.rs") {
@@ -43,7 +44,7 @@ fn check_place(source: &Source, findings: &mut Vec<Finding>) {
     }
 }
 
-/// Tests that are separate programs, because they need another build of the crate or measure their whole process.
+/// Tests that are separate programs, because they need another build of the crate or measure the whole process.
 const OWN_BINARIES: &[&str] = &["growth", "loom.rs", "memory.rs", "shuttle"];
 
 fn check_crate(folder: &Path, published: bool, sources: &[Source], findings: &mut Vec<Finding>) {
@@ -78,8 +79,8 @@ fn check_crate(folder: &Path, published: bool, sources: &[Source], findings: &mu
         find("src/lib.rs", "must start with one sentence in its own paragraph");
     }
     if published {
-        // A macro crate has no example. The example is in the crate that re-exports the macro, because the example
-        // needs the traits of that crate.
+        // A macro crate contains no example. The example is in the crate that re-exports the macro, because the example
+        // needs traits of that crate.
         let is_macro = manifest.contains("proc-macro = true");
         if !is_macro && !has_rust_example(&page) {
             find("src/lib.rs", "the crate page has no example");
@@ -106,7 +107,7 @@ fn check_file(source: &Source, findings: &mut Vec<Finding>) {
     }
 }
 
-/// Returns the public modules whose items are also exported by the root.
+/// Returns the public modules whose items the root of the crate also exports.
 fn second_paths(library: &str) -> Vec<&str> {
     let public: Vec<&str> =
         library.lines().filter_map(|line| line.strip_prefix("pub mod ")?.strip_suffix(';')).collect();
@@ -114,7 +115,7 @@ fn second_paths(library: &str) -> Vec<&str> {
     exported.filter(|module| public.contains(module)).collect()
 }
 
-/// Returns the crate's documentation as Markdown.
+/// Returns the documentation of the crate as Markdown.
 fn crate_page(library: &str) -> String {
     let lines = library.lines().map_while(|line| line.strip_prefix("//!"));
     lines.map(|line| format!("{}\n", line.strip_prefix(' ').unwrap_or(line))).collect()

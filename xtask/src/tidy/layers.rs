@@ -34,7 +34,8 @@ const LAYERS: &[&[&str]] = &[
     &["pintle-bench", "pintle-conformance", "xtask"],
 ];
 
-/// Crates with stricter rules than their layer, and the reasons. The rules also apply to the tests of these crates.
+/// Crates that have stricter rules than their layer, and the reasons. The rules also apply to the tests of these
+/// crates.
 const ONLY: &[(&str, &[&str], &str)] = &[
     (
         "pintle-apiserver",
@@ -55,11 +56,11 @@ const ONLY: &[(&str, &[&str], &str)] = &[
     ("pintle-conformance", &["pintle-apiserver"], "it is an independent witness"),
 ];
 
-/// The reason for the rules of the server's crates. The tests of these crates may use `pintle-testing` to replay
-/// inputs, because client and server share that crate.
+/// The reason for the rules that apply to the server's crates. The tests of these crates may use `pintle-testing` to
+/// replay inputs, because client and server share that crate.
 const SERVER: &str = "client and server must not share a mistake";
 
-/// Crates without Kubernetes and without an async runtime.
+/// Crates that do not use Kubernetes or an async runtime.
 const PLAIN: &[&str] =
     &["pintle-delta-fifo", "pintle-derive", "pintle-metrics", "pintle-ratelimit", "pintle-workqueue"];
 const NOT_PLAIN: &[&str] = &["tokio", "hyper", "http", "k8s-openapi", "kube", "pintle-meta", "serde_json"];
@@ -90,7 +91,7 @@ pub(super) fn check(sh: &Shell, root: &Path, packages: &[Value], findings: &mut 
     Ok(())
 }
 
-/// Returns the uses of one crate that are forbidden. `true` marks a dev-dependency.
+/// Returns the forbidden uses of other crates by one crate. `true` marks a dev-dependency.
 fn wrong_edges(name: &str, uses: &[(&str, bool)]) -> Vec<String> {
     let layer = |name: &str| LAYERS.iter().position(|layer| layer.contains(&name));
     let Some(own) = layer(name) else {
@@ -98,7 +99,7 @@ fn wrong_edges(name: &str, uses: &[(&str, bool)]) -> Vec<String> {
     };
     let mut wrong = Vec::new();
     for (used, in_tests) in uses {
-        // Tests may use a crate of the same layer.
+        // In tests, a crate may also use a crate of the same layer.
         let below = layer(used).is_some_and(|used| used < own || (*in_tests && used == own));
         if !below {
             wrong.push(format!("{name} may not use {used}, which is not below it"));

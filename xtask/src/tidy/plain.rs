@@ -1,4 +1,4 @@
-//! Plain language: no marker phrases in comments, and no hard test names.
+//! Checks that comments contain no marker phrases, and that test names are easy to read.
 //!
 //! A marker phrase can be correct English, but a sentence with a marker phrase is often hard to read. docs/STYLE.md has
 //! the rules.
@@ -9,7 +9,7 @@ use regex::Regex;
 
 use super::{Finding, Source};
 
-/// The maximum number of words in a test name.
+/// The maximum number of words that a test name may have.
 const LONGEST_NAME: usize = 9;
 
 /// Words that make a test name hard to read.
@@ -38,7 +38,7 @@ pub(super) fn check(sources: &[Source], findings: &mut Vec<Finding>) {
     }
 }
 
-/// Returns the lines of comments and documentation with their numbers, without code blocks.
+/// Returns the lines of comments and documentation with their line numbers. The result does not contain code blocks.
 fn comments(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut is_code = false;
     (1..).zip(text.lines()).filter_map(move |(number, line)| {
@@ -53,7 +53,7 @@ fn comments(text: &str) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-/// Returns the marker phrases of comments with their lines.
+/// Returns the marker phrases in comments with their line numbers.
 fn markers(text: &str) -> impl Iterator<Item = (usize, String)> {
     comments(text).flat_map(|(line, comment)| {
         let phrases = PATTERNS.iter().flat_map(move |pattern| pattern.find_iter(comment));
@@ -61,7 +61,7 @@ fn markers(text: &str) -> impl Iterator<Item = (usize, String)> {
     })
 }
 
-/// Returns the test names with too many words or with an odd word.
+/// Returns the test names that have too many words or contain an odd word.
 fn odd_names(text: &str) -> impl Iterator<Item = (usize, String)> {
     super::rows::tests(text).filter_map(|(line, name)| {
         let words: Vec<&str> = name.split('_').collect();

@@ -1,6 +1,6 @@
 //! Tables of rules: each cell of a last column `Test` is the name of an existing test, or a reason why there is none.
 //!
-//! A file with a line such as `Rows: A1-A4, B2.` has exactly these rows, so that no row is lost.
+//! A file that contains a line such as `Rows: A1-A4, B2.` must have exactly these rows, so that no row is lost.
 
 use std::collections::BTreeSet;
 
@@ -32,7 +32,7 @@ pub(super) fn check(sources: &[Source], findings: &mut Vec<Finding>) {
     }
 }
 
-/// Returns the rows that a file declares, and the line number of the declaration.
+/// Returns the rows that a file declares. Also returns the line number of the declaration.
 fn declared(text: &str) -> Option<(usize, BTreeSet<String>)> {
     let (index, line) = text.lines().enumerate().find(|(_, line)| line.starts_with("Rows: "))?;
     let parts = line.trim_start_matches("Rows: ").trim_end_matches('.').split(", ");
@@ -52,7 +52,7 @@ fn expand(part: &str) -> Vec<String> {
     }
 }
 
-/// Returns the names in the first column of all tables with the heading `Row`. A cell can have several names.
+/// Returns the names in the first column of all tables whose first heading is `Row`. A cell can contain several names.
 fn names(text: &str) -> impl Iterator<Item = String> {
     let mut is_table = false;
     text.lines().flat_map(move |line| {
@@ -64,7 +64,7 @@ fn names(text: &str) -> impl Iterator<Item = String> {
     })
 }
 
-/// Returns the functions with a test attribute, each with its line.
+/// Returns the functions that have a test attribute, with their lines.
 pub(super) fn tests(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut is_test = false;
     text.lines().map(str::trim).enumerate().filter_map(move |(index, line)| {
@@ -74,7 +74,7 @@ pub(super) fn tests(text: &str) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-/// Returns the cells in the last column of all tables whose last column is `Test`, with their lines.
+/// Returns the cells in the last column of each table whose last heading is `Test`, with their lines.
 fn cells(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut is_table = false;
     text.lines().enumerate().filter_map(move |(index, line)| {

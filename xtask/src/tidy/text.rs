@@ -1,17 +1,17 @@
-//! Rules for every text file: spaces, length, and forbidden words.
+//! Rules for all text files, about spaces, length, and forbidden words.
 
 use super::{Finding, Source};
 
 /// The maximum number of lines of a source file. The files in [`LONG`] may have more.
 const LONGEST: usize = 600;
 
-/// Files that may have more lines, and the reasons.
+/// Files that may exceed the maximum number of lines, and the reasons.
 const LONG: &[(&str, &str)] = &[];
 
-/// The extensions of the files that are checked.
+/// The extensions of the files that these rules check.
 const WRITTEN: &[&str] = &["rs", "toml", "md", "yaml", "yml", "txt", "go", "sh"];
 
-/// Forbidden words, and what to write instead.
+/// Forbidden words, and the words to use instead.
 const FORBIDDEN: &[(&str, &str)] = &[
     (concat!("todo", "!("), "finish it, or leave it out"),
     (concat!("unimplemented", "!("), "finish it, or leave it out"),

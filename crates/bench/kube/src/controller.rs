@@ -1,4 +1,5 @@
-//! The workloads of the area `controller` on kube-rs. `src/controller.rs` of pintle-bench describes the workloads.
+//! Implements the workloads of the area `controller` with kube-rs. `src/controller.rs` of pintle-bench describes the
+//! workloads.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -23,7 +24,7 @@ struct Context {
     progress: Progress,
 }
 
-/// Runs the workload that the command line names.
+/// Runs the workload whose name is on the command line.
 pub fn main() {
     let start = Instant::now();
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -60,7 +61,7 @@ pub fn main() {
         }
     });
     println!("{}", serde_json::to_string(&sample).expect("a sample is JSON"));
-    // The end of the controller is not measured.
+    // The time until the controller ends is not measured.
     std::process::exit(0);
 }
 

@@ -1,5 +1,5 @@
-//! The workloads of the area `cache` on kube-rs. A workload with one handler uses the reflector and its store. A workload with several
-//! handlers uses the shared store.
+//! Implements the workloads of the area `cache` with kube-rs. A workload with one handler uses the reflector and the store of the
+//! reflector. A workload with several handlers uses kube-rs's shared store.
 //!
 //! `src/cache.rs` of pintle-bench describes the workloads.
 
@@ -34,7 +34,7 @@ use tokio::runtime::Runtime;
 use feed::Feed;
 use meter::{Sample, Tally, live, measure, peak, resident};
 
-/// Runs the workload that the command line names.
+/// Runs the workload whose name is on the command line.
 pub fn main() {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
@@ -65,7 +65,7 @@ struct Setting {
     quick: bool,
 }
 
-/// The counts of the task that polls the reflector.
+/// The numbers that are counted by the task that polls the reflector.
 #[derive(Default)]
 struct Counts {
     updates: AtomicUsize,
@@ -73,7 +73,7 @@ struct Counts {
 }
 
 impl Counts {
-    /// Checks the count each millisecond. Returns the time at which the count has reached `wanted`.
+    /// Checks the count each millisecond. Returns the time at which the count reached `wanted`.
     async fn wait(count: &AtomicUsize, wanted: usize) -> Instant {
         while count.load(Ordering::Acquire) < wanted {
             tokio::time::sleep(Duration::from_millis(1)).await;
@@ -112,7 +112,7 @@ impl Setting {
         sample.with("s until synced", synced.as_secs_f64())
     }
 
-    /// Starts a reflector and returns when its store is complete and settled.
+    /// Starts a reflector. Returns when its store is complete and no longer changes.
     fn settled(&self, runtime: &Runtime, strip: bool) -> (Store<Pod>, Arc<Counts>) {
         let _in_runtime = runtime.enter();
         let (store, counts) = start(self.api(), strip, watcher::Config::default());
@@ -130,7 +130,7 @@ impl Setting {
     }
 
     /// Each handler is a subscriber of a shared reflector. The stream of the reflector must be polled, but its items are not used. Handlers
-    /// cannot subscribe after the start of the reflector, so there is no first round with a single handler.
+    /// cannot subscribe after the start of the reflector. So there is no first round with a single handler.
     fn events_to(&self, runtime: &Runtime, handlers: usize) -> Sample {
         let in_runtime = runtime.enter();
         let (store, writer) = reflector::store_shared::<Pod>(1024);
@@ -219,7 +219,7 @@ fn start(api: Api<Pod>, strip: bool, config: watcher::Config) -> (Store<Pod>, Ar
             match event {
                 Ok(Event::Apply(_)) => shared.updates.fetch_add(1, Ordering::AcqRel),
                 Ok(Event::InitDone) => shared.lists.fetch_add(1, Ordering::AcqRel),
-                // Errors such as 410 Expired are ignored, because the watcher lists again.
+                // Errors such as 410 Expired are ignored, because the watcher then lists again.
                 Ok(_) | Err(_) => 0,
             };
         }

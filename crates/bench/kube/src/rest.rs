@@ -1,4 +1,4 @@
-//! The workloads of the area `rest` on kube-rs. `src/rest.rs` of pintle-bench describes the workloads.
+//! Implements the workloads of the area `rest` with kube-rs. `src/rest.rs` of pintle-bench describes the workloads.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::crates::crates;
 use crate::meter::{Sample, Tally, measure, resident, sockets};
 use crate::stopwatch::Stopwatch;
 
-/// Runs the workload that the command line names.
+/// Runs the workload whose name is on the command line.
 pub fn main() {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let args: Vec<&str> = args.iter().map(String::as_str).collect();

@@ -1,4 +1,4 @@
-//! Workloads that measure writes and reads per second in process, without sockets.
+//! Measures writes and reads per second inside one process, without sockets.
 
 use bytes::Bytes;
 use http::{Method, Request};
@@ -18,7 +18,7 @@ pub(super) fn writes(setting: &Setting) -> Sample {
     run(setting.size(100_000), 0, |service, i| call(service, Method::POST, MAPS.to_owned(), Some(i)))
 }
 
-/// Gets one of a thousand small objects.
+/// Reads one of a thousand small objects.
 pub(super) fn reads(setting: &Setting) -> Sample {
     const OBJECTS: usize = 1_000;
     let get = |service, i| call(service, Method::GET, format!("{MAPS}/c{}", i % OBJECTS), None);

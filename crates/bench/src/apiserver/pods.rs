@@ -1,4 +1,4 @@
-//! Workloads with many large objects. They measure memory, lists of all objects, and concurrent writes.
+//! Workloads with many large objects. The workloads measure memory, lists of all objects, and concurrent writes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -14,21 +14,21 @@ use crate::pods::Pods;
 
 const ALL: &str = "/api/v1/pods";
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
-/// The fields that are removed from the pods. The server sets most of them. Owner references are removed because the garbage collector
-/// would delete pods whose owners do not exist.
+/// The fields that are removed from the pods before they are created. The server sets most of the removed fields. Owner references are
+/// removed because the garbage collector would delete a pod whose owner does not exist.
 const SERVERS_OWN: [&str; 5] = ["namespace", "uid", "resourceVersion", "creationTimestamp", "ownerReferences"];
 
-/// Uses a number of pods that a real server can also store.
+/// Measures with a number of pods that a real server can also store.
 pub(super) fn some(setting: &Setting) -> Sample {
     pods(setting, setting.size(10_000))
 }
 
-/// Uses the number of pods that the performance goals require.
+/// Measures with the number of pods that the performance goals require.
 pub(super) fn many(setting: &Setting) -> Sample {
     pods(setting, setting.size(100_000))
 }
 
-/// Creates pods with status, and lists all pods as JSON and as protobuf. After that, writes small objects, first without and then during
+/// Creates pods with a status, and lists all pods as JSON and as protobuf. Afterwards, writes small objects, first without and then during
 /// such lists.
 fn pods(setting: &Setting, n: usize) -> Sample {
     let runtime = runtime();
@@ -39,10 +39,11 @@ fn pods(setting: &Setting, n: usize) -> Sample {
         runtime.block_on(each(n, 16, move |i| make(client.clone(), pods.clone(), i)));
         Tally::operations(n)
     });
-    // This is the total memory of the server, including the memory that it needs without pods.
+    // The reported value is the total memory of the server, including the memory that the server needs without pods.
     let made = setting.server_bytes();
     runtime.block_on(async {
-        // This is the JSON size of the pods in the requests. The pods in responses are larger, because they have managed fields.
+        // The reported size is the size of the pods' JSON in the requests. In responses, the pods are larger, because they contain managed
+        // fields.
         let json = pods.list(0..n).len();
         let mut first = Vec::new();
         for _ in 0..5 {

@@ -1,4 +1,4 @@
-//! Workloads that measure the writes and reads per second of our client over HTTP/2.
+//! Measures the writes and reads per second of our client over HTTP/2.
 
 use super::{Setting, config_map, each, make_namespace, runtime};
 use crate::Sample;
@@ -22,7 +22,7 @@ pub(super) fn writes(setting: &Setting) -> Sample {
     })
 }
 
-/// Gets one of a thousand small objects.
+/// Reads one of a thousand small objects.
 pub(super) fn reads(setting: &Setting) -> Sample {
     const OBJECTS: usize = 1_000;
     let runtime = runtime();

@@ -1,5 +1,5 @@
-//! Measures the cost per object and per event from bytes to the cache. The usage is `cache_decode PODS.jsonl`, where the file has one
-//! object per line.
+//! Measures the cost per object and per event to decode bytes and store the object in the cache. The usage is `cache_decode PODS.jsonl`.
+//! The file has one object per line.
 
 use std::env;
 use std::error::Error;
@@ -25,7 +25,7 @@ use rustix::time::{ClockId, clock_gettime};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-/// The fields for a program that only needs to know which pods exist.
+/// The fields of a pod that a program needs if it only has to know which pods exist.
 #[derive(Deserialize)]
 struct Slim {
     metadata: Identity,
@@ -82,7 +82,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Returns the CPU time per frame to split a body into frames, in microseconds. If `reads` is true, also scans each frame for its object.
+/// Returns the CPU time for splitting a body into frames, in microseconds per frame. If `reads` is true, this time includes the search for
+/// the object in each frame.
 fn frames(pods: &[Bytes], reads: bool) -> f64 {
     let frame = |pod: &Bytes| [br#"{"type":"MODIFIED","object":"#, &**pod, b"}\n"].concat();
     let body = Bytes::from(pods.iter().flat_map(frame).collect::<Vec<u8>>());
@@ -98,7 +99,7 @@ fn frames(pods: &[Bytes], reads: bool) -> f64 {
     (cpu() - begun).as_secs_f64() * 1e6 / found as f64
 }
 
-/// Runs a list of all pods, and then a change of each pod. Prints the cost. If `ticks` is true, prints the time that a concurrent task had
+/// Processes a list of all pods, and then a change of each pod. Prints the cost. If `ticks` is true, prints how long a concurrent task had
 /// to wait although it was always ready.
 fn whole<T: Object + DeserializeOwned>(
     pods: &[Bytes],
@@ -131,7 +132,7 @@ fn whole<T: Object + DeserializeOwned>(
     })
 }
 
-/// Measures the time that a task had to wait although it was always ready. The measurement uses the CPU time of the thread, because other
+/// Measures how long a task had to wait although it was always ready. The measurement uses the CPU time of the thread, because other
 /// programs may run on the machine.
 struct Ticks {
     wants_to_run: bool,
@@ -180,10 +181,10 @@ fn clock(id: ClockId) -> Duration {
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
-/// The version of the list. All versions in the file have the same number of digits.
+/// The version of the list. The resource versions of all pods in the file have the same number of digits.
 const VERSION: usize = 2_000_000_000;
 
-/// A source with a list of the pods. When the gate opens, the watch of this source sends each pod once more.
+/// A source that lists the pods. When the gate opens, the watch of this source sends each pod once more.
 struct Source<T> {
     pods: Vec<Bytes>,
     gate: Mutex<Option<tokio::sync::oneshot::Receiver<()>>>,
@@ -222,7 +223,7 @@ impl<T: 'static> ListWatch for Source<T> {
     }
 }
 
-/// Returns the pod with a different version that has the same number of digits.
+/// Returns the pod with another resource version that has the same number of digits.
 fn at_version(pod: &Bytes, version: usize) -> Bytes {
     const FIELD: &[u8] = br#""resourceVersion":""#;
     let mut pod = pod.to_vec();
@@ -231,7 +232,7 @@ fn at_version(pod: &Bytes, version: usize) -> Bytes {
     pod.into()
 }
 
-/// A stream whose items are all ready when the gate opens.
+/// A stream whose items are all ready as soon as the gate opens.
 struct Each<I> {
     items: Box<dyn Iterator<Item = I> + Send>,
     gate: Option<tokio::sync::oneshot::Receiver<()>>,

@@ -1,4 +1,5 @@
-//! Serves N pods on a loopback port and prints its URL: `load_server --pods N`. Ends when its standard input is closed.
+//! Serves N pods on a loopback port and prints its URL: `load_server --pods N`. The program ends when its standard
+//! input is closed.
 #![allow(clippy::print_stdout, reason = "the caller reads the output")]
 
 use std::error::Error;
@@ -16,7 +17,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         std::process::exit(0);
     });
     let listener = TcpListener::bind("127.0.0.1:0")?;
-    // Early connections wait until the pods are created.
+    // Connections that arrive early wait until the pods are created.
     println!("http://{}", listener.local_addr()?);
     pintle_bench::load::serve(pods, &listener)?;
     Ok(())

@@ -1,4 +1,4 @@
-//! Runs a workload as `rest` does, but counts allocations. Counting makes the program slower.
+//! Runs the same workload as the binary `rest`, but counts allocations. Counting makes the program slower.
 
 use std::alloc::System;
 use std::process::ExitCode;

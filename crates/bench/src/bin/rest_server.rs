@@ -1,4 +1,4 @@
-//! Runs the server of the area `rest` and prints the path of its kubeconfig, which has the contexts `plain` and `tls`. Ends when its
+//! Runs the server of the area `rest`. Prints the path of a kubeconfig that has the contexts `plain` and `tls`. The program ends when its
 //! standard input is closed.
 #![allow(clippy::print_stdout, reason = "the caller reads the output")]
 
@@ -43,6 +43,6 @@ users:
     println!("{}", kubeconfig.display());
     tokio::task::spawn_blocking(|| std::io::stdin().read_to_end(&mut Vec::new())).await??;
     std::fs::remove_dir_all(folder)?;
-    // The server does not wait for responses, because some responses, such as watches, may never end.
+    // Do not wait for responses, because some responses, such as watches, may never end.
     std::process::exit(0)
 }

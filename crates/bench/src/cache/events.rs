@@ -1,4 +1,4 @@
-//! The workload that measures updates from a watch to handlers.
+//! Measures how long updates take from a watch to the handlers.
 
 use std::time::Instant;
 
@@ -13,8 +13,8 @@ use crate::Sample;
 use crate::meter::{Tally, measure};
 
 /// Measures the time from the request for 200,000 updates until each handler has received all updates. By default, our subscriptions merge
-/// updates that wait for a handler. In this workload, they deliver each event, like the libraries they are compared with. One figure is the
-/// share of the sent events that the slowest handler received.
+/// several updates of an object if a handler is slow. In this workload, the subscriptions deliver each event, like the other libraries in
+/// this comparison. One of the figures is the fraction of the sent events that the slowest handler received.
 pub(super) fn events<T: Kind>(setting: &Setting, runtime: &Runtime, kept: Kept) -> Sample {
     let informer = informer::<T>(setting, kept, false);
     runtime.block_on(start_and_settle(setting, &informer));
@@ -31,7 +31,7 @@ pub(super) fn events_to(setting: &Setting, runtime: &Runtime, handlers: usize) -
     all.with("times the CPU of one", times)
 }
 
-/// Measures `updates` updates. `before` is the number of earlier rounds.
+/// Measures `updates` updates. `before` is the number of rounds that were measured earlier.
 fn round<T: Kind>(
     setting: &Setting,
     runtime: &Runtime,
@@ -42,7 +42,7 @@ fn round<T: Kind>(
 ) -> Sample {
     let (stats, n) = (setting.feed.stats(), setting.size(updates));
     let changed = n.min(stats.pods);
-    // The second round needs resource versions that were not sent before.
+    // The second round needs resource versions that the first round did not use.
     let first = n * before;
     let newest = stats.version + (first + n - changed) as u64 + 1;
     let mut counted: Vec<Counted> =

@@ -1,4 +1,4 @@
-//! Workloads that measure the memory of a full store, and the cost of reads from a compressed store.
+//! Measures the memory of a full store, and the cost of reads from a compressed store.
 
 use k8s_openapi::api::core::v1::Pod;
 use pintle_informer::Compact;
@@ -11,8 +11,8 @@ use super::sync::start_and_settle;
 use crate::Sample;
 use crate::meter::{Tally, live, measure, resident};
 
-/// Measures from before the creation of the informer until it has synced and settled. There are no handlers. No program collects garbage or
-/// returns memory to the system before resident memory is read.
+/// The measurement starts before the informer is created. The measurement ends when the informer has synced and its background work is
+/// complete. There are no handlers. Before resident memory is read, no program collects garbage or returns memory to the system.
 pub(super) fn held<T: Kind>(setting: &Setting, runtime: &Runtime, kept: Kept) -> Sample {
     let (resident_before, live_before) = (resident(), live());
     let mut held = None;
@@ -25,7 +25,7 @@ pub(super) fn held<T: Kind>(setting: &Setting, runtime: &Runtime, kept: Kept) ->
     sample.with("bytes live", live() - live_before)
 }
 
-/// Looks up and decodes each pod once by its key, in random order. Almost no pod was decoded recently.
+/// Reads each pod once by its key, in random order. Each read decodes the pod. Almost none of the pods was decoded recently.
 pub(super) fn read_compact(setting: &Setting, runtime: &Runtime) -> Sample {
     let informer = informer::<Compact<Pod>>(setting, Kept::Unmanaged, false);
     runtime.block_on(start_and_settle(setting, &informer));

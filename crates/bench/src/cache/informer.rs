@@ -1,4 +1,4 @@
-//! Our informer, and a handler that counts objects.
+//! An informer of this project, and a handler that counts objects.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -19,7 +19,7 @@ use super::Setting;
 #[derive(Clone, Copy)]
 pub(super) enum Kept {
     All,
-    /// The fields that an informer keeps by default, which are all except managed fields.
+    /// The fields that an informer keeps by default. The default is all fields except managed fields.
     Unmanaged,
     /// All fields except managed fields and annotations.
     Stripped,
@@ -50,9 +50,10 @@ pub(super) fn informer<T: Kind>(setting: &Setting, kept: Kept, streaming_list: b
     SharedInformer::new(Api::<T>::all(client), config)
 }
 
-/// A handler that counts. It is done when it has received the newest state of `wanted` objects, once for each object.
+/// A handler that counts. The handler is done when it has received the newest state of `wanted` objects, once for each
+/// object.
 pub(super) struct Counter {
-    /// The first version that counts as the newest state.
+    /// The first resource version that counts as the newest state.
     newest: u64,
     wanted: usize,
     counts: Arc<Counts>,
@@ -70,12 +71,12 @@ struct Counts {
 pub(super) struct Counted {
     counts: Arc<Counts>,
     done: watch::Receiver<Option<Instant>>,
-    /// A guard that ends the handler when it is dropped.
+    /// A guard that stops the handler when the guard is dropped.
     pub(super) guard: HandlerGuard,
 }
 
 impl Counter {
-    /// Adds a handler that counts the updates of `wanted` objects at version `newest` or later.
+    /// Adds a handler that counts updates until `wanted` objects have version `newest` or a later version.
     pub(super) fn add<T: Object>(subscription: Subscription<T>, newest: u64, wanted: usize) -> Counted {
         let (counts, done) = (Arc::<Counts>::default(), watch::Sender::new(None));
         let (shared, is_done) = (counts.clone(), done.subscribe());
@@ -104,7 +105,7 @@ impl<T: Object> ResourceEventHandler<T> for Counter {
 
     fn on_delete(&self, _: &Arc<T>, _: bool) {}
 
-    /// Reads the metadata of the objects, so that none is decoded.
+    /// Read only the metadata of the objects, so that no object is decoded.
     fn on_event(&self, event: &ResourceEvent<T>) {
         match event {
             ResourceEvent::Added { .. } => _ = self.counts.adds.fetch_add(1, Ordering::Relaxed),
@@ -115,7 +116,7 @@ impl<T: Object> ResourceEventHandler<T> for Counter {
 }
 
 impl Counted {
-    /// Waits until the handler is done and returns that time.
+    /// Waits until the handler is done, and returns the time at that moment.
     pub(super) async fn done(&mut self) -> Instant {
         let done = self.done.wait_for(Option::is_some).await.expect("the handler exists");
         done.expect("the condition checked it")

@@ -1,4 +1,4 @@
-//! A pod that has only the fields that the plug-ins of kube-scheduler read.
+//! A pod type that has only the fields that the plug-ins of kube-scheduler read.
 
 use std::collections::BTreeMap;
 
@@ -68,7 +68,7 @@ struct SlimSpec {
 #[serde(rename_all = "camelCase")]
 #[allow(dead_code, reason = "as above")]
 struct Toleration {
-    /// The key. An empty key matches all keys.
+    /// The key. A toleration with an empty key matches all keys.
     #[serde(default)]
     key: Box<str>,
     #[serde(default)]
@@ -109,7 +109,7 @@ enum PreemptionPolicy {
 #[allow(dead_code, reason = "as above")]
 struct Container {
     name: Box<str>,
-    /// A scheduler prefers nodes that have this image.
+    /// A scheduler prefers nodes that already have this image.
     image: Box<str>,
     #[serde(default)]
     ports: Box<[Port]>,
@@ -223,7 +223,7 @@ fn requests<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Requests, D::E
     Ok(Resources::deserialize(deserializer)?.requests)
 }
 
-/// Parses a quantity with one of the usual suffixes.
+/// Parses a quantity that has one of the usual suffixes.
 fn number(quantity: &str) -> f64 {
     let digits = quantity.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let factor = match &quantity[digits.len()..] {
@@ -236,7 +236,7 @@ fn number(quantity: &str) -> f64 {
     digits.parse::<f64>().unwrap_or(0.0) * factor
 }
 
-/// Returns the names of the persistent volume claims. A claim can bind a pod to certain nodes.
+/// Returns the names of the persistent volume claims. Such a claim can restrict the nodes on which a pod can run.
 fn claims<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Box<[Box<str>]>, D::Error> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]

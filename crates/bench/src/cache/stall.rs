@@ -1,4 +1,4 @@
-//! The workload that measures the time for which an informer blocks the only thread of a runtime.
+//! Measures how long an informer blocks the only thread of a runtime.
 
 use std::time::{Duration, Instant};
 
@@ -10,9 +10,9 @@ use super::informer::{Counter, Kept, informer};
 use crate::Sample;
 use crate::meter::{Tally, measure, thread_cpu};
 
-/// Runs the first list on a runtime with one thread, until a handler has received all objects. Another task yields in a loop and measures
-/// the longest time that it had to wait. The time is measured as wall time and as CPU time. CPU time excludes the times at which the thread
-/// had no processor.
+/// Runs the first list on a runtime with one thread. The run ends when a handler has received all objects. Meanwhile, another task yields
+/// in a loop and measures the longest time that it had to wait. The time is measured as wall time and as CPU time. CPU time does not
+/// include the time while the thread had no processor.
 pub(super) fn stall(setting: &Setting) -> Sample {
     let runtime = Builder::new_current_thread().enable_all().build().expect("cannot create a runtime");
     let informer = informer::<Pod>(setting, Kept::All, false);

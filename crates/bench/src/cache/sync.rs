@@ -1,4 +1,4 @@
-//! The workload that measures the first list of an informer.
+//! Measures the first list of an informer.
 
 use std::time::{Duration, Instant};
 
@@ -10,8 +10,8 @@ use super::informer::{Counted, Counter, Kept, Kind, informer};
 use crate::Sample;
 use crate::meter::{Tally, measure};
 
-/// Measures the time from the start of the informer until its store is complete. The client already exists, but has no connection. CPU and
-/// memory are measured until the only handler has received all objects.
+/// Measures the time from the start of the informer until its store is complete. At the start, the client exists, but has no connection.
+/// CPU and memory are measured until the only handler has received all objects.
 pub(super) fn sync<T: Kind>(setting: &Setting, runtime: &Runtime, kept: Kept, streaming_list: bool) -> Sample {
     let informer = informer::<T>(setting, kept, streaming_list);
     let (pods, mut synced) = (setting.feed.stats().pods, Duration::ZERO);
@@ -36,7 +36,7 @@ async fn start<T: Kind>(informer: &SharedInformer<T>) -> (Counted, Duration) {
     (counted, synced)
 }
 
-/// Starts the informer, waits for its first list, and lets the informer settle.
+/// Starts the informer, waits for its first list, and then waits until its background work is complete.
 pub(super) async fn start_and_settle<T: Kind>(setting: &Setting, informer: &SharedInformer<T>) {
     drop(start(informer).await);
     setting.settle().await;

@@ -1,4 +1,4 @@
-//! Writes of a custom resource with rules, on the embedded server without sockets.
+//! Measures writes of a custom resource with rules, on the embedded server without sockets.
 
 use bytes::Bytes;
 use http::{Method, Request};
@@ -16,7 +16,7 @@ const WRITES: usize = 5_000;
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const ROUTES: &str = "/apis/bench.example.com/v1/routes";
 
-/// Updates an object again and again. Each update changes a field. An operation is one update.
+/// Updates the same object repeatedly. Each update changes a field. An operation is one update.
 pub(super) fn writes(quick: bool, has_rules: bool) -> Sample {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("cannot start a runtime");
     let server = runtime.block_on(ApiServer::start(ApiServerConfig::default())).expect("cannot start the server");
@@ -42,7 +42,7 @@ pub(super) fn writes(quick: bool, has_rules: bool) -> Sample {
     })
 }
 
-/// Returns the definition of routes, with or without rules.
+/// Returns the CustomResourceDefinition of routes, with or without rules.
 fn definition(has_rules: bool) -> Value {
     let mut spec: Value = serde_json::from_str(SCHEMA).expect("JSON");
     if has_rules {

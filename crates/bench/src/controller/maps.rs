@@ -1,4 +1,4 @@
-//! The objects of the area `controller`.
+//! Creates the objects for the workloads of the area `controller`.
 
 use std::sync::Arc;
 
@@ -11,11 +11,12 @@ use serde_json::json;
 
 const NAMESPACES: usize = 50;
 
-/// Creates `n` ConfigMaps of about a kilobyte in 50 namespaces. Their names are `bench-0`, `bench-1` and so on.
+/// Creates `n` ConfigMaps of about a kilobyte in 50 namespaces. The ConfigMaps are named `bench-0`, `bench-1` and so
+/// on.
 ///
 /// # Errors
 ///
-/// Returns the error of the first failed request.
+/// Returns the error of the first request that failed.
 pub async fn fill(server: &ApiServer, n: usize) -> Result<(), Box<dyn std::error::Error>> {
     let transport = Some(TransportLayer::in_place(server.in_process()));
     let client = Some(server.client_config());

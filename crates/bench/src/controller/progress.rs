@@ -1,4 +1,4 @@
-//! The progress of a controller, for the programs of Pintle and kube-rs.
+//! Records the progress of a controller, for the programs of Pintle and kube-rs.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -9,10 +9,10 @@ use tokio::sync::Notify;
 
 use crate::meter::{self, Sample};
 
-/// The annotation that names the last run that has written an object.
+/// The annotation that names the last run that wrote the object.
 pub(crate) const RUN: &str = "bench/run";
 
-/// Counts the reconciliations of objects named `bench-0`, `bench-1` and so on. Other objects do not count.
+/// Counts the reconciliations of the objects that are named `bench-0`, `bench-1` and so on. Other objects do not count.
 #[derive(Debug)]
 pub(crate) struct Progress {
     start: Instant,
@@ -20,7 +20,7 @@ pub(crate) struct Progress {
     reconciliations: AtomicUsize,
     is_settled: Vec<AtomicBool>,
     unsettled: AtomicUsize,
-    /// The time at which the last object was settled.
+    /// The time at which the last object no longer needed a reconciliation.
     end: OnceLock<Duration>,
     all_settled: Notify,
 }
@@ -38,7 +38,7 @@ impl Progress {
         }
     }
 
-    /// Records that a reconciliation of this object begins.
+    /// Records that a reconciliation of the object with this name begins.
     pub(crate) fn reconciled(&self, name: &str) {
         self.first.get_or_init(|| self.start.elapsed());
         if self.index(name).is_some() {
@@ -46,7 +46,7 @@ impl Progress {
         }
     }
 
-    /// Records that an object needs no further reconciliation.
+    /// Records that the object with this name needs no further reconciliation.
     pub(crate) fn settle(&self, name: &str) {
         let Some(index) = self.index(name) else { return };
         if !self.is_settled[index].swap(true, Ordering::Relaxed) && self.unsettled.fetch_sub(1, Ordering::AcqRel) == 1 {
@@ -55,7 +55,7 @@ impl Progress {
         }
     }
 
-    /// Waits until all objects are settled, and returns the cost of the process.
+    /// Waits until no object needs a further reconciliation, and returns the cost of the process.
     pub(crate) async fn settled(&self) -> Sample {
         self.all_settled.notified().await;
         let (objects, seconds) =

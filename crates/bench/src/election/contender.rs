@@ -1,4 +1,4 @@
-//! A contender for a lease. It has a separate client, like a separate process.
+//! A contender for a lease. The contender has its own client, as if it was a separate process.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use tokio::task::JoinHandle;
 
 use super::{Setting, cluster, election};
 
-/// The number of a new leader, and the time at which it began to lead.
+/// The number of a contender that became the leader, and the time at which it began to lead.
 pub(super) type Start = (u64, Instant);
 
 pub(super) struct Contender {
@@ -48,7 +48,7 @@ impl Contender {
     }
 }
 
-/// Returns the number of requests recorded in `memory`.
+/// Returns the number of requests that `memory` has recorded.
 pub(super) fn requests(memory: &InMemoryProvider) -> f64 {
     memory.value("rest_client_requests_total", &[]).unwrap_or_default()
 }

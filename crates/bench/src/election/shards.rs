@@ -1,4 +1,4 @@
-//! The workload with replicas that share shards. It measures the time for which a shard has no owner, and the number of shards that move.
+//! Measures replicas that share shards. The workload measures how long a shard has no owner, and how many shards move.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -15,7 +15,7 @@ use crate::meter::{Tally, measure};
 
 const SHARDS: u32 = 8;
 
-/// A period during which a replica worked on a shard.
+/// A period in which a replica worked on a shard.
 struct Stretch {
     fleet: u64,
     shard: u32,
@@ -58,7 +58,8 @@ pub(super) fn shards(setting: &Setting) -> Sample {
     let all = (fleets * u64::from(SHARDS)) as f64;
     let came = ledger.between(added, lost);
     let went = ledger.between(lost, end);
-    // With four replicas, each has a fourth of the keys on average. More moves than this are unnecessary.
+    // With four replicas, each replica has a fourth of the keys on average. If more shards move than this number, the additional moves are
+    // unnecessary.
     let needless = came.iter().filter(|moved| moved.to != 3).chain(went.iter().filter(|moved| moved.from != 0));
     let p99 = |moved: &[Moved]| {
         let mut seconds: Vec<f64> = moved.iter().map(|moved| moved.nobodys).collect();
@@ -75,7 +76,7 @@ pub(super) fn shards(setting: &Setting) -> Sample {
 
 fn start(setting: &Setting, ledger: &Ledger, fleet: u64, replica: u64) -> JoinHandle<()> {
     let name = own_name(&format!("fleet-{fleet}"));
-    // Only the names of replicas and shards determine the owner of a shard.
+    // The owner of a shard depends only on the names of the replicas and the shards.
     let electors = LeaseGroupConfig { election: election(&format!("{fleet}-{replica}")), ..Default::default() };
     let config = ShardsConfig { shards: SHARDS, electors };
     let shares = cluster(setting, &InMemoryProvider::new()).shards("default", &name, config);
@@ -90,7 +91,7 @@ fn start(setting: &Setting, ledger: &Ledger, fleet: u64, replica: u64) -> JoinHa
     })
 }
 
-/// A shard that moved to another replica.
+/// A move of a shard from one replica to another.
 struct Moved {
     from: u64,
     to: u64,
@@ -104,7 +105,7 @@ impl Ledger {
         Works { ledger: self.clone(), index: stretches.len() - 1 }
     }
 
-    /// Returns the shards that moved between two times. `stretches` must be in order.
+    /// Returns the shards that moved between two points in time. `stretches` must be in order.
     fn between(&self, from: Instant, to: Instant) -> Vec<Moved> {
         let stretches = self.0.lock().expect("no task panicked");
         let moved = stretches.iter().enumerate().filter(|(_, stretch)| (from..to).contains(&stretch.from));
@@ -120,7 +121,7 @@ impl Ledger {
         moved.collect()
     }
 
-    /// Returns the number of shards with an owner.
+    /// Returns the number of shards that have an owner.
     fn owned(&self) -> usize {
         self.0.lock().expect("no task panicked").iter().filter(|stretch| stretch.to.is_none()).count()
     }

@@ -1,4 +1,5 @@
-//! The HTTP/1.1 features that clients of the load server need. These are requests without a body, and chunked responses.
+//! Implements the HTTP/1.1 features that clients of the load server need. The supported features are requests without a body, and chunked
+//! responses.
 
 use std::io::{self, BufRead as _, BufReader, IoSlice, Write as _};
 use std::net::TcpStream;
@@ -23,7 +24,7 @@ impl Connection {
         Self { stream: BufReader::new(stream), is_last: false }
     }
 
-    /// Reads the next request. Returns `None` at the end of the connection.
+    /// Reads the next request. Returns `None` if the connection has ended.
     pub(super) fn request(&mut self) -> io::Result<Option<Request>> {
         if self.is_last {
             return Ok(None);
@@ -96,12 +97,12 @@ impl Answer<'_> {
         self.end()
     }
 
-    /// Returns whether the client has closed the connection. Returns true if the client sends data, because no client sends data while it
+    /// Returns whether the client has closed the connection. Data from the client also means true, because no client sends data while it
     /// reads a watch.
     pub(super) fn has_no_reader(&self) -> bool {
         let looked = self.0.set_read_timeout(Some(Duration::from_millis(1))).and_then(|()| self.0.peek(&mut [0]));
         let is_there = matches!(&looked, Err(error) if error.kind() == io::ErrorKind::WouldBlock);
-        // There is no time limit for the next request.
+        // The server waits for the next request without a time limit.
         self.0.set_read_timeout(None).is_err() || !is_there
     }
 }

@@ -1,4 +1,4 @@
-//! A proxy between the operator and the server. While it is cut, it closes all connections.
+//! A proxy between the operator and the server. While the proxy is cut, it closes all connections.
 
 use std::net::SocketAddr;
 
@@ -29,7 +29,7 @@ impl Proxy {
                         if !*cut.borrow() {
                             connections.spawn(async move {
                                 if let Ok(mut far) = TcpStream::connect(server).await {
-                                    // Ignore errors, because the operator has to survive broken connections.
+                                    // Errors are ignored, because the operator must survive broken connections.
                                     _ = copy_bidirectional(&mut near, &mut far).await;
                                 }
                             });

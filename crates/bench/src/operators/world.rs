@@ -1,4 +1,4 @@
-//! The server, the network and the process of one scenario.
+//! The server, the network and the operator process of one scenario.
 
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -33,8 +33,8 @@ impl World {
         let text = server.kubeconfig().replace(&format!(":{}", address.port()), &format!(":{}", proxy.port));
         std::fs::write(&kubeconfig, text).expect("the temporary folder is writable");
         let world = Self { cluster, proxy, kubeconfig, command };
-        // Install the definition, because an operator with controller-runtime does not. The other operators accept an
-        // installed definition.
+        // Install the definition first, because an operator with controller-runtime does not install it. The other
+        // operators also work if the definition is already installed.
         let definitions = world.cluster.api::<CustomResourceDefinition>();
         definitions.create(&Website::crd(), &WriteOptions::default()).await.expect("a valid definition");
         definitions.wait_for_condition("websites.example.com", &["Established"]).await.expect("it is established");
@@ -64,8 +64,7 @@ impl World {
         self.cluster.server().expect("the embedded server")
     }
 
-    /// Returns the requests of the operator since this time, without watches and without requests for Leases and
-    /// Events.
+    /// Returns the operator's requests since this time. Watches and requests for Leases and Events are not included.
     pub(super) fn requests(&self, since: Instant) -> Vec<AuditRecord> {
         let all = self.server().audit();
         let is_own = |record: &&AuditRecord| {
@@ -85,7 +84,7 @@ impl World {
         self.cluster.api().create(&site, &WriteOptions::default()).await.expect("a valid website");
     }
 
-    /// Waits until a website is ready and its ConfigMap has its URL. Returns the seconds since `from`.
+    /// Waits until a website is ready and the ConfigMap of the website has its URL. Returns the seconds since `from`.
     pub(super) async fn published(&self, name: &str, from: Instant) -> String {
         let sites = self.cluster.namespaced::<Website>("default");
         let maps = self.cluster.namespaced::<ConfigMap>("default");
@@ -110,7 +109,7 @@ impl World {
     }
 }
 
-/// A process of the operator. Dropping this value kills the process.
+/// A process of the operator. When this value is dropped, the process is killed.
 pub(super) struct Process(Child);
 
 impl Process {
@@ -120,7 +119,7 @@ impl Process {
         self.0.wait().expect("the process has ended");
     }
 
-    /// Sends SIGTERM and waits for the end.
+    /// Sends SIGTERM, and waits until the process ends.
     pub(super) async fn terminate(mut self) -> Option<ExitStatus> {
         let process = self.0.id().to_string();
         Command::new("kill").args(["-TERM", &process]).status().expect("there is a program `kill`");
@@ -134,7 +133,7 @@ impl Process {
         None
     }
 
-    /// Returns the exit status if the process has ended.
+    /// Returns the exit status if the process has already ended.
     pub(super) fn ended(&mut self) -> Option<ExitStatus> {
         self.0.try_wait().expect("the state of a child is known")
     }
@@ -147,7 +146,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // Ignore an error, because the process may have ended before.
+        // Ignore an error, because the process may already have ended.
         _ = self.0.kill();
         _ = self.0.wait();
     }

@@ -1,4 +1,4 @@
-//! The workers and producers of a workload. They are plain threads or tokio tasks.
+//! The workers and producers that a workload uses. Workers and producers are either plain threads or tokio tasks.
 
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -16,25 +16,26 @@ pub(super) trait Crew {
     type Clock: Clock + Default;
     type Member;
 
-    /// Starts a worker that takes keys until the queue is shut down, and counts them.
+    /// Starts a worker. The worker takes keys until the queue is shut down, and counts them.
     fn worker<K: Key>(
         &self,
         queue: &WorkQueue<K, Self::Clock>,
         each: impl FnMut(WorkItem<K, Self::Clock>) + Send + 'static,
     ) -> Self::Member;
 
-    /// Starts a worker as [`worker`](Self::worker) does, but this worker marks a key as done and takes the next key in one call.
+    /// Starts a worker like [`worker`](Self::worker), but this worker marks a key as done and takes the next key in one call.
     fn chain<K: Key>(&self, queue: &WorkQueue<K, Self::Clock>) -> Self::Member;
 
-    /// Starts a worker that does nothing with the keys. The setting determines whether it uses separate calls or one call for each key.
+    /// Starts a worker that does nothing with the keys. The setting determines whether the worker uses one call or separate calls for each
+    /// key.
     fn taker<K: Key>(&self, queue: &WorkQueue<K, Self::Clock>, setting: Setting) -> Self::Member {
         if setting.next { self.chain(queue) } else { self.worker(queue, drop) }
     }
 
-    /// Starts a producer that runs `steps` steps and counts the steps.
+    /// Starts a producer that makes `steps` steps and counts them.
     fn producer(&self, steps: usize, pace: Option<Pace>, each: impl FnMut(usize) + Send + 'static) -> Self::Member;
 
-    /// Waits until a worker or producer ends, and returns its count.
+    /// Waits until a worker or a producer ends, and returns the number that it has counted.
     fn join(&self, member: Self::Member) -> usize;
 
     fn join_all(&self, members: Vec<Self::Member>) -> usize {
@@ -42,7 +43,7 @@ pub(super) trait Crew {
     }
 }
 
-/// The start times of a producer's steps. A late step starts at once.
+/// The start times of the steps that a producer makes. If a step is late, it starts immediately.
 #[derive(Clone, Copy)]
 pub(super) struct Pace {
     pub(super) first: Instant,
@@ -109,8 +110,8 @@ impl Crew for Tasks {
     type Clock = TokioClock;
     type Member = task::JoinHandle<usize>;
 
-    // Each iteration consumes tokio's budget, as a reconciler would. Tasks in this workload do not wait for the network, so without the
-    // budget a task would never yield its thread.
+    // Each iteration consumes a part of tokio's budget, as a reconciler would. Without the budget, a task would never yield its thread,
+    // because tasks in this workload do not wait for the network.
 
     fn worker<K: Key>(
         &self,

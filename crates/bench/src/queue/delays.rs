@@ -1,4 +1,4 @@
-//! Workloads with delayed adds. A worker waits for the keys.
+//! Workloads with delayed adds. In each workload, a worker waits for the keys.
 
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
@@ -13,13 +13,13 @@ use super::keys::{Key, keys};
 use crate::Sample;
 use crate::meter::{Tally, measure};
 
-/// The rate limiter that computes the delays.
+/// The rate limiter that determines the delays.
 #[derive(Clone, Copy)]
 pub(super) enum Limit {
-    /// The limiter whose delay depends on the failures of the item.
+    /// The limiter by item. The delay of an item depends on the number of its failures.
     Item,
-    /// The default limiter of client-go. It combines the limiter by item with a token bucket for all keys. The bucket passes 100 keys at
-    /// once, and after that 10 keys per second.
+    /// The default limiter of client-go. This limiter combines the limiter by item with a token bucket for all keys. The bucket passes 100
+    /// keys immediately, and then 10 keys per second.
     Default,
 }
 
@@ -36,8 +36,8 @@ pub(super) fn add_after<K: Key>(setting: Setting) -> Sample {
     })
 }
 
-/// Adds 1 M keys with the delays of a limiter. The measurement ends when the last key is done. With the default limiter, it ends when the
-/// first 100 keys are done.
+/// Adds 1 M keys. A rate limiter determines their delays. The measurement ends when the last key is done. With the default limiter, it ends
+/// when the first 100 keys are done.
 pub(super) fn add_rate_limited<K: Key>(setting: Setting, limit: Limit) -> Sample {
     let keys = keys::<K>(setting.size(1_000_000));
     let (limiter, soon): (Box<dyn RateLimiter<K>>, _) = match limit {
@@ -52,7 +52,8 @@ pub(super) fn add_rate_limited<K: Key>(setting: Setting, limit: Limit) -> Sample
     })
 }
 
-/// Measures `adds`, which adds `n` keys. The measurement ends when a waiting worker is done with `soon` keys.
+/// Measures the closure `adds`, which adds `n` keys. One worker already waits for keys. The measurement ends when this worker has taken and
+/// finished `soon` keys.
 fn until_done<K: Key>(queue: &WorkQueue<K>, n: usize, soon: usize, adds: impl FnOnce()) -> Sample {
     let (sender, soon_done) = mpsc::channel();
     let mut taken = 0;

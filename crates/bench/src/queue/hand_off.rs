@@ -1,4 +1,4 @@
-//! The workload that measures the time until a worker receives a key, with little CPU.
+//! Measures the time until a worker receives a key, when little CPU is available.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,9 +17,9 @@ const CREW: usize = 16;
 const TICK: Duration = Duration::from_millis(5);
 const TICKS: usize = 400;
 
-/// For 2 s, 16 producers add `keys_per_second` keys per second in total. Every 5 ms, each producer adds its share of the keys. The
-/// producers have different offsets. 16 workers wait for the keys. The time of a hand-off starts before the add and ends after the get. The
-/// caller of this program limits the CPU.
+/// During 2 s, 16 producers together add `keys_per_second` keys per second. Each producer adds its share of the keys every 5 ms. The
+/// producers start at different offsets. 16 workers wait for the keys. The measured time starts before a key is added, and ends when a
+/// worker has received the key. The program that starts this workload limits the CPU.
 pub(super) fn hand_off<K: Key, C: Crew>(crew: &C, setting: Setting, keys_per_second: usize) -> Sample {
     let share = keys_per_second * TICK.as_millis() as usize / 1000 / CREW;
     let ticks = setting.size(TICKS);

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::hash::Hash;
 use std::sync::Arc;
 
-/// A key type that is created from a name.
+/// A type of keys that are created from a name.
 pub(super) trait Key: Hash + Eq + Clone + Send + Sync + AsRef<str> + 'static {
     fn named(name: &str) -> Self;
 
@@ -17,7 +17,7 @@ pub(super) trait Key: Hash + Eq + Clone + Send + Sync + AsRef<str> + 'static {
 
 const DIGITS: usize = 8;
 
-/// Creates namespaced names of about 30 bytes. This happens before the measurement.
+/// Creates names of about 30 bytes that contain a namespace. This happens before the measurement.
 pub(super) fn keys<K: Key>(n: usize) -> Vec<K> {
     let mut name = String::new();
     let key = |i: usize| {

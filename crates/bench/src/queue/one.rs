@@ -1,4 +1,4 @@
-//! Workloads with one thread and one key at a time.
+//! Measures a queue that is used by one thread, with one key in flight at a time.
 
 use pintle_workqueue::WorkQueue;
 
@@ -7,13 +7,14 @@ use super::keys::{Key, keys};
 use crate::Sample;
 use crate::meter::{Tally, measure};
 
-/// Adds, takes and finishes 1 M keys, one after the other, in two rounds. Only the second round is measured.
+/// Adds, takes and finishes each of 1 M keys, one after another. The workload does this in two rounds. Only the second
+/// round is measured.
 pub(super) fn cycle<K: Key>(setting: Setting) -> Sample {
     let keys = keys::<K>(setting.size(1_000_000));
     again(setting, &keys, keys.len())
 }
 
-/// Adds, takes and finishes one key, 3 M times.
+/// Adds, takes and finishes the same key 3 M times.
 pub(super) fn same<K: Key>(setting: Setting) -> Sample {
     again(setting, &keys::<K>(1), setting.size(3_000_000))
 }
@@ -31,7 +32,7 @@ fn again<K: Key>(setting: Setting, keys: &[K], times: usize) -> Sample {
     measure(round)
 }
 
-/// Adds, takes and finishes 100 keys on a new queue each time.
+/// Repeatedly creates a queue, and adds, takes and finishes 100 keys on this queue.
 pub(super) fn fresh<K: Key>(setting: Setting) -> Sample {
     let queues = setting.size(10_000);
     let keys = keys::<K>(100);

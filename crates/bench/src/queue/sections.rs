@@ -1,8 +1,9 @@
-//! Workloads that measure the time for which one call can hold the lock of the queue.
+//! Measures how long one call can hold the lock of the queue.
 //!
-//! A program cannot measure the locked sections of the queue from outside. However, a call holds at most one lock at a time, so the CPU
-//! time of a call is an upper bound for each of its locked sections. The thread's CPU clock is read once between two calls, so the bound is
-//! a little too high. For calls with many short sections, the workloads also measure the wall time of the slowest `done` in another thread.
+//! A program cannot directly measure how long the queue holds a lock. However, a call holds at most one lock at a time. Therefore, the CPU
+//! time of a call is an upper bound for the time that it holds a lock. Between two calls, the CPU clock of the thread is read once.
+//! Therefore, the measured bound is slightly too high. For calls that take the lock many times for a short time, the workloads also measure
+//! the slowest `done` in another thread.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -17,10 +18,10 @@ use super::keys::{Key, keys};
 use crate::Sample;
 use crate::meter::{Tally, measure, resident, thread_cpu};
 
-/// The number of keys that are in flight in the other thread. This thread finishes them one by one.
+/// The number of keys that are in flight in the other thread. This thread finishes the keys one by one.
 const HELD: usize = 100_000;
 
-/// 1 M keys become due at once. One thread takes and finishes them.
+/// 1 M keys become due at the same time. One thread takes and finishes all of them.
 pub(super) fn due<K: Key>(setting: Setting) -> Sample {
     let (mut get, mut done) = (Longest::default(), Longest::default());
     let sample = when_due::<K>(setting, |queue, n| {
@@ -34,7 +35,7 @@ pub(super) fn due<K: Key>(setting: Setting) -> Sample {
     sample.with("CPU us, longest get", get.micros()).with("CPU us, longest done", done.micros())
 }
 
-/// 1 M keys become due at once, and a call reads the queue's counts.
+/// 1 M keys become due at the same time, and a call reads the counts of the queue.
 pub(super) fn due_counts<K: Key>(setting: Setting) -> Sample {
     let mut counts = Longest::default();
     let sample = when_due::<K>(setting, |queue, n| {
@@ -45,7 +46,7 @@ pub(super) fn due_counts<K: Key>(setting: Setting) -> Sample {
     sample.with("CPU us, counts()", counts.micros())
 }
 
-/// One thread adds 10 M keys to the queue and drains it.
+/// One thread adds 10 M keys to the queue, and then takes and finishes all of them.
 pub(super) fn grow<K: Key>(setting: Setting) -> Sample {
     let queue: WorkQueue<K> = setting.queue();
     let (keys, held) = prepare(&queue, setting.size(10_000_000));
@@ -72,7 +73,7 @@ pub(super) fn grow<K: Key>(setting: Setting) -> Sample {
         .with("bytes left when it is empty", resident() - before)
 }
 
-/// Measures `calls`. They begin when 1 M keys with different delays have become due since the last call.
+/// Measures `calls`. The measured calls begin when 1 M keys with different delays have become due since the last call.
 fn when_due<K: Key>(setting: Setting, calls: impl FnOnce(&WorkQueue<K, ManualClock>, usize) -> Tally) -> Sample {
     let clock = ManualClock::new();
     let queue = WorkQueue::new(setting.config(clock.clone()));
@@ -97,7 +98,8 @@ fn prepare<K: Key, C: Clock>(queue: &WorkQueue<K, C>, n: usize) -> (Vec<K>, Vec<
     (keys, held)
 }
 
-/// Runs `work` while another thread repeatedly finishes one of the `held` keys and sleeps. Returns the slowest `done` of that thread.
+/// Runs `work`. Meanwhile, another thread repeatedly finishes one of the `held` keys and sleeps. Returns the time of the slowest `done` in
+/// the other thread.
 fn concurrently<K: Key, C: Clock, T>(held: Vec<WorkItem<K, C>>, work: impl FnOnce() -> T) -> (T, Longest) {
     let over = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -117,7 +119,7 @@ fn concurrently<K: Key, C: Clock, T>(held: Vec<WorkItem<K, C>>, work: impl FnOnc
     })
 }
 
-/// Measures the CPU time of the calls of one thread.
+/// Measures the CPU time that the calls of one thread need.
 struct Calls {
     last: Duration,
 }

@@ -1,4 +1,5 @@
-//! The GET workloads on hyper, without a client library. The connections are already open, and there is no error handling.
+//! Measures GETs with hyper and without a client library. The connections are opened before the measurement, and there is no error
+//! handling.
 
 use std::sync::Arc;
 
@@ -23,7 +24,7 @@ use super::get::{Getter, check, run};
 use super::{Protocol, Setting};
 use crate::Sample;
 
-/// With HTTP/1.1, each getter has a separate connection. With HTTP/2, all getters share one connection.
+/// With HTTP/1.1, each getter has its own connection. With HTTP/2, all getters share one connection.
 pub(super) fn get(setting: &Setting, runtime: &Runtime, at_once: usize, protocol: Protocol) -> Sample {
     let server = Server::new(setting, protocol);
     let getters = runtime.block_on(async {
@@ -94,7 +95,7 @@ impl Server {
 impl Sender {
     async fn over(stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static, protocol: Protocol) -> Self {
         let stream = TokioIo::new(stream);
-        // The connection stays open until the program ends, so its result is ignored.
+        // The result of the connection is ignored, because the connection stays open until the program ends.
         if protocol == Protocol::Http2 {
             let (sender, connection) =
                 http2::handshake(TokioExecutor::new(), stream).await.expect("the HTTP/2 handshake succeeds");

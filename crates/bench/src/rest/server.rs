@@ -1,4 +1,4 @@
-//! The server of the area `rest`. It serves one small object, and watches that send an event per second.
+//! The server of the area `rest`. The server serves one small object, and watches that send one event per second.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -35,11 +35,11 @@ pub struct Listeners {
 /// A typical small object. It has half a kilobyte.
 const SMALL: &str = r#"{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"small","namespace":"default","uid":"8d2c1f7e-5a7f-4b0e-9c57-3f0f6b1f9a10","resourceVersion":"1000000001","creationTimestamp":"2026-01-05T10:00:00Z","labels":{"app.kubernetes.io/name":"small","team":"atlas"},"managedFields":[{"manager":"kubectl","operation":"Update","apiVersion":"v1","time":"2026-01-05T10:00:00Z","fieldsType":"FieldsV1","fieldsV1":{"f:data":{".":{},"f:key":{}}}}]},"data":{"key":"value","log-level":"info"}}"#;
 
-/// The maximum number of concurrent streams per connection. kube-apiserver had this limit for years.
+/// The maximum number of concurrent streams in a connection. kube-apiserver had this limit for years.
 const MOST_STREAMS: u32 = 250;
 const BETWEEN_EVENTS: Duration = Duration::from_secs(1);
 
-/// Starts the server and returns the certificate of its CA as PEM.
+/// Starts the server, and returns the certificate of the server's CA as PEM.
 ///
 /// # Errors
 ///
@@ -121,7 +121,7 @@ impl Objects {
         response
     }
 
-    /// Opens a watch. The watches start at different times, so that the events of a thousand watches are spread over the second.
+    /// Opens a watch. Start the watches at different times, so that the events of a thousand watches are spread over a second.
     fn watch(&self) -> Answer {
         let place = self.watches.fetch_add(1, Ordering::Relaxed) * 619 % 1_000;
         let first = Instant::now() + Duration::from_millis(place);

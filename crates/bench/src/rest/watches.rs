@@ -1,4 +1,4 @@
-//! The workload with a thousand watches. Each watch gets one event per second.
+//! Measures a thousand watches. Each watch receives one event per second.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

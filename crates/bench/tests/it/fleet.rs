@@ -1,6 +1,7 @@
-//! Tests with a fleet of real processes. The test kills processes, stops them, pauses them with a signal, and disconnects them from the
-//! server. If `PINTLE_FLEET_GO` is the path of a program with client-go's elector, half of the processes run this program. `cargo xtask
-//! conformance --fleet` builds it. The server is an embedded server, or the server in the kubeconfig `PINTLE_FLEET_KUBECONFIG`.
+//! Tests with a fleet of real processes that contend for a lease. The test kills processes, stops them, pauses them with a signal, and
+//! disconnects them from the server. If `PINTLE_FLEET_GO` is the path of a program that uses client-go's elector, half of the processes run
+//! this program. `cargo xtask conformance --fleet` builds such a program. The server is an embedded server, or the server in the kubeconfig
+//! `PINTLE_FLEET_KUBECONFIG`.
 
 mod proxy;
 
@@ -23,13 +24,13 @@ struct Process {
     is_paused: bool,
 }
 
-/// A disruption of the leader. It lasts until another process leads.
+/// A disruption of the leader. The disruption lasts until another process leads.
 #[derive(Clone, Copy, Debug)]
 enum Disruption {
     Kill,
-    /// Closes the standard input of the process, so the process releases the lease.
+    /// Closes the standard input of the process, so that the process releases the lease.
     Stop,
-    /// Sends SIGSTOP, and SIGCONT when another process leads.
+    /// Sends SIGSTOP. Sends SIGCONT when another process leads.
     Pause,
     Disconnect,
 }
@@ -42,7 +43,7 @@ struct Fleet {
     go: Option<PathBuf>,
     started: usize,
     processes: Vec<Process>,
-    /// The identities and logs of all processes, including processes that have ended.
+    /// The identities and logs of all processes, including the processes that have ended.
     logs: Vec<(String, PathBuf)>,
 }
 
@@ -65,7 +66,7 @@ impl Fleet {
         self.processes.push(Process { identity, is_ours, child, log, proxy, is_paused: false });
     }
 
-    /// Waits until a process other than `other_than` acts. Returns the index of this process.
+    /// Waits until a process other than `other_than` acts as the leader. Returns the index of this process.
     async fn leader(&self, other_than: Option<&str>) -> usize {
         let begin = Instant::now();
         let log_length = |process: &Process| fs::metadata(&process.log).map_or(0, |log| log.len());
@@ -85,8 +86,8 @@ impl Fleet {
     async fn disrupt(&mut self, disruption: Disruption) {
         let index = self.leader(None).await;
         let leader = &mut self.processes[index];
-        // After a pause, client-go's elector continues to act until a renewal fails. It is known that it can act at the same time as
-        // another leader.
+        // After a pause, client-go's elector continues to act until a renewal fails. It is a known property of client-go that such a
+        // process can act at the same time as another leader.
         let disruption = match disruption {
             Disruption::Pause if !leader.is_ours => Disruption::Kill,
             disruption => disruption,
@@ -105,7 +106,7 @@ impl Fleet {
             Disruption::Disconnect => leader.proxy.cut(false),
             Disruption::Kill | Disruption::Stop => {}
         }
-        // A process with client-go's elector also ends when it loses its term.
+        // A process that uses client-go's elector also ends when it loses its leadership.
         if !leader.is_ours || !matches!(disruption, Disruption::Disconnect) {
             leader.child.wait().unwrap();
             self.processes.remove(index);
@@ -113,7 +114,7 @@ impl Fleet {
         }
     }
 
-    /// Returns the first and the last action of each term, and the identity of the leader. The terms are in order.
+    /// Returns the first and the last action of each leadership term, and the identity of the leader. The terms are in order.
     fn terms(&self) -> Vec<(u128, u128, String)> {
         let mut terms = Vec::new();
         for (identity, log) in &self.logs {
@@ -176,7 +177,7 @@ async fn killed_paused_and_disconnected_processes_never_overlap() {
         fleet.disrupt(disruption).await;
     }
     fleet.leader(None).await;
-    // Paused processes have been resumed, so they have logged all of their actions.
+    // Paused processes were resumed before this point, so all of their actions are in their logs.
     fleet.processes.clear();
     let terms = fleet.terms();
     for pair in terms.windows(2) {

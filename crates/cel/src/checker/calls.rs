@@ -1,4 +1,4 @@
-//! Finds the signatures that match a call.
+//! Finds the function signatures that match a call.
 
 use std::sync::Arc;
 
@@ -49,7 +49,8 @@ impl Checker<'_> {
         self.resolve(id, plain, &candidates, None, args)
     }
 
-    /// Replaces the receiver and the name of a call by the qualified name of its function.
+    /// Changes a call such as `a.b.f(x)` whose function has a qualified name: the name `a.b.f` replaces the receiver
+    /// and the name.
     fn qualify(&mut self, id: Id, name: &str, args: &[Id]) {
         let kind = Kind::Call { function: name.into(), target: None, args: args.to_vec() };
         self.ast.exprs[id as usize].kind = kind;

@@ -9,18 +9,19 @@ use crate::types::Type;
 /// of steps.
 const MAX_STEPS: u32 = 4_000_000;
 
-/// The inferred types of type parameters.
+/// The types that were inferred for type parameters.
 #[derive(Default)]
 pub(super) struct Inference {
     known: HashMap<Arc<str>, Type>,
-    /// The previous types of parameters, which are restored if an attempt fails.
+    /// The types that parameters had before an attempt. The previous types are restored if the attempt fails.
     trail: Vec<(Arc<str>, Option<Type>)>,
     fresh: u32,
     steps: u32,
 }
 
 impl Inference {
-    /// Whether the expression needs too many steps. If so, all further results are arbitrary.
+    /// Whether the inference has exceeded its maximum number of steps. After that, all results of the inference are
+    /// arbitrary.
     pub(super) fn is_exhausted(&self) -> bool {
         self.steps > MAX_STEPS
     }
@@ -37,13 +38,13 @@ impl Inference {
         Type::Param(name)
     }
 
-    /// Whether a value of the type `right` can be used as a value of the type `left`. If so, records the inferred
-    /// parameters.
+    /// Returns whether a value of the type `right` can be used as a value of the type `left`. In case of success,
+    /// records the types that were inferred for parameters.
     pub(super) fn assignable(&mut self, left: &Type, right: &Type) -> bool {
         self.attempt(|inference| inference.unify(left, right))
     }
 
-    /// Works as [`assignable`](Self::assignable) for two lists of types.
+    /// Works like [`assignable`](Self::assignable), but for two lists of types.
     pub(super) fn all_assignable(&mut self, left: &[Type], right: &[Type]) -> bool {
         left.len() == right.len()
             && self.attempt(|inference| left.iter().zip(right).all(|(left, right)| inference.unify(left, right)))
@@ -105,7 +106,8 @@ impl Inference {
         }
     }
 
-    /// Binds a parameter to a type. Returns whether this is possible, and whether the parameter already had a type.
+    /// Binds a parameter to a type. Returns whether the parameter can be bound, and whether a type was already inferred
+    /// for it.
     fn bind(&mut self, other: &Type, param: &Type, name: &Arc<str>) -> (bool, bool) {
         if other == param {
             return (true, true);
@@ -149,7 +151,7 @@ impl Inference {
         }
     }
 
-    /// Replaces parameters by their inferred types.
+    /// Replaces type parameters by the types that were inferred for them.
     pub(super) fn substitute(&mut self, within: &Type) -> Type {
         self.replace(within, false)
     }
@@ -178,7 +180,7 @@ impl Inference {
     }
 }
 
-/// Returns a signature's types with fresh parameters.
+/// Replaces the parameters in a signature's type by new parameters.
 pub(super) fn instantiate(within: &Type, fresh: &[(&'static str, Type)]) -> Type {
     match within {
         Type::Param(name) => {
@@ -193,7 +195,7 @@ pub(super) fn instantiate(within: &Type, fresh: &[(&'static str, Type)]) -> Type
     }
 }
 
-/// Returns the more general one of two types that unify.
+/// Returns the more general type of two types that unify.
 pub(super) fn most_general(left: &Type, right: &Type) -> Type {
     if less_specific(left, right) { left.clone() } else { right.clone() }
 }

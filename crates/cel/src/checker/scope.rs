@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::types::Type;
 
-/// The variables of the comprehensions around an expression.
+/// The variables of all comprehensions that enclose an expression.
 #[derive(Default)]
 pub(super) struct Scopes {
     names: Vec<Arc<str>>,

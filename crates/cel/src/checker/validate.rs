@@ -1,4 +1,4 @@
-//! Checks of literals that the type checker does not make.
+//! Checks literals in ways that the type checker does not.
 
 use super::{Checked, MAX_VISITS};
 use crate::ast::{Id, Kind, Literal};
@@ -30,7 +30,7 @@ impl Check<'_> {
         self.report(id, format!("expected type '{}' but found '{}'", expected.in_messages(), found.in_messages()));
     }
 
-    /// Lists and maps in the arguments of `format` may mix types.
+    /// The arguments of `format` may contain lists and maps of mixed types.
     fn expr(&mut self, id: Id, in_format: bool) {
         self.visits += 1;
         if self.visits > MAX_VISITS {
@@ -112,7 +112,7 @@ impl Check<'_> {
         }
     }
 
-    /// Checks a constant format and the types of its arguments.
+    /// Checks a constant format string and the types of its arguments.
     fn format(&mut self, id: Id, target: Id, args: Id) {
         let checked = self.checked;
         let (Kind::Literal(Literal::String(text)), Kind::List(items)) =
@@ -142,7 +142,8 @@ impl Check<'_> {
         }
     }
 
-    /// Returns the argument, or the item of the argument, that a clause does not accept.
+    /// Returns the argument if a clause such as `%d` does not accept its type. Returns the item instead if the clause
+    /// does not accept an item of the argument.
     fn refused(&self, clause: Clause, arg: Id) -> Option<Id> {
         let found = self.checked.type_of(arg);
         let accepted = match clause {
@@ -155,7 +156,8 @@ impl Check<'_> {
         (!accepted && *found != Type::Dyn).then_some(arg)
     }
 
-    /// Works as `refused` for the clause `%s`. The recursion is bounded, because the depth of the tree is limited.
+    /// Returns the same as `refused` for the clause `%s`. The recursion is bounded because the depth of the tree is
+    /// limited.
     fn refused_text(&self, arg: Id) -> Option<Id> {
         match self.checked.type_of(arg) {
             Type::Optional(_) | Type::Object(_) | Type::Opaque(_) | Type::Param(_) | Type::Error => return Some(arg),

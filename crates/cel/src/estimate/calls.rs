@@ -1,4 +1,4 @@
-//! The estimated costs of function calls.
+//! Estimates the costs of function calls.
 
 use super::sizes::{ITEMS, VALUES};
 use super::{CostRange, Estimator};
@@ -6,7 +6,7 @@ use crate::ast::{Id, Kind, Literal, operator};
 use crate::cost::is_text_order;
 use crate::types::Type;
 
-/// The estimate of a call, without the costs of its arguments.
+/// The estimated cost of a call, without the costs of its arguments.
 struct Estimate {
     cost: CostRange,
     size: Option<CostRange>,
@@ -26,7 +26,7 @@ impl Estimate {
     }
 }
 
-/// The receiver and the arguments of a call.
+/// The receiver of a call and its arguments.
 struct Call<'c> {
     id: Id,
     target: Option<Id>,
@@ -87,7 +87,7 @@ impl Estimator<'_> {
         Estimate { cost: found.cost.plus(args), ..found }
     }
 
-    /// Estimates calls that do not evaluate all arguments.
+    /// Estimates calls of functions that do not evaluate all arguments.
     fn branches(&mut self, call: &Call<'_>, overload: &str) -> Option<Estimate> {
         match (overload, &*call.costs) {
             ("logical_or" | "logical_and", [left, right]) => {
@@ -117,7 +117,7 @@ impl Estimator<'_> {
             ("string_format", Some(target), _) => Estimate::of(self.text(target)),
             ("string_to_bytes", _, [arg]) => {
                 let size = self.size_or_unknown(*arg);
-                // As in cel-go, this multiplication may overflow.
+                // The multiplication wraps around, because it may overflow in cel-go, too.
                 Estimate::sized(size.scaled(0.1), CostRange { max: size.max.wrapping_mul(4), ..size })
             }
             ("bytes_to_string", _, [arg]) => {
@@ -151,7 +151,7 @@ impl Estimator<'_> {
         CostRange { min: u64::from(max > 0), max }.scaled(0.1)
     }
 
-    /// Estimates calls of the libraries of lists and sets.
+    /// Estimates calls of the list and set libraries.
     fn extension(&mut self, call: &Call<'_>, overload: &str) -> Option<Estimate> {
         let created =
             |factor: f64, size: CostRange| Estimate::sized(size.scaled(factor).plus(CostRange::fixed(11)), size);
@@ -196,7 +196,7 @@ impl Estimator<'_> {
         }
     }
 
-    /// Estimates calls of Kubernetes' libraries and of strings.
+    /// Estimates calls of Kubernetes' libraries and of the string library.
     fn library(&mut self, call: &Call<'_>, function: &str, overload: &str) -> Option<Estimate> {
         match (function, call.target, call.args) {
             ("check", ..) => Estimate::of(CostRange::fixed(350_000)),
@@ -252,7 +252,7 @@ impl Estimator<'_> {
         Estimate::of(cost)
     }
 
-    /// Returns the size of the items of a list. `None` if the type of the items is unknown.
+    /// Returns the size of the items of a list. Returns `None` if the type of the items is unknown.
     fn item(&self, list: Id) -> Option<(Type, CostRange)> {
         let items = match self.checked.type_of(list) {
             Type::List(items) | Type::Optional(items) => (**items).clone(),

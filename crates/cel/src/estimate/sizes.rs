@@ -1,4 +1,4 @@
-//! The sizes of expressions, from literals and schemas.
+//! Determines the sizes of expressions from literals and schemas.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,21 +8,21 @@ use crate::ast::{Id, Kind, Literal};
 use crate::schema::Schema;
 use crate::types::Type;
 
-/// The position of an expression's value in the data.
+/// The position that an expression's value has in the caller's data.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Place<'e> {
-    /// The value is not a part of the data.
+    /// The value is not a part of the caller's data.
     Empty,
     Schema(&'e Schema),
     /// The keys of a map.
     Keys,
-    /// A part of the data without a schema.
+    /// The value is a part of the data that has no schema.
     Unknown,
 }
 
 impl<'e> Place<'e> {
-    /// Returns the position after one step of a path. As in kube-apiserver, the first step always leads to the root of
-    /// the data.
+    /// Returns the position that one more step of a path leads to. As in kube-apiserver, the first step of a path
+    /// always leads to the root of the data.
     pub(super) fn step(self, step: &str, root: Option<&'e Schema>) -> Self {
         match (self, root) {
             (Self::Empty, Some(root)) => Self::Schema(root),
@@ -68,7 +68,7 @@ pub(super) struct Local<'e> {
     pub(super) entries: Option<EntrySize>,
 }
 
-/// The variables of the comprehensions around an expression.
+/// The variables of all comprehensions that enclose an expression.
 #[derive(Default)]
 pub(super) struct Scopes<'e>(HashMap<Arc<str>, Vec<Local<'e>>>);
 
@@ -96,12 +96,12 @@ impl<'e> Estimator<'e> {
         self.places.get(&id).copied().unwrap_or(Place::Empty)
     }
 
-    /// Returns a variable that has the position and the size of an expression.
+    /// Returns a comprehension variable with the position and the size of an expression.
     pub(super) fn local(&mut self, id: Id) -> Local<'e> {
         Local { place: self.place(id), size: self.size(id), entries: self.entry_size(id) }
     }
 
-    /// Whether the range of a comprehension is a list.
+    /// Whether a comprehension iterates over a list.
     pub(super) fn is_list(&self, range: Id) -> bool {
         match self.entry_size(range) {
             Some(entries) => !entries.is_map,
@@ -109,14 +109,14 @@ impl<'e> Estimator<'e> {
         }
     }
 
-    /// Returns the variable for the keys or indices of a range.
+    /// Returns the comprehension variable for the keys of a map or the indices of a list.
     pub(super) fn key(&self, range: Id) -> Local<'e> {
         let step = if self.is_list(range) { INDICES } else { KEYS };
         let size = self.entry_size(range).map(|entries| entries.key);
         Local { place: self.place(range).step(step, self.root), size, entries: None }
     }
 
-    /// Returns the variable for the values or items of a range.
+    /// Returns the comprehension variable for the values of a map or the items of a list.
     pub(super) fn value(&self, range: Id) -> Local<'e> {
         let step = if self.is_list(range) { ITEMS } else { VALUES };
         let size = self.entry_size(range).map(|entries| entries.value);
@@ -127,7 +127,7 @@ impl<'e> Estimator<'e> {
         self.size(id).unwrap_or(CostRange::UNKNOWN)
     }
 
-    /// Returns the size of an expression, if it is known or limited.
+    /// Returns the bounds of an expression's size. Returns `None` if the size is unknown and has no limit.
     pub(super) fn size(&mut self, id: Id) -> Option<CostRange> {
         if let Some(size) = self.sizes.get(&id) {
             return Some(*size);

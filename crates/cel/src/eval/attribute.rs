@@ -1,23 +1,24 @@
-//! Evaluates variables and the selections that follow them.
+//! Evaluates variables and the fields and items that are selected from them.
 
 use super::{Evaluated, Evaluator, is_spent};
 use crate::error::Failure;
 use crate::plan::{Attribute, Base, Plan, Qualifier, QualifierKey};
 use crate::value::{List, Value};
 
-/// The kind of access to a selected value.
+/// How an expression accesses a selected value.
 #[derive(Clone, Copy, PartialEq)]
 enum Access {
     /// The value must be present.
     Required,
     /// The value may be absent.
     IfPresent,
-    /// Only the presence of the value is tested.
+    /// The expression only tests whether the value is present.
     Test,
 }
 
 impl<'a, 'e> Evaluator<'a, 'e> {
-    /// Evaluates an attribute. If `counted`, reading the first name costs one unit. Each qualifier costs one unit.
+    /// Evaluates an attribute. If `counted` is true, reading the first name costs one unit. Each qualifier costs one
+    /// unit.
     pub(super) fn attribute(&mut self, attribute: &'e Attribute, counted: bool) -> Evaluated<'a> {
         let resolved = self.resolved(attribute);
         if counted && !attribute.test_only && !matches!(attribute.base, Base::Conditional(_)) {
@@ -75,8 +76,8 @@ impl<'a, 'e> Evaluator<'a, 'e> {
         Ok(if optional { Value::some(value) } else { value })
     }
 
-    /// Returns the value of a path of field names in data, such as `object.spec.name`. Creates no values for the inner
-    /// fields. Returns `None` for all other attributes, and if a field is absent.
+    /// Returns the value at a path of field names in data, such as `object.spec.name`. Does not create values for the
+    /// inner fields of the path. Returns `None` for an attribute that is not such a path, and if a field is absent.
     fn path(&self, attribute: &'e Attribute) -> Option<Value<'a>> {
         let base = match &attribute.base {
             Base::Variable(name) => self.variables.known(name)?,
@@ -106,13 +107,13 @@ impl<'a, 'e> Evaluator<'a, 'e> {
             _ => return Err(Failure::no_overload()),
         };
         match branch {
-            // Reading the first name of a branch costs nothing.
+            // Reading the first name of a conditional's branch costs nothing.
             Plan::Attribute(attribute) => self.attribute(attribute, false),
             branch => self.eval(branch),
         }
     }
 
-    /// Applies a qualifier and counts its cost.
+    /// Applies a qualifier, such as `.name` or `[0]`, and counts its cost.
     fn qualified(
         &mut self,
         value: Value<'a>,
@@ -138,13 +139,13 @@ impl<'a, 'e> Evaluator<'a, 'e> {
         self.paid(found, optional)
     }
 
-    /// Adds the cost of a qualifier.
+    /// Adds the cost of a qualifier, such as `.name` or `[0]`.
     fn paid(
         &mut self,
         found: Result<Option<Value<'a>>, Failure>,
         optional: bool,
     ) -> Result<Option<Value<'a>>, Failure> {
-        // An optional selection of an absent value is free.
+        // Selecting an absent value with `.?` or `[?]` costs nothing.
         if !optional || matches!(found, Ok(Some(_))) {
             self.meter.pay(1)?;
         }
@@ -153,7 +154,7 @@ impl<'a, 'e> Evaluator<'a, 'e> {
 }
 
 impl Qualifier {
-    /// Returns the name of a field that must be present.
+    /// Returns the field name of a qualifier that requires the field to be present.
     fn name(&self) -> Option<&str> {
         match &self.key {
             QualifierKey::Const(Value::String(name)) if !self.optional => Some(name),
@@ -211,7 +212,7 @@ fn item<'a>(list: &List<'a>, key: &Value<'a>, required: bool) -> Result<Option<V
     }
 }
 
-/// Returns the value as an index.
+/// Returns a value as the index of a list item.
 pub(crate) fn index(key: &Value<'_>) -> Result<i64, Failure> {
     match key {
         Value::Int(index) => Ok(*index),

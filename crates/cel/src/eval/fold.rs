@@ -6,7 +6,7 @@ use crate::plan::{Append, Insert, PlannedFold};
 use crate::value::{Key, Value};
 
 impl<'a, 'e> Evaluator<'a, 'e> {
-    /// Returns a variable of a comprehension. The first use of an accumulator computes its initial value.
+    /// Returns the value of a comprehension variable. The first read of an accumulator computes its initial value.
     pub(super) fn local(&mut self, slot: usize) -> Evaluated<'a> {
         if let Some(value) = &self.slots[slot] {
             return value.clone();
@@ -68,14 +68,14 @@ impl<'a, 'e> Evaluator<'a, 'e> {
         }
     }
 
-    /// Evaluates the condition and the step. Returns whether to continue.
+    /// Evaluates the condition and the step of a comprehension once. Returns whether to continue.
     fn round(
         &mut self,
         fold: &'e PlannedFold,
         first: Evaluated<'a>,
         second: Option<Evaluated<'a>>,
     ) -> Result<bool, Failure> {
-        // Count work, because a round may have no cost.
+        // Count work, because one iteration may have no cost.
         self.meter.work(50)?;
         self.slots[fold.slot + 1] = Some(first);
         if let Some(second) = second {
@@ -94,7 +94,7 @@ impl<'a, 'e> Evaluator<'a, 'e> {
         Ok(true)
     }
 
-    /// Evaluates `@result + [item]` without a copy of the list.
+    /// Evaluates `@result + [item]` without copying the list.
     pub(super) fn append(&mut self, append: &'e Append) -> Evaluated<'a> {
         let list = self.local(append.slot);
         self.meter.pay(1)?;
@@ -105,8 +105,8 @@ impl<'a, 'e> Evaluator<'a, 'e> {
         self.meter.pay(if append.constant { 1 } else { 1 + CREATE_LIST })?;
         match (list, item) {
             (Ok(Value::List(mut list)), Ok(item)) => {
-                // Empty the slot, because its reference would force a copy. The result of the step is stored in the
-                // slot afterwards.
+                // Empty the slot, because a second reference to the list would force a copy of the list. The caller
+                // stores the result of the step in the slot.
                 self.slots[append.slot] = None;
                 list.push(item);
                 Ok(Value::List(list))
@@ -116,7 +116,7 @@ impl<'a, 'e> Evaluator<'a, 'e> {
         }
     }
 
-    /// Evaluates `cel.@mapInsert(@result, …)` without a copy of the map.
+    /// Evaluates `cel.@mapInsert(@result, …)` without copying the map.
     pub(super) fn insert(&mut self, insert: &'e Insert) -> Evaluated<'a> {
         let map = self.local(insert.slot);
         self.meter.pay(1)?;

@@ -1,4 +1,4 @@
-//! Generates expressions from bytes. The expressions call all functions, with arguments of the right types.
+//! Generates expressions from bytes. The generated expressions call all functions with arguments of the right types.
 
 use std::sync::Arc;
 
@@ -7,11 +7,11 @@ use crate::types::Type;
 
 /// The maximum nesting.
 const DEPTH: usize = 5;
-/// The maximum length of an expression. A limit of the nesting alone would not bound the length.
+/// The maximum length of an expression. A limit on the nesting depth alone would not bound the length.
 const LENGTH: usize = 4_000;
 
-/// Returns the expression for these bytes. Each byte makes one choice. After the last byte, the first alternative is
-/// always chosen.
+/// Returns the expression that these bytes select in the grammar. Each byte makes one choice. When all bytes are used,
+/// the first alternative is always chosen.
 pub(super) fn expression(bytes: &[u8]) -> String {
     let mut writer = Writer { bytes, text: String::new() };
     let wanted = writer.any_type();
@@ -124,7 +124,7 @@ impl Writer<'_> {
         self.text.push(')');
     }
 
-    /// Writes the arguments between the symbols of an operator.
+    /// Writes the symbols of an operator with the arguments between them.
     fn pieces(&mut self, pieces: &[&str], args: &[Type], depth: usize) {
         for (index, piece) in pieces.iter().enumerate() {
             self.text.push_str(piece);
@@ -275,7 +275,7 @@ impl Writer<'_> {
     }
 }
 
-/// Whether a function with this result type can return the wanted type.
+/// Whether a function with this result type can return a value of the wanted type.
 fn returns(result: &Type, wanted: &Type) -> bool {
     match (result, wanted) {
         (Type::Param(_), _) | (Type::Dyn, _) => true,

@@ -9,7 +9,7 @@ use crate::error::Failure;
 use crate::meter::Meter;
 use crate::value::{Opaque, Value};
 
-/// Decides whether a user has a permission. Servers implement this trait for the variable `authorizer`.
+/// Decides whether a user has a permission. Servers implement this trait to provide the variable `authorizer`.
 pub trait Authorizer: Send + Sync {
     /// Decides whether to allow a permission check.
     fn authorize(&self, question: &Question) -> Decision;
@@ -22,7 +22,8 @@ pub struct Question {
     pub service_account: Option<(String, String)>,
     /// The verb.
     pub verb: String,
-    /// The path, for a check of a URL that is not a resource. For such a check, the fields below are empty.
+    /// The path of a URL that is not a resource, if the check is about such a URL. In such a check, the fields below
+    /// are empty.
     pub path: Option<String>,
     /// The API group.
     pub group: String,
@@ -34,16 +35,16 @@ pub struct Question {
     pub namespace: String,
     /// The name of the object.
     pub name: String,
-    /// The field selector, as written in the expression.
+    /// The field selector in the words of the expression.
     pub field_selector: String,
-    /// The label selector, as written in the expression.
+    /// The label selector in the words of the expression.
     pub label_selector: String,
 }
 
 /// The answer of an [`Authorizer`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Decision {
-    /// Whether the authorizer allows the request.
+    /// Whether the authorizer allows the requested action.
     pub allowed: bool,
     /// The reason.
     pub reason: String,
@@ -51,7 +52,7 @@ pub struct Decision {
     pub error: Option<String>,
 }
 
-/// A permission check that an expression is building.
+/// A permission check whose parts an expression sets one after another.
 #[derive(Clone)]
 pub struct Authorization {
     authorizer: Arc<dyn Authorizer>,
@@ -97,8 +98,8 @@ impl<'a> Value<'a> {
         Self::Opaque(Opaque::Authorization(Arc::new(Authorization { authorizer, step: Step::Authorizer, question })))
     }
 
-    /// Returns the value of the variable `authorizer.requestResource`. It is a check of the request's resource that has
-    /// no verb yet.
+    /// Returns the value of the variable `authorizer.requestResource`. The value is a check of the request's resource
+    /// without a verb.
     pub fn resource_authorizer(authorizer: Arc<dyn Authorizer>, question: Question) -> Self {
         Self::Opaque(Opaque::Authorization(Arc::new(Authorization { authorizer, step: Step::Resource, question })))
     }

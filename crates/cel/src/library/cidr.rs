@@ -22,7 +22,7 @@ impl fmt::Display for Cidr {
 }
 
 impl Cidr {
-    /// Returns the length of the prefix.
+    /// Returns the number of bits in the prefix.
     pub(crate) fn bits(self) -> u8 {
         self.bits
     }
@@ -89,7 +89,7 @@ fn parse(text: &str) -> Result<Cidr, Failure> {
     }
 }
 
-/// Parses a prefix. The error has the words of Go's `netip.ParsePrefix`.
+/// Parses a prefix. The error message has the words of Go's `netip.ParsePrefix`.
 fn parse_prefix(text: &str) -> Result<Cidr, String> {
     let (address, bits) = text.rsplit_once('/').ok_or("no '/'")?;
     let (address, zoned) = ip::parse_zoned(address)?;
@@ -111,7 +111,7 @@ fn contains_ip<'a>(_: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
         [Value::Opaque(Opaque::Cidr(cidr)), Value::Opaque(Opaque::Ip(address))] => {
             Some(Ok(Value::Bool(cidr.contains(*address))))
         }
-        // As in kube-apiserver, the message does not contain the reason.
+        // As in kube-apiserver, the message does not say why the text is invalid.
         [Value::Opaque(Opaque::Cidr(cidr)), Value::String(text)] => {
             let address = ip::parse(text).map_err(|_| Failure::no_overload());
             Some(address.map(|address| Value::Bool(cidr.contains(address))))

@@ -7,12 +7,12 @@ use crate::value::{Key, Map, Value, quoted};
 
 /// The default number of digits after the decimal point.
 const DEFAULT_PRECISION: usize = 6;
-/// The maximum number of digits after the decimal point that a number can have.
+/// The maximum number of digits that a number can have after the decimal point.
 const MAX_DIGITS: usize = 1_100;
-/// The maximum depth of lists and maps in a text.
+/// The maximum depth of lists and maps that can be converted to text.
 const MAX_DEPTH: usize = 64;
 
-/// A clause of a format, such as `%d`.
+/// A clause of a format string, such as `%d`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Clause {
     String,
@@ -34,7 +34,7 @@ pub(crate) enum FormatError {
 }
 
 impl Clause {
-    /// Returns the message for an argument whose type the clause does not accept.
+    /// Returns the error message for an argument whose type the clause does not accept.
     pub(crate) fn refusal(self, found: &str) -> String {
         let rule = match self {
             Self::String => {
@@ -52,7 +52,8 @@ impl Clause {
     }
 }
 
-/// Parses a format. Calls `each` with each piece of text, and with each clause and the index of its argument.
+/// Parses a format. Calls `each` with each piece of text between clauses. Also calls it with each clause and the index
+/// of the clause's argument.
 pub(crate) fn clauses(
     text: &str,
     args: usize,
@@ -181,14 +182,14 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Returns the precision. Counts its digits as work first.
+/// Returns the precision. Counts the digits as work before it returns.
 fn checked(precision: Option<usize>, meter: &mut Meter) -> Result<usize, FormatError> {
     let precision = precision.unwrap_or(DEFAULT_PRECISION);
     meter.text(precision).map_err(FormatError::Other)?;
     Ok(precision)
 }
 
-/// Returns the number of a floating-point value, or of a string such as `NaN`.
+/// Returns the number of a floating-point value, or the number that a string such as `NaN` represents.
 fn special(value: &Value<'_>) -> Option<f64> {
     match value {
         Value::Double(number) => Some(*number),
@@ -210,12 +211,12 @@ fn not_finite(number: f64) -> &'static str {
     }
 }
 
-/// Writes a number with groups of three digits.
+/// Writes a number whose digits are in groups of three.
 fn fixed(number: f64, precision: usize) -> String {
     if !number.is_finite() {
         return not_finite(number).into();
     }
-    // A number has no more digits than this, so the remaining digits are zeros.
+    // A number has at most `MAX_DIGITS` digits after the decimal point, so all further digits are zeros.
     let digits = precision.min(MAX_DIGITS);
     let text = format!("{number:.digits$}");
     let (sign, text) = text.strip_prefix('-').map_or(("", &*text), |text| ("-", text));
@@ -273,7 +274,7 @@ fn in_text(failure: Failure, value: &Value<'_>) -> FormatError {
     }
 }
 
-/// Writes the argument of `%s`. The message is empty for a type that has no text.
+/// Writes the argument of `%s`. The error message is empty if the type cannot be converted to text.
 fn plain(value: &Value<'_>, output: &mut String, depth: usize, meter: &mut Meter) -> Result<(), Failure> {
     match value {
         Value::List(_) | Value::Map(_) => nested(value, output, depth, meter),
@@ -295,7 +296,7 @@ fn plain(value: &Value<'_>, output: &mut String, depth: usize, meter: &mut Meter
     }
 }
 
-/// Writes a value within a list or a map.
+/// Writes a value that is inside a list or a map.
 fn nested(value: &Value<'_>, output: &mut String, depth: usize, meter: &mut Meter) -> Result<(), Failure> {
     let depth = depth.checked_sub(1).ok_or_else(|| Failure::new("values are nested too deep to format"))?;
     meter.work(8)?;

@@ -47,7 +47,7 @@ fn is_canonical<'a>(_: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
     Some(parse(text).map(|address| Value::Bool(address.to_string() == text)))
 }
 
-/// Parses an address without a zone.
+/// Parses an IP address that has no zone.
 pub(super) fn parse(text: &str) -> Result<IpAddr, Failure> {
     let (address, zoned) = parse_zoned(text).map_err(|reason| {
         let quoted = quoted(text);
@@ -70,7 +70,8 @@ pub(super) fn mapped(text: &str) -> Failure {
     Failure::new(format!("IPv4-mapped IPv6 address {} is not allowed", quoted(text)))
 }
 
-/// Parses an address, and returns whether it has a zone. The error has the words of Go's `netip.ParseAddr`.
+/// Parses an IP address. Also returns whether the address has a zone. The error message has the words of Go's
+/// `netip.ParseAddr`.
 pub(super) fn parse_zoned(text: &str) -> Result<(IpAddr, bool), String> {
     let refuse = |(reason, at): (&str, &str)| {
         let at = if at.is_empty() { String::new() } else { format!(" (at {})", quoted(at)) };
@@ -90,7 +91,7 @@ pub(super) fn parse_zoned(text: &str) -> Result<(IpAddr, bool), String> {
     }
 }
 
-/// A reason, and the text at fault.
+/// The reason why an address is invalid, and the invalid part of its text.
 type Fault<'t> = (&'static str, &'t str);
 
 fn v4(text: &str) -> Result<Ipv4Addr, Fault<'_>> {

@@ -39,7 +39,7 @@ fn one<'v, 'a>(args: &'v [Value<'a>]) -> Option<&'v List<'a>> {
     }
 }
 
-/// Returns the items of a list, and counts the work.
+/// Returns the items of a list, and counts the work of reading them.
 fn items<'a>(meter: &mut Meter, list: &List<'a>) -> Result<Vec<Value<'a>>, Failure> {
     meter.items(list.len())?;
     list.to_vec()
@@ -80,7 +80,7 @@ fn comparison(left: &Value<'_>, right: &Value<'_>) -> Result<Option<Ordering>, F
     }
 }
 
-/// Returns the function `sum` for a signature. The signature determines the sum of an empty list.
+/// Returns the function `sum` with a given signature. The signature determines the type of an empty list's sum.
 pub(super) fn sum_of(overload: Option<&str>) -> Function {
     match overload {
         Some("list_uint_sum_uint") => |meter, args| sum(meter, args, Value::Uint(0)),
@@ -130,7 +130,7 @@ fn extreme<'a>(meter: &mut Meter, args: &[Value<'a>], name: &str, replaced: Orde
     })
 }
 
-/// Implements `indexOf` of lists and strings.
+/// Implements the function `indexOf` for lists and strings.
 pub(super) fn index_of<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
     match args {
         [Value::List(list), value] => Some(position(meter, list, value, false)),
@@ -142,7 +142,7 @@ pub(super) fn index_of<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Returned<'a
     }
 }
 
-/// Implements `lastIndexOf` of lists and strings.
+/// Implements the function `lastIndexOf` for lists and strings.
 pub(super) fn last_index_of<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
     match args {
         [Value::List(list), value] => Some(position(meter, list, value, true)),
@@ -199,7 +199,7 @@ fn flatten<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
     Some(flattened(meter, list, depth).map(Value::list))
 }
 
-/// Flattens without recursion, because data can be deeply nested.
+/// Flatten without recursion, because data can be deeply nested.
 fn flattened<'a>(meter: &mut Meter, list: &List<'a>, depth: i64) -> Result<Vec<Value<'a>>, Failure> {
     let mut flat = Vec::new();
     let mut pending = vec![items(meter, list)?.into_iter()];
@@ -233,7 +233,7 @@ fn sort_by_keys<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
     Some(list.and_then(|list| Ok((list, items(meter, keys)?))).and_then(|(list, keys)| sorted(meter, list, keys)))
 }
 
-/// Sorts a list by keys of one type.
+/// Sorts a list by a list of keys. All keys have the same type.
 fn sorted<'a>(meter: &mut Meter, list: Vec<Value<'a>>, keys: Vec<Value<'a>>) -> Result<Value<'a>, Failure> {
     let Some(first) = keys.first() else { return Ok(Value::list(list)) };
     if !arithmetic::supports(operator::LESS, first) {
@@ -250,7 +250,8 @@ fn sorted<'a>(meter: &mut Meter, list: Vec<Value<'a>>, keys: Vec<Value<'a>>) -> 
     Ok(Value::list(pairs.into_iter().map(|(_, item)| item).collect()))
 }
 
-/// Returns a total order of the values of one type. Without a total order, sorting could panic. NaN comes last.
+/// Returns the order of two values of one type. The order is total. Without a total order, the sort could panic. NaN
+/// comes last.
 fn total_order(left: &Value<'_>, right: &Value<'_>) -> Ordering {
     let is_nan = |value: &Value<'_>| matches!(value, Value::Double(number) if number.is_nan());
     left.compare(right).unwrap_or_else(|_| is_nan(left).cmp(&is_nan(right)))
@@ -276,7 +277,7 @@ fn reverse<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
 
 fn distinct<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
     with_items(meter, args, |items, meter| {
-        // The call costs twice the square of the length, so stop early if the budget is too small.
+        // The call costs twice the square of the length, so stop early if this cost exceeds the budget.
         if (items.len() as u64).saturating_pow(2) > meter.left() {
             return Err(Failure::Budget);
         }

@@ -5,14 +5,14 @@ use crate::meter::Meter;
 use crate::time::Timestamp;
 use crate::value::{Opaque, Value};
 
-/// A format of strings, such as a DNS label.
+/// A named format of strings, such as a DNS label.
 #[derive(Debug)]
 pub struct NamedFormat {
     /// The name that messages show.
     pub(crate) name: &'static str,
     /// The name in expressions.
     key: &'static str,
-    /// The length of the pattern, which determines the cost.
+    /// The length of the pattern in kube-apiserver, which determines the cost.
     pub(crate) regex_size: u64,
     validate: fn(&str) -> Vec<String>,
 }
@@ -111,7 +111,7 @@ fn unless(valid: bool, fault: &str) -> Vec<String> {
     if valid { vec![] } else { vec![fault.into()] }
 }
 
-/// Replaces the last character of a name prefix, to which a generated suffix is appended.
+/// Replaces the last character of a name prefix. Kubernetes appends a generated suffix to such a prefix.
 fn prefix(text: &str) -> String {
     match text.strip_suffix('-') {
         Some(name) if !name.is_empty() => {
@@ -231,7 +231,7 @@ fn label_value(text: &str) -> Vec<String> {
     faults
 }
 
-/// Whether a text is a UUID. The hyphens are optional.
+/// Whether a text is a valid UUID. The hyphens are optional.
 fn is_uuid(text: &str) -> bool {
     let mut rest = text;
     for (index, length) in [8, 4, 4, 4, 12].into_iter().enumerate() {
@@ -278,7 +278,7 @@ fn is_time(text: &str) -> bool {
     Timestamp::parse_date(date).is_some() && valid_clock && valid_fraction && valid_zone
 }
 
-/// Whether a text is a valid name of most objects.
+/// Whether a text is a valid name for most kinds of objects.
 pub(super) fn is_subdomain_name(text: &str) -> bool {
     text.len() <= 253 && is_subdomain(text)
 }

@@ -12,10 +12,10 @@ const WRONG_FORM: &str = "quantities must match the regular expression '^([+-]?[
 const WRONG_UNIT: &str = "unable to parse quantity's suffix";
 const ONE: i128 = 1_000_000_000;
 
-/// A quantity of Kubernetes, such as `100m` or `2Gi`.
+/// A Kubernetes quantity, such as `100m` or `2Gi`.
 ///
-/// As in Go, it is either a 64-bit integer with a decimal scale or a larger decimal number. Only the first variant can
-/// be converted to an integer. Amounts beyond about 10²⁹ are reduced to this maximum.
+/// As in Go, a quantity is either a 64-bit integer with a decimal scale or a larger decimal number. Only the 64-bit
+/// integer with a scale can be converted to an integer. Amounts beyond about 10²⁹ are reduced to this maximum.
 #[derive(Clone, Copy, Debug)]
 pub enum Quantity {
     /// `value` · 10^`scale`.
@@ -41,8 +41,8 @@ impl Quantity {
         }
     }
 
-    /// Returns the integer. As in Go, an amount with digits after the decimal point is not converted, even if all of
-    /// them are zeros.
+    /// Returns the integer. As in Go, an amount with digits after the decimal point is not converted to an integer.
+    /// This is true even if all these digits are zeros.
     fn integer(self) -> Option<i64> {
         match self {
             Self::Scaled { value, scale } => {
@@ -116,7 +116,7 @@ impl fmt::Display for Quantity {
     }
 }
 
-/// Returns the base and the exponent of a unit.
+/// Returns the base and the exponent of a unit such as `Ki`.
 fn unit(suffix: &str) -> Option<(u32, i32)> {
     Some(match suffix {
         "n" => (10, -9),
@@ -169,7 +169,7 @@ fn parse(text: &str) -> Result<Quantity, Failure> {
     Ok(if negative { amount.negated() } else { amount })
 }
 
-/// Returns the amount if Go stores it as a 64-bit integer.
+/// Returns the amount as a 64-bit integer with a scale, if Go stores it in this form.
 fn small(whole: &str, fraction: &str, base: u32, exponent: i32) -> Option<Quantity> {
     let (precision, scale, mantissa) = match base {
         10 => (18 - (whole.len() + fraction.len()) as i64, exponent, 1),
@@ -187,7 +187,7 @@ fn small(whole: &str, fraction: &str, base: u32, exponent: i32) -> Option<Quanti
     value.checked_mul(mantissa).map(|value| Quantity::Scaled { value, scale })
 }
 
-/// Returns the amount in units of 10⁻⁹, rounded up.
+/// Returns the amount as a multiple of 10⁻⁹, rounded up.
 fn large(whole: &str, fraction: &str, base: u32, exponent: i32) -> Quantity {
     let digits = format!("{whole}{fraction}");
     let digits = digits.trim_start_matches('0');
@@ -249,7 +249,7 @@ fn one(args: &[Value<'_>]) -> Option<Quantity> {
     }
 }
 
-/// Returns two quantities. The second argument may be an integer.
+/// Returns two quantities. The second argument may also be an integer.
 fn two(args: &[Value<'_>]) -> Option<(Quantity, Quantity)> {
     match args {
         [Value::Opaque(Opaque::Quantity(left)), Value::Opaque(Opaque::Quantity(right))] => Some((**left, **right)),

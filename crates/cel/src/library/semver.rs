@@ -69,7 +69,7 @@ pub(super) fn function(name: &str) -> Option<Function> {
 
 fn number<'a>(args: &[Value<'a>], part: impl FnOnce(&Version) -> u64) -> Returned<'a> {
     match args {
-        // As in Go, the conversion to a signed number is unchecked.
+        // As in Go, the conversion to a signed number can wrap around.
         [Value::Opaque(Opaque::Semver(version))] => Some(Ok(Value::Int(part(version) as i64))),
         _ => None,
     }

@@ -12,7 +12,7 @@ use crate::value::{Entries, Key, Opaque, Text, Value, quoted};
 pub struct Url {
     text: String,
     scheme: String,
-    /// The host with its port, unescaped.
+    /// The host and its port, without percent-encoding.
     host: String,
     path: String,
     query: String,
@@ -23,7 +23,7 @@ impl Url {
         &self.text
     }
 
-    /// Splits the host into name and port.
+    /// Splits the host into its name and its port.
     fn host_and_port(&self) -> (&str, &str) {
         let port = match self.host.rfind(']') {
             Some(end) => self.host[end..].find(':').map(|index| end + index),
@@ -76,12 +76,12 @@ fn url<'a>(_: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
     })
 }
 
-/// Returns Go's message for a text that is not a URL.
+/// Returns Go's error message for a text that is not a URL.
 pub(super) fn refusal(text: &str, reason: &str) -> String {
     format!("parse {}: {reason}", quoted(text))
 }
 
-/// Parses an absolute URL or path.
+/// Parses an absolute URL or an absolute path.
 pub(super) fn parse_request(text: &str) -> Result<Url, String> {
     parse(text, text, true)
 }
@@ -170,7 +170,7 @@ fn host(authority: &str) -> Result<String, String> {
     unescape(host, Mode::Host)
 }
 
-/// Whether a text is empty, or a colon followed by digits.
+/// Whether a text is empty, or consists of a colon and digits.
 fn is_port(text: &str) -> bool {
     text.is_empty() || text.strip_prefix(':').is_some_and(|port| port.bytes().all(|byte| byte.is_ascii_digit()))
 }

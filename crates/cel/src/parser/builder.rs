@@ -6,8 +6,8 @@ use super::{MAX_NESTING, Parsed, Stop, macros};
 use crate::ast::{Expr, Id, Kind, Literal, operator};
 use crate::source::Issue;
 
-/// The maximum depth of a tree. The limits of cel-go allow slightly deeper trees, but no reasonable expression needs
-/// them. Each pass over the tree recurses to this depth.
+/// The maximum depth of a syntax tree. The limits of cel-go allow slightly deeper trees, but no reasonable expression
+/// needs them. Each traversal of the tree recurses to this depth.
 const MAX_DEPTH: u16 = 400;
 
 /// The depths of an expression.
@@ -15,7 +15,7 @@ const MAX_DEPTH: u16 = 400;
 struct Depth {
     /// The depth of the tree.
     tree: u16,
-    /// The depth as cel-go counts it. It includes operators, selections and calls of members.
+    /// The depth in the way that cel-go counts it. This depth includes operators, selections and calls of members.
     counted: u16,
 }
 
@@ -55,8 +55,8 @@ impl Builder {
         if depth.tree > MAX_DEPTH || u32::from(depth.counted) > MAX_NESTING {
             return Err(Stop::Limit("max recursion depth exceeded".into()));
         }
-        // The id fits, because the text has at most 100,000 code points and each macro adds a fixed number of
-        // expressions.
+        // The index fits into an `Id`, because the text has at most 100,000 code points and each macro adds a fixed
+        // number of expressions.
         let id = self.exprs.len() as Id;
         self.exprs.push(Expr { kind, at });
         self.depths.push(depth);
@@ -83,7 +83,7 @@ impl Builder {
         self.push(at, Kind::Call { function: function.into(), target, args })
     }
 
-    /// Adds a call that cel-go counts for the depth.
+    /// Adds a call that increases the depth in the way that cel-go counts it.
     pub(super) fn counted_call(&mut self, at: u32, function: &str, target: Option<Id>, args: Vec<Id>) -> Parsed {
         self.add(at, Kind::Call { function: function.into(), target, args }, true)
     }

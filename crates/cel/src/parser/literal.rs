@@ -3,7 +3,7 @@
 use crate::ast::Literal;
 use crate::lexer::Token;
 
-/// Returns the value of a literal.
+/// Returns the value of a literal token.
 pub(super) fn value(token: Token, text: &str, negative: bool) -> Result<Literal, &'static str> {
     match token {
         Token::True => Ok(Literal::Bool(true)),
@@ -41,7 +41,7 @@ fn double(text: &str, negative: bool) -> Option<f64> {
     number.is_finite().then_some(if negative { -number } else { number })
 }
 
-/// Returns the content of a string without quotes and escape sequences. Line breaks become `\n`.
+/// Returns the content of a string literal without quotes, with its escape sequences replaced. Line breaks become `\n`.
 fn unquoted(text: &str, bytes: bool) -> Result<Vec<u8>, &'static str> {
     let text = text.replace("\r\n", "\n").replace('\r', "\n");
     let raw = text.starts_with(['r', 'R']);
@@ -64,7 +64,7 @@ fn unquoted(text: &str, bytes: bool) -> Result<Vec<u8>, &'static str> {
     Ok(content)
 }
 
-/// Appends the character of an escape sequence, and returns the text after it.
+/// Appends the character that an escape sequence represents, and returns the text after the sequence.
 fn escaped<'a>(text: &'a str, bytes: bool, content: &mut Vec<u8>) -> Result<&'a str, &'static str> {
     let first = *text.as_bytes().first().ok_or("unable to unescape string, found '\\' as last character")?;
     let (radix, from, length) = match first {

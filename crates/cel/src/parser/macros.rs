@@ -1,4 +1,4 @@
-//! Macros: calls that the parser replaces.
+//! Expands macros, which are calls that the parser replaces by other expressions.
 
 use std::sync::Arc;
 
@@ -7,12 +7,12 @@ use super::builder::Builder;
 use crate::ast::{ACCUMULATOR, Entry, Fold, Id, Item, Kind, Literal, operator};
 use crate::source::Issue;
 
-/// The variable of a comprehension that binds a value and does not iterate.
+/// The name of the iteration variable in a comprehension that only binds a value and does not iterate.
 const UNUSED: &str = "#unused";
-/// The variable to which `sortBy` binds its list.
+/// The name of the variable to which `sortBy` binds its list.
 const SORTED: &str = "@__sortBy_input__";
 
-/// Expands `has(a.b)`. Returns `None` if the function is not this macro.
+/// Expands `has(a.b)`. Returns `None` if the function is not the macro `has`.
 pub(super) fn global(builder: &mut Builder, at: u32, function: &str, args: &[Id]) -> Parsed<Option<Id>> {
     let ("has", [arg]) = (function, args) else { return Ok(None) };
     match builder.kind(*arg) {
@@ -24,7 +24,8 @@ pub(super) fn global(builder: &mut Builder, at: u32, function: &str, args: &[Id]
     }
 }
 
-/// Expands a macro of a list, a map or an optional value. Returns `None` if the function is not such a macro.
+/// Expands a macro that is called on a list, a map or an optional value. Returns `None` if the function is not such a
+/// macro.
 pub(super) fn member(builder: &mut Builder, at: u32, function: &str, target: Id, args: &[Id]) -> Parsed<Option<Id>> {
     let mut make = Expansion { builder, at, target };
     match (function, args) {
@@ -69,7 +70,7 @@ struct Expansion<'a> {
     target: Id,
 }
 
-/// A comprehension without its range and its variables.
+/// The parts of a comprehension other than its range and its variables.
 struct Loop {
     init: Id,
     condition: Id,
@@ -176,7 +177,7 @@ impl Expansion<'_> {
         Ok(Loop { init, condition, step, result: self.call(operator::EQUALS, vec![so_far, one])? })
     }
 
-    /// Applies a step only if the filter is true.
+    /// Applies the step of a comprehension only to items for which the filter is true.
     fn only_if(&mut self, filter: Option<Id>, step: Id) -> Parsed {
         let Some(filter) = filter else { return Ok(step) };
         let so_far = self.accumulator()?;

@@ -4,7 +4,7 @@ use super::{Parsed, Parser, Stop, enter};
 use crate::ast::{Id, operator};
 use crate::lexer::{Lexeme, Token};
 
-/// The tokens that an operand can begin with.
+/// The tokens that can be the start of an operand.
 const OPERAND: [Token; 15] = [
     Token::OpenBracket,
     Token::OpenBrace,
@@ -27,13 +27,13 @@ pub(super) fn begins_operand(token: Token) -> bool {
     OPERAND.contains(&token)
 }
 
-/// Whether a token can follow a complete operand.
+/// Whether this token can follow a complete operand.
 pub(super) fn is_operator(token: Token) -> bool {
     precedence(token).is_some()
         || matches!(token, Token::And | Token::Or | Token::Question | Token::Dot | Token::OpenBracket)
 }
 
-/// Returns the precedence of a binary operator, and the function that it calls.
+/// Returns the precedence of a binary operator and the name of the function that implements it.
 fn precedence(token: Token) -> Option<(u8, &'static str)> {
     Some(match token {
         Token::Equal => (1, operator::EQUALS),
@@ -52,14 +52,14 @@ fn precedence(token: Token) -> Option<(u8, &'static str)> {
     })
 }
 
-/// Operands and the operators between them that are not yet applied.
+/// Operands, and the operators between them that the parser has not applied yet.
 #[derive(Default)]
 struct Pending {
     operands: Vec<Id>,
     operators: Vec<(u8, &'static str, u32)>,
 }
 
-/// The terms of a chain of `&&` or `||`, with the offsets of the operators.
+/// The operands of several `&&` or several `||` operators in a row, and the offsets of these operators.
 #[derive(Default)]
 struct Chain {
     terms: Vec<Id>,
@@ -67,7 +67,7 @@ struct Chain {
 }
 
 impl Parser<'_> {
-    /// Parses operands and the binary operators between them. The operators need no recursion.
+    /// Parses operands and the binary operators that connect them. The operators need no recursion.
     pub(super) fn operations(&mut self, others: &[Token]) -> Parsed {
         let before = self.nesting;
         let (mut or, mut and, mut pending) = (Chain::default(), Chain::default(), Pending::default());
@@ -105,10 +105,10 @@ impl Parser<'_> {
         self.balanced(operator::OR, &mut or)
     }
 
-    /// Applies the pending operators that have at least this precedence.
+    /// Applies the pending operators whose precedence is at least `binds`.
     fn apply(&mut self, pending: &mut Pending, binds: u8) -> Parsed<()> {
         while let Some((_, function, at)) = pending.operators.pop_if(|(pending, _, _)| *pending >= binds) {
-            // This always matches, because each operator was pushed between two operands.
+            // This pattern always matches, because each operator was pushed between two operands.
             let (Some(right), Some(left)) = (pending.operands.pop(), pending.operands.pop()) else {
                 return Err(Stop::Syntax);
             };
@@ -123,7 +123,7 @@ impl Parser<'_> {
         pending.operands.pop().ok_or(Stop::Syntax)
     }
 
-    /// Builds a balanced tree from the chain, as cel-go does, and empties the chain.
+    /// Builds a balanced tree from the operands of the chain, as cel-go does, and empties the chain.
     fn balanced(&mut self, function: &'static str, chain: &mut Chain) -> Parsed {
         let Chain { terms, operators } = std::mem::take(chain);
         match terms[..] {
@@ -132,7 +132,8 @@ impl Parser<'_> {
         }
     }
 
-    /// The depth is the logarithm of the number of terms, so the recursion is bounded by the length of the text.
+    /// The depth of this tree is the logarithm of the number of operands. Therefore, the length of the text bounds the
+    /// recursion.
     fn subtree(&mut self, function: &'static str, terms: &[Id], operators: &[u32]) -> Parsed {
         if operators.is_empty() {
             return Ok(terms[0]);
@@ -154,7 +155,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Parses `!!a` or `--a`. An even number of operators has no effect.
+    /// Parses `!!a` or `--a`. If the number of operators is even, they have no effect.
     fn repeated(&mut self, token: Token, function: &'static str) -> Parsed {
         let at = self.current().at;
         let mut count = 0;
@@ -186,7 +187,7 @@ impl Parser<'_> {
         self.mismatched(&OPERAND)
     }
 
-    /// Checks that an operand comes next. As in cel-go, skips one unexpected token before the operand.
+    /// Checks that an operand comes next. As in cel-go, the check skips one unexpected token before the operand.
     fn expect_operand(&mut self, others: &[Token]) -> Parsed<()> {
         if begins_operand(self.peek()) {
             return Ok(());

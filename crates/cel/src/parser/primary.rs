@@ -1,4 +1,4 @@
-//! Parses operands: literals, names, lists, maps, messages, and the members of a value.
+//! Parses operands: literals, names, lists, maps and messages, and the selections and calls that follow them.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use super::{Parsed, Parser, Stop, enter};
 use crate::ast::{Entry, Field, Id, Item, Kind, Literal, operator};
 use crate::lexer::{Lexeme, Token};
 
-/// Words that are not allowed as names of variables or functions.
+/// Words that cannot be names of variables or functions.
 const RESERVED: [&str; 17] = [
     "as",
     "break",
@@ -182,7 +182,7 @@ impl Parser<'_> {
         Stop::Syntax
     }
 
-    /// Returns the number of tokens of a message name such as `a.b.c`, if a `{` follows.
+    /// Returns the number of tokens in a message name such as `a.b.c`. Returns `None` if no `{` follows the name.
     fn message_name(&self) -> Option<usize> {
         let mut count = 1;
         while self.look(count) == Token::Dot && self.look(count + 1) == Token::Ident {
@@ -262,7 +262,7 @@ impl Parser<'_> {
         self.builder.push(at, Kind::Map(entries))
     }
 
-    /// Consumes the comma of `[,]` and `{,}`.
+    /// Consumes the comma in `[,]` or `{,}`.
     fn only_comma(&mut self, closer: Token, empty: bool) -> bool {
         empty && self.look(1) == closer && self.take_if(Token::Comma)
     }

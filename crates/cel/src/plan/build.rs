@@ -1,4 +1,4 @@
-//! Builds the plan, and evaluates constant subexpressions as cel-go does.
+//! Builds the plan of an expression, and evaluates its constant subexpressions as cel-go does.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -17,7 +17,8 @@ use crate::value::{Key, Value};
 ///
 /// # Errors
 ///
-/// The failure of a constant conversion, such as `int('x')`.
+/// Fails if a constant conversion fails, such as `int('x')`, or if a constant pattern is invalid. Also fails if the
+/// expression is too complex, has too many or too large constant patterns, or has errors.
 pub(crate) fn plan(checked: &Checked) -> Result<Planned, Failure> {
     let mut planner = Planner {
         checked,
@@ -34,19 +35,19 @@ pub(crate) fn plan(checked: &Checked) -> Result<Planned, Failure> {
 
 struct Planner<'c> {
     checked: &'c Checked,
-    /// The variables of the comprehensions around the expression, with their slots.
+    /// The variables of all comprehensions that enclose the expression, with their slots.
     locals: Vec<(Arc<str>, usize)>,
     next_slot: usize,
     /// The number of slots.
     slots: usize,
     patterns: Patterns,
-    /// The sum of the sizes of the patterns.
+    /// The sum of the sizes of all constant patterns.
     pattern_size: u64,
     visits: u32,
 }
 
-/// The maximum number of constant patterns. Together with the maximum size of all patterns, it bounds the memory of a
-/// program.
+/// The maximum number of constant patterns in an expression. This limit on the number of patterns and the limit on the
+/// total size of the patterns bound the memory of a program.
 const MAX_PATTERNS: usize = 500;
 const MAX_PATTERN_SIZE: u64 = 50_000;
 
@@ -99,7 +100,7 @@ impl Planner<'_> {
         Ok(Plan::Attribute(Box::new(selected)))
     }
 
-    /// Plans an operand to which qualifiers are added.
+    /// Plans an operand, so that the caller can add qualifiers to it.
     fn attribute(&mut self, operand: Id) -> Result<Attribute, Failure> {
         match self.expr(operand)? {
             Plan::Attribute(attribute) if !attribute.test_only => Ok(*attribute),
@@ -107,6 +108,7 @@ impl Planner<'_> {
         }
     }
 
+    /// Plans the two operands of an operator.
     fn pair(&mut self, args: &[Id]) -> Result<Box<[Plan; 2]>, Failure> {
         match *args {
             [left, right] => Ok(Box::new([self.expr(left)?, self.expr(right)?])),
@@ -176,7 +178,7 @@ impl Planner<'_> {
         let call = Call { name: name.clone(), function, pricing, args, stops_early };
         match constant {
             Some(arg) => {
-                // No budget is needed, because the conversion of a constant takes no longer than reading it.
+                // No budget is needed, because converting a constant takes no longer than reading it.
                 let mut meter = Meter::new(u64::MAX);
                 Ok(Plan::Const(call.apply(&mut meter, &[arg])?))
             }
@@ -184,7 +186,7 @@ impl Planner<'_> {
         }
     }
 
-    /// Compiles a constant pattern, once for all evaluations.
+    /// Compiles a constant pattern, so that evaluations do not compile it again.
     fn compile(&mut self, pattern: &str) -> Result<Arc<Pattern>, Failure> {
         if let Some(known) = self.patterns.get(pattern) {
             return Ok(known.clone());
@@ -199,6 +201,7 @@ impl Planner<'_> {
         Ok(parsed)
     }
 
+    /// Plans `operand[index]`. If `optional` is true, plans `operand[?index]` or `operand.?index`.
     fn index(&mut self, operand: Id, index: Id, optional: bool) -> Result<Plan, Failure> {
         let mut indexed = self.attribute(operand)?;
         let key = match self.expr(index)? {
@@ -210,7 +213,7 @@ impl Planner<'_> {
         Ok(Plan::Attribute(Box::new(indexed)))
     }
 
-    /// Returns the slot of the accumulator, if the expression is the name of the accumulator.
+    /// Returns the slot of a comprehension's accumulator, if the expression is the accumulator's name.
     fn accumulator(&self, id: Id) -> Option<usize> {
         match self.checked.ast.kind(id) {
             Kind::Ident(name) if &**name == ACCUMULATOR => self.local(name),
@@ -218,6 +221,8 @@ impl Planner<'_> {
         }
     }
 
+    /// Plans `@result + [item]`, so that the evaluator appends to the accumulator's list without copying the list. Returns
+    /// `None` for all other additions.
     fn append(&mut self, list: Id, item: Id) -> Result<Option<Plan>, Failure> {
         let Some(slot) = self.accumulator(list) else { return Ok(None) };
         let Kind::List(items) = self.checked.ast.kind(item) else { return Ok(None) };
@@ -230,6 +235,8 @@ impl Planner<'_> {
         Ok(Some(Plan::Append(Box::new(Append { slot, item, constant }))))
     }
 
+    /// Plans `cel.@mapInsert(@result, …)`, so that the evaluator adds entries to the accumulator's map without copying the
+    /// map. Returns `None` for all other calls.
     fn insert(&mut self, map: Id, rest: &[Id]) -> Result<Option<Plan>, Failure> {
         let Some(slot) = self.accumulator(map) else { return Ok(None) };
         let (key, value) = match *rest {
@@ -240,6 +247,7 @@ impl Planner<'_> {
         Ok(Some(Plan::Insert(Box::new(Insert { slot, key, value }))))
     }
 
+    /// Plans a list literal. If all items are constants, the plan is a constant.
     fn list(&mut self, items: &[Item]) -> Result<Plan, Failure> {
         let plan = |item: &Item| {
             let (value, optional) = (self.expr(item.value)?, item.optional);
@@ -256,6 +264,7 @@ impl Planner<'_> {
         })
     }
 
+    /// Plans a map literal. If all keys and values are constants, the plan is a constant.
     fn map(&mut self, entries: &[Entry]) -> Result<Plan, Failure> {
         let plan = |entry: &Entry| {
             let (key, value) = (self.expr(entry.key)?, self.expr(entry.value)?);
@@ -284,6 +293,7 @@ impl Planner<'_> {
         Ok(Plan::Object(Box::new(PlannedObject { name: name.clone(), fields })))
     }
 
+    /// Plans a comprehension, and assigns slots to its variables.
     fn fold(&mut self, fold: &Fold) -> Result<Plan, Failure> {
         let range = self.expr(fold.range)?;
         let (slot, outer) = (self.next_slot, self.locals.len());
@@ -296,8 +306,8 @@ impl Planner<'_> {
         self.locals.truncate(outer + 1);
         let result = self.expr(fold.result)?;
         self.locals.truncate(outer);
-        // The initial value is evaluated when the accumulator is first read, so it must not share slots with the
-        // condition, the step and the result.
+        // The initial value of the accumulator is evaluated when the accumulator is first read. Therefore, the
+        // evaluation of the initial value must not use the slots of the condition, the step and the result.
         self.next_slot = self.slots;
         let init = self.expr(fold.init)?;
         self.next_slot = slot;
@@ -316,7 +326,8 @@ fn attribute(base: Base) -> Plan {
     Plan::Attribute(Box::new(Attribute { base, qualifiers: Vec::new(), test_only: false }))
 }
 
-/// Plans a search in a constant list of simple values. Returns `None` for other lists.
+/// Plans `x in list` for a constant list of simple values, so that the list becomes a hash set. Returns `None` for
+/// other lists.
 fn one_of(args: &[Plan]) -> Option<impl FnOnce(Vec<Plan>) -> Plan + use<>> {
     let [_, Plan::Const(Value::List(list))] = args else { return None };
     let mut keys = HashSet::new();
@@ -337,6 +348,7 @@ fn one_of(args: &[Plan]) -> Option<impl FnOnce(Vec<Plan>) -> Plan + use<>> {
     })
 }
 
+/// Returns the signed integer that is equal to an unsigned integer or a floating-point number.
 fn same_int(value: &Value<'_>) -> Option<Value<'static>> {
     match value {
         Value::Uint(number) => i64::try_from(*number).ok().map(Value::Int),
@@ -345,6 +357,7 @@ fn same_int(value: &Value<'_>) -> Option<Value<'static>> {
     }
 }
 
+/// Returns the unsigned integer that is equal to a signed integer or a floating-point number.
 fn same_uint(value: &Value<'_>) -> Option<Value<'static>> {
     match value {
         Value::Int(number) => u64::try_from(*number).ok().map(Value::Uint),
@@ -353,6 +366,7 @@ fn same_uint(value: &Value<'_>) -> Option<Value<'static>> {
     }
 }
 
+/// Returns the floating-point number that is nearest to an integer.
 fn same_double(value: &Value<'_>) -> Option<Value<'static>> {
     match value {
         Value::Int(number) => Some(Value::Double(*number as f64)),

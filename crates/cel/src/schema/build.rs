@@ -1,4 +1,4 @@
-//! Builds a schema from OpenAPI, with the sizes of kube-apiserver.
+//! Builds a schema from OpenAPI, and computes sizes in the same way as kube-apiserver.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,12 +7,12 @@ use super::{Format, List, Schema, Shape, escape};
 use crate::node::{Node, Scalar};
 use crate::types::Type;
 
-/// The maximum size of a request.
+/// The maximum size of a request in bytes.
 pub(super) const MAX_REQUEST_BYTES: u64 = 3 * 1024 * 1024;
-/// The maximum depth of a schema.
+/// The maximum depth of nested schemas.
 const MAX_DEPTH: usize = 200;
-/// The maximum length of the path of a schema. The limit is needed because the path of an object is the name of its
-/// type.
+/// The maximum length of a schema's path in bytes. The limit is needed because the path of an object is also the name
+/// of its type.
 const MAX_PATH: usize = 1_000;
 const QUOTES: u64 = 2;
 const DATE_SIZE: u64 = 12;
@@ -20,7 +20,7 @@ const MIN_DATE_TIME_SIZE: u64 = 21;
 const MIN_DURATION_SIZE: u64 = 3;
 const MAX_TIME_SIZE: u64 = 32;
 
-/// Builds the schema of a node, whose objects get types with names that begin with `type_name`.
+/// Builds the schema of a node. The names of its object types begin with `type_name`.
 pub(super) fn schema(node: &dyn Node, root: bool, type_name: &str) -> Schema {
     build(node, root, type_name, MAX_DEPTH)
 }
@@ -156,7 +156,7 @@ fn object(node: &dyn Node, root: bool, type_name: &str, depth: usize, blank: Sch
     Schema { shape, declared: Some(Type::object(type_name)), min_size, ..blank }
 }
 
-/// Adds the fields that every resource has.
+/// Adds the fields that each resource has.
 fn add_identity(
     properties: &mut BTreeMap<Box<str>, Arc<Schema>>,
     type_name: &str,

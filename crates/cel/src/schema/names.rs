@@ -1,6 +1,6 @@
 //! Names of fields in expressions.
 
-/// Words that are not identifiers in expressions.
+/// Words that cannot be used as identifiers in expressions.
 const RESERVED: [&str; 21] = [
     "true",
     "false",
@@ -25,7 +25,7 @@ const RESERVED: [&str; 21] = [
     "while",
 ];
 
-/// Whether a name is a keyword. Expressions may also use it without escaping where the syntax allows it.
+/// Whether a name is a CEL keyword. Expressions may also use a keyword without escaping where the syntax allows this.
 pub(crate) fn is_reserved(name: &str) -> bool {
     RESERVED.contains(&name)
 }
@@ -42,7 +42,7 @@ pub fn is_identifier(name: &str) -> bool {
         && !is_reserved(name)
 }
 
-/// Returns the identifier with which expressions select a field, or `None` if expressions cannot select the field.
+/// Returns the identifier for a field in expressions. Returns `None` if expressions cannot select the field.
 ///
 /// ```
 /// assert_eq!(pintle_cel::escape("x-y").as_deref(), Some("x__dash__y"));
@@ -71,7 +71,7 @@ pub fn escape(name: &str) -> Option<String> {
     Some(escaped)
 }
 
-/// Returns the field that an identifier selects, or `None` if the identifier is not an escaped name.
+/// Returns the field name that an identifier refers to. Returns `None` if the identifier is not an escaped name.
 pub fn unescape(identifier: &str) -> Option<std::borrow::Cow<'_, str>> {
     if !identifier.contains("__") {
         return Some(identifier.into());
@@ -81,7 +81,7 @@ pub fn unescape(identifier: &str) -> Option<std::borrow::Cow<'_, str>> {
     while let Some(start) = rest.find("__") {
         name.push_str(&rest[..start]);
         let after = &rest[start + 2..];
-        // An escape sequence has at least one character other than `_` between its underscores.
+        // Between the underscores of an escape sequence, there is at least one character other than `_`.
         let length = after.find('_').unwrap_or(after.len());
         if length == 0 || !after[length..].starts_with("__") {
             name.push('_');

@@ -1,4 +1,4 @@
-//! Converts data to values, as the schema describes.
+//! Converts data to CEL values according to a schema.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -14,7 +14,7 @@ impl Schema {
     ///
     /// # Errors
     ///
-    /// Returns kube-apiserver's message if the data does not conform to the schema.
+    /// Returns the error message of kube-apiserver if the data does not conform to the schema.
     pub fn value<'a>(&'a self, node: &'a dyn Node) -> Result<Value<'a>, Failure> {
         let scalar = node.scalar();
         if scalar == Scalar::Null {
@@ -63,7 +63,8 @@ impl Schema {
         Ok(Value::List(value::List::of(node, Some(self))))
     }
 
-    /// Returns the data and the schema of a field that is an object or a map, by its name in expressions.
+    /// Returns the data and the schema of a field whose value is an object or a map. `name` is the field's name in
+    /// expressions.
     pub(crate) fn inner<'a>(&'a self, node: &'a dyn Node, name: &str) -> Option<(&'a dyn Node, Option<&'a Schema>)> {
         match self.field(node, name) {
             Ok(Some(Value::Map(map))) => map.node(),
@@ -71,7 +72,7 @@ impl Schema {
         }
     }
 
-    /// Returns the value of a field of an object or a map, by its name in expressions.
+    /// Returns the value of a field. `name` is the field's name in expressions.
     pub(crate) fn field<'a>(&'a self, node: &'a dyn Node, name: &str) -> Result<Option<Value<'a>>, Failure> {
         match &self.shape {
             Shape::Object(properties) => {
@@ -91,7 +92,7 @@ fn invalid<T>(detail: &str) -> Result<T, Failure> {
     Err(Failure::new(format!("invalid data, {detail}")))
 }
 
-/// Returns the name of the Go type of data.
+/// Returns the name of the Go type that represents the data.
 fn go_type(scalar: Scalar<'_>) -> &'static str {
     match scalar {
         Scalar::Null => "<nil>",

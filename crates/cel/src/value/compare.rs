@@ -8,7 +8,8 @@ use crate::meter::Meter;
 use crate::node::{Node, Scalar};
 use crate::schema::ListKind;
 
-/// The maximum depth of values that are compared. For deeper values, the comparison fails as if the budget ran out.
+/// The maximum depth of values that can be compared. Comparing deeper values fails with the same error as an exceeded
+/// budget.
 const MAX_DEPTH: usize = 256;
 
 impl<'a> Value<'a> {
@@ -16,12 +17,12 @@ impl<'a> Value<'a> {
     ///
     /// # Errors
     ///
-    /// As in kube-apiserver, the comparison of data with a schema fails if the other value has another kind.
+    /// If this value is data with a schema, comparing it with a value of another kind fails, as in kube-apiserver.
     pub fn equals(&self, other: &Value<'a>) -> Result<bool, Failure> {
         self.equals_within(other, &mut Meter::new(u64::MAX))
     }
 
-    /// Returns the result of `==`, and counts the work.
+    /// Returns the result of `==`, and counts the work of the comparison.
     pub(crate) fn equals_within(&self, other: &Value<'a>, meter: &mut Meter) -> Result<bool, Failure> {
         equal(self, other, &mut Walk { depth: MAX_DEPTH, meter })
     }
@@ -30,7 +31,7 @@ impl<'a> Value<'a> {
     ///
     /// # Errors
     ///
-    /// Fails for values of different kinds and for NaN, because they have no order.
+    /// Fails if the values have different kinds, or if one of them is NaN, because such values have no order.
     pub(crate) fn compare(&self, other: &Value<'a>) -> Result<Ordering, Failure> {
         let numbers = |value: &Value<'_>| matches!(value, Value::Double(number) if number.is_nan());
         if numbers(self) || numbers(other) {
@@ -47,7 +48,7 @@ impl<'a> Value<'a> {
     }
 }
 
-/// Returns the order of two numbers. Returns `None` if a value is not a number.
+/// Returns the order of two numbers. Returns `None` if one of the values is not a number.
 fn numeric(left: &Value<'_>, right: &Value<'_>) -> Option<Ordering> {
     Some(match (left, right) {
         (Value::Int(left), Value::Int(right)) => left.cmp(right),
@@ -83,7 +84,7 @@ fn double_uint(left: f64, right: u64) -> Ordering {
     }
 }
 
-/// The remaining depth and the remaining work of a comparison.
+/// The depth and the work that a comparison may still use.
 struct Walk<'m> {
     depth: usize,
     meter: &'m mut Meter,
@@ -146,7 +147,7 @@ fn equal_lists<'a>(left: &List<'a>, right: &List<'a>, walk: &mut Walk<'_>) -> Re
     Ok(true)
 }
 
-/// Compares sets. Each item of the right list must be in the left list.
+/// Compares sets. Each item of the right list must occur in the left list.
 fn same_members<'a>(left: &List<'a>, right: &List<'a>, walk: &mut Walk<'_>) -> Result<bool, Failure> {
     let known = left.to_vec()?;
     let strings: Option<std::collections::HashSet<_>> = known.iter().map(Value::as_str).collect();
@@ -175,7 +176,8 @@ fn contains<'a>(known: &[Value<'a>], item: &Value<'a>, walk: &mut Walk<'_>) -> R
     Ok(false)
 }
 
-/// Compares lists with keys. Each item of the right list must equal the item of the left list with the same keys.
+/// Compares lists with keys. Each item of the right list must be equal to the item of the left list that has the same
+/// keys.
 fn same_entries<'a>(
     left: &List<'a>,
     right: &List<'a>,
@@ -197,7 +199,7 @@ fn same_entries<'a>(
     Ok(true)
 }
 
-/// Returns the values of an item's keys in a form that can be compared.
+/// Returns the key fields of a list item in a form that can be compared.
 pub(crate) fn key_of(item: &Value<'_>, keys: &[Box<str>]) -> Vec<Option<String>> {
     let Value::Map(map) = item else { return vec![] };
     let raw = |name: &str| match map.node() {
@@ -207,7 +209,7 @@ pub(crate) fn key_of(item: &Value<'_>, keys: &[Box<str>]) -> Vec<Option<String>>
     keys.iter().map(|name| raw(name)).collect()
 }
 
-/// Returns the same text as `Debug` of the scalar with the same data.
+/// Returns the text that `Debug` writes for a scalar with the same data.
 fn raw_text(value: &Value<'_>) -> String {
     let scalar = match value {
         Value::Null => Scalar::Null,
@@ -268,7 +270,7 @@ fn equal_typed_maps<'a>(
     Ok(true)
 }
 
-/// Whether two trees of data without a schema are equal.
+/// Whether two trees of data that have no schema are equal.
 fn same_data(left: &dyn Node, right: &dyn Node, walk: &mut Walk<'_>) -> Result<bool, Failure> {
     let (a, b) = (left.scalar(), right.scalar());
     walk.meter.work(20)?;

@@ -5,10 +5,11 @@ use std::fmt;
 use super::{Opaque, Value};
 use crate::time;
 
-/// The maximum depth of values that are written.
+/// The maximum depth of values that are written as text.
 const MAX_DEPTH: usize = 256;
 
-/// Writes the value as a literal, as cel-go formats results. Values deeper than 256 levels are written as `…`.
+/// Writes the value as a CEL literal, in the form that cel-go uses for results. Values deeper than 256 levels are
+/// written as `…`.
 impl fmt::Display for Value<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write(self, f, MAX_DEPTH)
@@ -16,7 +17,7 @@ impl fmt::Display for Value<'_> {
 }
 
 impl Value<'_> {
-    /// Returns the text that Go's `%v` writes for a key.
+    /// Returns the text that Go's `%v` writes for a map key.
     pub(crate) fn plain(&self) -> String {
         match self {
             Self::String(text) => text.to_string(),
@@ -26,7 +27,7 @@ impl Value<'_> {
         }
     }
 
-    /// Returns the name of cel-go's type of values.
+    /// Returns the name of the Go type that represents the value in cel-go.
     pub(crate) fn go_type(&self) -> &'static str {
         match self {
             Self::Null => "types.Null",
@@ -133,7 +134,7 @@ fn opaque(value: &Opaque, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     }
 }
 
-/// Returns a text in quotes, as Go's `%q` writes it.
+/// Returns a text in quotes, in the form that Go's `%q` writes.
 pub(crate) fn quoted(text: &str) -> String {
     let mut quoted = String::with_capacity(text.len() + 2);
     quoted.push('"');
@@ -158,7 +159,7 @@ pub(crate) fn quoted(text: &str) -> String {
     quoted
 }
 
-/// Returns a number as Go's `%g` writes it.
+/// Returns a number in the form that Go's `%g` writes.
 pub(crate) fn go_float(value: f64) -> String {
     if value.is_nan() {
         return "NaN".into();

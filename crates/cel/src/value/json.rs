@@ -9,10 +9,11 @@ use crate::error::Failure;
 use crate::node::{Node, Scalar};
 use crate::time;
 
-/// The maximum depth of values that are converted.
+/// The maximum depth of values that can be converted to JSON.
 const MAX_DEPTH: usize = 256;
-/// The maximum size of a value's JSON, which is its number of values plus the bytes of its texts. The limit is needed
-/// because an expression can refer to one value many times. Then the JSON is much larger than the memory of the value.
+/// The maximum size of a value's JSON. The size is the number of values plus the bytes of all texts. The limit is
+/// needed because an expression can refer to one value many times. In such a case, the JSON is much larger than the
+/// value in memory.
 const MAX_SIZE: usize = 8 << 20;
 
 impl Value<'_> {
@@ -112,7 +113,7 @@ fn copied(node: &dyn Node, depth: usize, left: &mut usize) -> Result<Json, Failu
     })
 }
 
-/// Counts one value with this many bytes of text.
+/// Counts one value and the bytes of its text.
 fn count(left: &mut usize, text: usize) -> Result<(), Failure> {
     *left = left.checked_sub(1 + text).ok_or_else(|| Failure::new("the value is too large to convert to JSON"))?;
     Ok(())

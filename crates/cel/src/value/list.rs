@@ -13,14 +13,14 @@ pub struct List<'a>(Layout<'a>);
 
 #[derive(Clone, Debug)]
 enum Layout<'a> {
-    /// Data of the caller, and the schema of the list.
+    /// A list in the caller's data, and the schema of the list.
     Node(&'a dyn Node, Option<&'a Schema>),
-    /// Values. If they extend a set or a keyed list, also the schema of that list.
+    /// Values. If they extend a set or a keyed list, the variant also contains the schema of that list.
     Values(Arc<Vec<Value<'a>>>, Option<&'a Schema>),
     Joined(Arc<Joined<'a>>),
 }
 
-/// Two concatenated lists. A concatenation costs one unit for any lengths, so it must not copy long lists.
+/// Two concatenated lists. A concatenation costs one unit for lists of any length, so it must not copy long lists.
 #[derive(Debug)]
 struct Joined<'a> {
     left: Layout<'a>,
@@ -28,7 +28,7 @@ struct Joined<'a> {
     len: usize,
 }
 
-/// The maximum length of a list that is copied when it is concatenated.
+/// The maximum length of a list that a concatenation copies.
 const SHORT: usize = 64;
 
 impl Drop for Joined<'_> {
@@ -79,13 +79,13 @@ impl<'a> List<'a> {
         }
     }
 
-    /// Returns the rule that decides which items correspond in comparisons.
+    /// Returns the rule for comparing this list with another list.
     pub(crate) fn kind(&self) -> ListKind<'_> {
         self.schema().map_or(ListKind::Atomic, Schema::list_kind)
     }
 
-    /// Returns an item, or an error if the item does not conform to its schema. Returns `None` if there are fewer
-    /// items.
+    /// Returns the item at an index. Returns an error if the item does not conform to its schema. Returns `None` if the
+    /// list has fewer items.
     pub(crate) fn get(&self, mut index: usize) -> Option<Result<Value<'a>, Failure>> {
         let mut layout = &self.0;
         loop {
@@ -115,7 +115,7 @@ impl<'a> List<'a> {
         Items { current: Some(&self.0), pending: Vec::new(), index: 0 }
     }
 
-    /// Returns the items. Returns an error if an item does not conform to its schema.
+    /// Returns the items. Returns an error if any item does not conform to its schema.
     pub(crate) fn to_vec(&self) -> Result<Vec<Value<'a>>, Failure> {
         self.iter().collect()
     }
@@ -131,7 +131,7 @@ impl<'a> List<'a> {
         Self(joined(self.0, other.0))
     }
 
-    /// Returns a list of these values. The schema says whether the list is a set or has keys.
+    /// Creates a list of these values. The schema determines whether the list is a set or has keys.
     pub(crate) fn with_schema(values: Vec<Value<'a>>, schema: &'a Schema) -> Self {
         Self(Layout::Values(Arc::new(values), Some(schema)))
     }
@@ -154,7 +154,7 @@ fn joined<'a>(left: Layout<'a>, right: Layout<'a>) -> Layout<'a> {
     {
         return Layout::Values(Arc::new(first.iter().chain(&**second).cloned().collect()), None);
     }
-    // When short lists are appended one by one, extend the last list, so that the tree stays flat.
+    // If short lists are appended one after another, extend the last list, so that the tree does not grow deep.
     if let (Layout::Joined(inner), Layout::Values(..)) = (&left, &right)
         && matches!(inner.right, Layout::Values(..))
         && inner.right.len() + right.len() <= SHORT

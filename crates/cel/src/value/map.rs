@@ -14,7 +14,7 @@ pub struct Map<'a>(Layout<'a>);
 
 #[derive(Clone, Debug)]
 enum Layout<'a> {
-    /// Data of the caller, and its schema.
+    /// A map in the caller's data, and the schema of the map.
     Node(&'a dyn Node, Option<&'a Schema>),
     Entries(Arc<Entries<'a>>),
 }
@@ -31,13 +31,13 @@ pub(crate) enum Key<'a> {
 }
 
 impl<'a> Key<'a> {
-    /// Returns the key, or `None` if the value cannot be a key of a map.
+    /// Returns the map key for a value. Returns `None` if the value cannot be a key.
     pub(crate) fn of(value: &Value<'a>) -> Option<Self> {
         Some(match value {
             Value::Bool(value) => Self::Bool(*value),
             Value::Int(value) => Self::Int(*value),
             Value::Uint(value) => Self::Uint(*value),
-            // The positive and the negative zero are the same key.
+            // Positive and negative zero are the same key.
             Value::Double(value) => Self::Double((value + 0.0).to_bits()),
             Value::String(text) => Self::String(text.clone()),
             _ => return None,
@@ -54,7 +54,7 @@ impl<'a> Key<'a> {
         }
     }
 
-    /// Returns the keys of other number types that are equal to this key.
+    /// Returns keys of other number types that are equal to this key.
     fn equal_numbers(&self) -> [Option<Self>; 2] {
         match self {
             Self::Int(value) => [u64::try_from(*value).ok().map(Self::Uint), None],
@@ -69,15 +69,16 @@ impl<'a> Key<'a> {
     }
 }
 
-/// Entries in the order of their insertion.
+/// The entries in insertion order.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Entries<'a> {
     list: Vec<(Key<'a>, Value<'a>)>,
-    /// The positions of the keys. Empty for a map with few entries, because a linear search is faster there.
+    /// The index of each key in `list`. The index is empty if there are few entries, because a linear search is faster
+    /// there.
     index: HashMap<Key<'a>, usize>,
 }
 
-/// The maximum number of entries for which a linear search is used.
+/// The maximum number of entries that are searched linearly.
 const FEW: usize = 8;
 
 impl<'a> Entries<'a> {
@@ -115,7 +116,7 @@ impl<'a> Entries<'a> {
         self.list.len()
     }
 
-    /// Removes an entry in time proportional to the number of entries. Returns whether the entry existed.
+    /// Removes an entry. The time is proportional to the number of entries. Returns whether the entry existed.
     pub(crate) fn remove(&mut self, key: &Key<'a>) -> bool {
         let Some(at) = self.position(key) else { return false };
         self.list.remove(at);
@@ -151,7 +152,7 @@ impl<'a> Map<'a> {
         self.len() == 0
     }
 
-    /// Returns the caller's data and its schema, if the map refers to data of the caller.
+    /// Returns the data and its schema if the map refers to data of the caller.
     pub(crate) fn node(&self) -> Option<(&'a dyn Node, Option<&'a Schema>)> {
         match self.0 {
             Layout::Node(node, schema) => Some((node, schema)),
@@ -159,7 +160,7 @@ impl<'a> Map<'a> {
         }
     }
 
-    /// Returns the value of a key. Fails if a schema does not allow the key or the value.
+    /// Returns the value of a key. Fails if the schema does not allow the key or the value.
     pub(crate) fn get(&self, key: &Value<'a>) -> Result<Option<Value<'a>>, Failure> {
         match (&self.0, key) {
             (Layout::Entries(entries), _) => Ok(Key::of(key).and_then(|key| entries.get(&key).cloned())),
@@ -169,7 +170,7 @@ impl<'a> Map<'a> {
         }
     }
 
-    /// Returns the value of a string key.
+    /// Returns the value of a key that is a string.
     pub(crate) fn field(&self, name: &str) -> Result<Option<Value<'a>>, Failure> {
         match &self.0 {
             Layout::Node(node, None) => Ok(node.field(name).map(Value::of)),
@@ -184,12 +185,12 @@ impl<'a> Map<'a> {
         }
     }
 
-    /// Returns an iterator over the values. A value that does not conform to its schema is an error.
+    /// Returns an iterator over the values of the map. A value that does not conform to its schema is an error.
     pub fn values(&self) -> impl Iterator<Item = Result<Value<'a>, Failure>> {
         self.keys().into_iter().filter_map(|key| self.get(&key.value()).transpose())
     }
 
-    /// Returns the keys. Names of fields are escaped, as in expressions.
+    /// Returns the keys. The names of fields are escaped in the way that expressions require.
     pub(crate) fn keys(&self) -> Vec<Key<'a>> {
         match &self.0 {
             Layout::Entries(entries) => entries.list.iter().map(|(key, _)| key.clone()).collect(),
@@ -201,7 +202,8 @@ impl<'a> Map<'a> {
         }
     }
 
-    /// Adds an entry. Returns false if the key exists. Does not copy the map if there is no other reference to it.
+    /// Adds an entry. Returns false if the map already contains the key. Does not copy the map if no other reference to
+    /// it exists.
     pub(crate) fn insert(&mut self, key: Key<'a>, value: Value<'a>) -> Result<bool, Failure> {
         if self.get(&key.value())?.is_some() {
             return Ok(false);

@@ -1,4 +1,4 @@
-//! Objects that expressions create, and values of libraries.
+//! Objects that expressions create, and values of Kubernetes libraries.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use crate::library::authorizer::{Authorization, Decision};
 use crate::library::{cidr::Cidr, named_format::NamedFormat, quantity::Quantity, semver::Version, url::Url};
 use crate::types::Type;
 
-/// An object with named fields, such as `JSONPatch{op: 'add'}`.
+/// An object with named fields, such as the result of `JSONPatch{op: 'add'}`.
 #[derive(Clone, Debug)]
 pub struct Object<'a> {
     type_name: Arc<str>,
@@ -20,7 +20,7 @@ impl<'a> Object<'a> {
         Self { type_name, fields }
     }
 
-    /// Returns the name of the type.
+    /// Returns the name of the object's type.
     pub fn type_name(&self) -> &str {
         &self.type_name
     }
@@ -52,7 +52,7 @@ pub enum Opaque {
     Url(Arc<Url>),
     /// A named format of strings.
     Format(&'static NamedFormat),
-    /// A permission check for an authorizer.
+    /// A permission check that an authorizer can decide.
     Authorization(Arc<Authorization>),
     /// The answer of an authorizer.
     Decision(Arc<Decision>),

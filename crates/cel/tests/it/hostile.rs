@@ -228,7 +228,7 @@ fn lists_that_double_stay_small() {
 
 #[test]
 fn deep_data_is_refused_or_compared() {
-    // Leak the deep value, because its drop would recurse too deeply.
+    // Leak the deeply nested value, because dropping it would overflow the stack.
     let deep = |depth: usize| -> &'static Json {
         Box::leak(Box::new((0..depth).fold(json!(1), |inner, _| Json::Array(vec![inner]))))
     };

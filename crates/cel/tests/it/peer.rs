@@ -17,10 +17,10 @@ fn strings() -> impl Strategy<Value = String> {
     "[abc]{0,4}".prop_map(|text| format!("'{text}'"))
 }
 
-/// Returns expressions of type int, bool, string and list of int. Each level of depth nests them once more.
+/// Returns expressions of type int, bool, string and list of int. Each level of depth adds one level of nesting.
 ///
-/// There are no empty list literals, because their items have no type. As in cel-go, the first operator on an item
-/// would determine the type.
+/// The expressions contain no empty list literals, because the items of such literals have no type. As in cel-go, the
+/// first operator on an item would determine the type.
 fn expressions(depth: u32) -> [Text; 4] {
     if depth == 0 {
         let lists = prop::collection::vec(ints(), 1..5).prop_map(|items| format!("[{}]", items.join(", ")));
@@ -61,7 +61,7 @@ fn expressions(depth: u32) -> [Text; 4] {
         operator(&["<", "<=", ">", ">=", "==", "!="], &int),
         operator(&["<", "<=", ">", ">=", "==", "!="], &string),
         operator(&["==", "!="], &list),
-        // As in cel-go, a search in an empty literal is false even if the operand fails.
+        // As in cel-go, a search in an empty list literal is false even if the searched value fails.
         (int.clone(), list.clone()).prop_map(|(int, list)| format!("({int} in ({list} + [0]))")),
         call(&["startsWith", "endsWith", "contains"], &string, &string),
         fold(&["all", "exists", "exists_one"], "x % 3 < @"),
@@ -88,7 +88,7 @@ fn any_expression() -> Text {
     prop_oneof![ints, bools, strings, lists].boxed()
 }
 
-/// Returns the value in a common form, or `None` for an error.
+/// Returns the value in a form that both crates share. Returns `None` for an error.
 fn ours(text: &str) -> Option<String> {
     let program = match Environment::new().compile(text) {
         Err(error) if error.is_in_constant() => return None,

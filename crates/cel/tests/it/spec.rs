@@ -1,8 +1,8 @@
 //! The conformance tests of cel-spec.
 //!
 //! `own.textproto` has a few additional tests in the format of cel-spec. If the variable `PINTLE_CEL_SPEC` names the
-//! folder `tests/simple/testdata` of a clone of <https://github.com/google/cel-spec>, all its files run as well.
-//! docs/CEL.md has the results.
+//! folder `tests/simple/testdata` of a clone of <https://github.com/google/cel-spec>, all files of this folder run as
+//! well. docs/CEL.md has the results.
 
 mod literal;
 mod reader;
@@ -14,24 +14,24 @@ use pintle_cel::{Activation, Environment, Program, Value};
 
 use reader::Message;
 
-/// The minimum number of passing tests of each file.
+/// The minimum number of tests that must pass in each file.
 const RATES: &str = include_str!("spec/rates.txt");
 const BUDGET: u64 = 1_000_000;
 
-/// The reason why a test does not pass.
+/// The reason why a test of cel-spec does not pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Miss {
     /// The test needs messages or enums of protocol buffers.
     Messages,
     /// The test expects a failure at run time, but the type checker rejects the expression.
     Refused,
-    /// The test expects a value without a type check, but the type checker rejects the expression.
+    /// The test expects a value from an expression without a type check, but the type checker rejects the expression.
     Unchecked,
     /// Kubernetes rejects lists and maps of mixed types.
     Mixed,
     /// Kubernetes 1.36 does not have the function, the macro or the syntax.
     Absent,
-    /// The test resolves names in a container, or declares functions.
+    /// The test resolves names in a CEL container, or declares its own functions.
     Names,
     /// The test describes a version or options of cel-go that Kubernetes 1.36 does not use.
     Version,
@@ -126,7 +126,7 @@ fn expects_failure(test: &Message) -> bool {
     test.message("eval_error").is_some() || test.message("any_eval_errors").is_some()
 }
 
-/// Runs a test. If the answer is wrong, returns it as an error.
+/// Runs a test. Returns an error that describes the answer if the answer is wrong.
 fn check(test: &Message) -> Result<(), String> {
     let mut environment = Environment::new();
     for declaration in test.messages("type_env") {

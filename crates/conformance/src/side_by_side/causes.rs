@@ -5,15 +5,15 @@ use std::fmt;
 
 use crate::{Difference, Json, Step, compare};
 
-/// The cause of differences. It does not depend on the document and the request.
+/// The cause of differences. The cause does not depend on the document and the request.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Cause {
-    /// The kind of the document, such as `apps/v1/Deployment`.
+    /// The API version and kind of the document, such as `apps/v1/Deployment`.
     pub kind: String,
-    /// The path in the response, with `*` instead of indexes, such as `/body/spec/ports/*/name`.
+    /// The path of the value in the response, with `*` instead of indexes, such as `/body/spec/ports/*/name`.
     pub place: String,
-    /// The type of the difference. `missing` and `added` refer to the embedded server's response, and `value` means a different value. If
-    /// the status codes differ, the text contains both status codes and the real server's message.
+    /// The type of the difference. In the embedded server's response, a value can be `missing`, can be `added`, or can be another `value`.
+    /// If the status codes differ, this text contains both status codes and the message of the real server.
     pub how: String,
 }
 
@@ -28,11 +28,11 @@ impl fmt::Display for Cause {
 pub struct Sightings {
     /// The number of differences.
     pub count: usize,
-    /// The requests, such as `create` or `put status`.
+    /// The requests that show this difference, such as `create` or `put status`.
     pub requests: BTreeSet<String>,
-    /// The documents that have this difference.
+    /// The documents that show this difference.
     pub documents: BTreeSet<String>,
-    /// The responses of both servers at the first occurrence.
+    /// The first responses of both servers that show the difference.
     pub example: String,
 }
 
@@ -41,8 +41,8 @@ pub struct Sightings {
 pub struct Causes(pub BTreeMap<Cause, Sightings>);
 
 impl Causes {
-    /// Compares the responses of both servers to one document. A step with different status codes counts as one difference. If that step is
-    /// a create, the comparison stops there.
+    /// Compares the responses that both servers sent for one document. If the status codes of a step differ, this counts as one difference.
+    /// If this step is a create, the following steps are not compared.
     pub(super) fn add(&mut self, kind: &str, document: &str, real: &[Step], embedded: &[Step]) {
         for (real, embedded) in real.iter().zip(embedded) {
             let note = real.note.as_deref().unwrap_or_default();
@@ -72,7 +72,7 @@ impl Causes {
         }
     }
 
-    /// Adds all causes of another collection.
+    /// Adds all causes that another collection contains.
     pub(super) fn append(&mut self, other: Self) {
         for (cause, seen) in other.0 {
             let known = self.0.entry(cause).or_default();
@@ -109,7 +109,7 @@ fn how(difference: &Difference) -> String {
     }
 }
 
-/// Returns a path with `*` instead of list indexes, and with a short form of the keys of managed fields.
+/// Returns a path in a general form: `*` replaces list indexes, and a short form replaces the keys of managed fields.
 fn pattern(place: &str) -> String {
     let general = |part: &str| match part {
         _ if part.parse::<usize>().is_ok() => "*".to_owned(),
@@ -119,7 +119,7 @@ fn pattern(place: &str) -> String {
     place.split('/').map(general).collect::<Vec<_>>().join("/")
 }
 
-/// Returns a message with `*` instead of quoted texts and `#` instead of numbers.
+/// Returns a message in a general form: `*` replaces quoted texts, and `#` replaces numbers.
 fn shape(message: &str) -> String {
     let message = message.replace("\\\"", "\"");
     let mut out = String::new();

@@ -1,4 +1,5 @@
-//! Creates CustomResourceDefinitions before all other documents, and compares their discovery and OpenAPI documents.
+//! Creates all CustomResourceDefinitions before the other documents, and compares the discovery and OpenAPI documents
+//! of the two servers.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -13,13 +14,14 @@ use super::{Causes, Comparison, Servers};
 use crate::Json;
 use crate::session::{Server, Session};
 
-/// The maximum time in which a server must publish a definition.
+/// The maximum time that a server may need to publish a definition.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 const PATH: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
 impl Servers {
-    /// Creates the definitions on both servers, waits until they are established, and compares their documents.
+    /// Creates the definitions on both servers, waits until they are established, and compares the documents that
+    /// describe them.
     pub(super) async fn definitions(
         &self,
         definitions: Vec<Manifest>,
@@ -28,7 +30,7 @@ impl Servers {
     ) -> anyhow::Result<()> {
         let versions: BTreeSet<String> = definitions.iter().flat_map(versions).collect();
         let mut names = BTreeSet::new();
-        // If two definitions have the same name, send the second definition after the first definition exists.
+        // If two definitions have the same name, send the second definition only when the first definition exists.
         let (first, repeated): (Vec<_>, Vec<_>) =
             definitions.into_iter().partition(|definition| names.insert(definition.text("/metadata/name").to_owned()));
         for (definitions, at_once) in [(first, at_once), (repeated, 1)] {
@@ -36,11 +38,12 @@ impl Servers {
             let definitions = comparison.with_resources(definitions, &resources);
             self.all(definitions, at_once, comparison).await?;
         }
-        // Use one deadline for all definitions. Differences that remain at the deadline count as permanent.
+        // All definitions share one deadline. A difference that remains until the deadline counts as permanent.
         let deadline = Instant::now() + PATIENCE;
         for name in names.into_iter().filter(|name| !name.is_empty()) {
             let [real, embedded] = [settled(&self.real, &name).await?, settled(&self.embedded, &name).await?];
-            // A definition that one server rejected is not compared here, because its create is already a difference.
+            // If one server rejected a definition, the definition is not compared here, because the create request
+            // already shows a difference.
             if real && embedded {
                 self.until_equal(&name, &[format!("{PATH}/{name}")], deadline, comparison).await?;
             }
@@ -53,7 +56,8 @@ impl Servers {
         Ok(())
     }
 
-    /// Compares GETs and repeats them while they differ, because a real server publishes definitions with a delay.
+    /// Compares the responses to GETs. As long as they differ, the GETs are repeated, because a real server publishes
+    /// definitions with a delay.
     async fn until_equal(
         &self,
         name: &str,
@@ -77,7 +81,8 @@ impl Servers {
     }
 }
 
-/// Waits up to ten seconds until a definition is established or its names are rejected. Returns whether it exists.
+/// Waits up to ten seconds until a definition is established or the server rejects its names. Returns whether it
+/// exists.
 async fn settled(server: &Arc<Server>, name: &str) -> anyhow::Result<bool> {
     let session = Session::new(server, "settled");
     let deadline = Instant::now() + PATIENCE;
@@ -96,7 +101,7 @@ async fn settled(server: &Arc<Server>, name: &str) -> anyhow::Result<bool> {
     }
 }
 
-/// Returns the served versions of a definition with its group.
+/// Returns the versions of a definition that are served, with the group of the definition.
 fn versions(definition: &Manifest) -> Vec<String> {
     let group = definition.text("/spec/group");
     let Some(Json::Array(versions)) = definition.body.at("/spec/versions") else { return Vec::new() };

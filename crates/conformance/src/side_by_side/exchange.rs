@@ -14,7 +14,8 @@ const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
 const APPLY: &str = "application/apply-patch+yaml";
 const MERGE: &str = "application/merge-patch+json";
 
-/// Sends a document to a server and returns the steps with their responses. Stops if the server rejects the create.
+/// Sends the requests for a document to a server, and returns the steps with their responses. If the server rejects the create, no further
+/// requests are sent.
 ///
 /// # Errors
 ///
@@ -71,7 +72,7 @@ impl Talk<'_> {
         Ok(())
     }
 
-    /// Sends the requests for an object that exists.
+    /// Sends the requests that need an existing object.
     async fn stored(&mut self, collection: &str, name: &str, body: &Json, has_status: bool) -> anyhow::Result<()> {
         let object = format!("{collection}/{name}");
         self.send(step("get", "GET", &object)).await?;
@@ -98,7 +99,7 @@ impl Talk<'_> {
         Ok(())
     }
 
-    /// Sends one request, stores its response, and saves the object's name and resourceVersion. Returns whether it succeeded.
+    /// Sends one request, keeps its response, and saves the name and the resourceVersion of the object. Returns whether it succeeded.
     async fn send(&mut self, step: Step) -> anyhow::Result<bool> {
         let done = self.session.step(&step).await?;
         let answer = done.answer.as_ref();
@@ -122,7 +123,8 @@ impl Talk<'_> {
     }
 }
 
-/// Moves the document to a separate namespace. Escapes texts like `${x}` in the document, because they are not variables.
+/// Changes the namespace of the document to a separate namespace. Escapes texts such as `${x}` in the document, because they do not refer
+/// to variables.
 fn in_own_namespace(body: &Json, namespaced: bool) -> Json {
     let body = escaped(body);
     if namespaced { set(&body, &["metadata", "namespace"], "${ns}".into()) } else { body }
@@ -138,7 +140,7 @@ fn escaped(value: &Json) -> Json {
     }
 }
 
-/// Returns the document with a status. If the document has no status, the result has a condition.
+/// Returns the document with its status. If the document has no status, the returned document has a status with one condition.
 fn with_status(body: &Json) -> Json {
     if body.member("status").is_some() {
         return body.clone();
@@ -148,7 +150,8 @@ fn with_status(body: &Json) -> Json {
     set(body, &["status"], from(&json!({"conditions": [condition]})))
 }
 
-/// Returns a copy with another value at a path of members. Values on the path that are not objects are replaced.
+/// Returns a copy of a JSON value. In the copy, the value at a path of members is replaced. If a value on the path is not an object, an
+/// object replaces it.
 fn set(body: &Json, path: &[&str], value: Json) -> Json {
     let [first, rest @ ..] = path else { return value };
     let mut members = body.members().unwrap_or_default().to_vec();

@@ -1,4 +1,4 @@
-//! Reads the manifests below a folder.
+//! Reads the manifests in a folder and its subfolders.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ pub(super) struct Manifest {
 }
 
 impl Manifest {
-    /// Returns the text at a JSON pointer, or an empty text.
+    /// Returns the text at a JSON pointer, or an empty text if there is none.
     pub(super) fn text(&self, pointer: &str) -> &str {
         self.body.at(pointer).and_then(Json::text).unwrap_or_default()
     }
@@ -28,28 +28,28 @@ impl Manifest {
         format!("{}/{}", self.text("/apiVersion"), self.text("/kind"))
     }
 
-    /// Returns whether the group does not belong to Kubernetes itself.
+    /// Returns whether the API group does not belong to Kubernetes itself.
     pub(super) fn is_custom(&self) -> bool {
         let group = self.text("/apiVersion").rsplit_once('/').map_or("", |(group, _)| group);
         group.contains('.') && !group.ends_with(".k8s.io") || group.ends_with(".x-k8s.io")
     }
 
-    /// Returns whether this is a CustomResourceDefinition.
+    /// Returns whether the document is a CustomResourceDefinition.
     pub(super) fn is_definition(&self) -> bool {
         self.text("/kind") == "CustomResourceDefinition"
     }
 }
 
-/// All documents of the files below a folder, ordered by file name.
+/// The documents of all files below a folder, sorted by file name.
 #[derive(Debug, Default)]
 pub(super) struct Manifests {
     pub(super) documents: Vec<Manifest>,
-    /// The documents that are not manifests, with the reason. A reason is invalid YAML, or a missing apiVersion or
-    /// kind.
+    /// The documents that are not manifests. Each document has the reason. The reason is invalid YAML, or a missing
+    /// apiVersion or kind.
     pub(super) skipped: Vec<String>,
 }
 
-/// Reads all `.yaml`, `.yml` and `.json` files below a folder. Items of a `List` count as documents.
+/// Reads all `.yaml`, `.yml` and `.json` files below a folder. Each item of a `List` counts as a document.
 ///
 /// # Errors
 ///

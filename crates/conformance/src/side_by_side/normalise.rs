@@ -1,18 +1,18 @@
-//! Replaces values that each server chooses, such as addresses, ports and ages, with placeholders. Names, uids, times and resourceVersions
-//! already have placeholders.
+//! Replaces values that each server chooses, such as addresses, ports and ages, with placeholders. Placeholders for names, uids, times and
+//! resourceVersions are already set by an earlier step.
 
 use crate::{Json, Step};
 
-/// Normalises the responses of all steps. The causes of a rejected custom resource are sorted, because real servers return them in random
-/// order.
+/// Normalises the responses to all steps. If a custom resource is rejected, the causes are sorted, because real servers return them in
+/// random order.
 pub(super) fn normalise(steps: &mut [Step], custom: bool) {
     for step in steps {
         step.answer = step.answer.as_ref().map(|answer| value(answer, "", custom));
     }
 }
 
-/// Sorts the resources of discovery documents. Removes from OpenAPI documents the types that all definitions share, the descriptions of
-/// paths, and the ETag.
+/// Sorts the resources in discovery documents. From OpenAPI documents, removes three things: the types that all definitions share, the
+/// descriptions of paths, and the ETag.
 pub(super) fn without_shared(steps: &mut [Step]) {
     for step in steps.iter_mut() {
         let is_openapi = step.path.as_ref().is_some_and(|path| path.starts_with("/openapi/"));
@@ -20,7 +20,7 @@ pub(super) fn without_shared(steps: &mut [Step]) {
     }
 }
 
-/// Sorts the resources of a discovery document by name. A real server lists resources of definitions in random order.
+/// Sorts the resources of a discovery document by name. A real server lists the resources of CustomResourceDefinitions in random order.
 fn sorted(json: &Json) -> Json {
     let Json::Object(members) = json else { return json.clone() };
     let sorted = members.iter().map(|(name, member)| match member {
@@ -52,7 +52,7 @@ fn value(json: &Json, key: &str, custom: bool) -> Json {
         Json::Object(members) => {
             let dropped = |name: &str| match name {
                 "message" => custom && json.at("/details/causes").is_some(),
-                // This member is the API description of a table column.
+                // This member contains the API description of a table column.
                 "description" => key == "columnDefinitions",
                 _ => false,
             };
@@ -73,12 +73,12 @@ fn value(json: &Json, key: &str, custom: bool) -> Json {
     }
 }
 
-/// Returns whether this is an address of the Service range.
+/// Returns whether the text is an address in the Service range.
 fn is_address(text: &str) -> bool {
     text.strip_prefix("10.0.0.").is_some_and(|last| last.parse::<u8>().is_ok())
 }
 
-/// Masks a cell of a table if it is an address, an age, or ports like `80:30123/TCP`.
+/// Masks a table cell that contains an address, an age, or ports such as `80:30123/TCP`.
 fn cell(text: &str) -> String {
     let is_age = text.strip_suffix('s').is_some_and(|number| number.parse::<u32>().is_ok());
     if is_address(text) {

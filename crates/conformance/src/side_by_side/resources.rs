@@ -1,4 +1,4 @@
-//! The resources that the discovery documents of a server list.
+//! Reads the resources that a server lists in its discovery documents.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,12 +12,12 @@ use crate::session::{Server, Session};
 /// An API resource.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Resource {
-    /// The path of the group and version, such as `/api/v1` or `/apis/apps/v1`.
+    /// The URL path of the group and version, such as `/api/v1` or `/apis/apps/v1`.
     pub(super) root: String,
     /// The plural name of the resource.
     pub(super) name: String,
     pub(super) namespaced: bool,
-    /// Whether objects of the resource are stored. For other resources, a create only returns a response.
+    /// Whether objects of the resource are stored. For other resources, a create request only returns a response.
     pub(super) stored: bool,
     pub(super) has_status: bool,
 }
@@ -68,7 +68,7 @@ impl Resources {
         }
     }
 
-    /// Returns the resource of a manifest.
+    /// Returns the resource for the kind of a manifest.
     pub(super) fn get(&self, manifest: &Manifest) -> Option<&Resource> {
         self.0.get(&(manifest.text("/apiVersion").to_owned(), manifest.text("/kind").to_owned()))
     }

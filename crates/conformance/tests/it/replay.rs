@@ -5,7 +5,7 @@ use std::time::Duration;
 use pintle_conformance::{Case, Target, Trust, Verdict, embedded, load, packed_folder, replay};
 use tokio::net::TcpListener;
 
-/// Cases with each type of step. Every API server must pass them.
+/// Cases with each type of step. Every API server must pass these cases.
 const PLAIN: [&str; 3] =
     ["lifecycle/create-already-exists", "list/limit-divides-count", "watch/timeout-with-nothing-to-say"];
 

@@ -67,7 +67,7 @@ fn attributes_become_the_definition() {
     assert_eq!(schema["properties"]["metadata"], json!({"type": "object"}));
 }
 
-/// A cluster-scoped resource without a status, with a deprecated version.
+/// This resource is cluster-scoped, has no status, and its version is deprecated.
 #[derive(Resource, Deserialize, Serialize, JsonSchema)]
 #[resource(crate = pintle_crd, group = "example.com", version = "v1beta1", kind = "Policy", cluster)]
 #[resource(stored = false, served = false, deprecated = "use v1")]

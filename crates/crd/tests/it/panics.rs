@@ -1,11 +1,12 @@
-//! Tests of types without a definition. The panic message contains the field and a fix.
+//! Tests of types that cannot have a definition. The panic message contains the field that causes the problem, and a
+//! fix.
 
 use pintle_crd::{CustomResource, Resource};
 use pintle_meta::ObjectMeta;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Returns the message of the panic of a resource with this spec and these attributes.
+/// Returns the panic message for a resource that has this spec and these attributes.
 macro_rules! panic_of {
     ($spec:ty $(, $($attribute:tt)+)?) => {{
         #[derive(Resource, Deserialize, Serialize, JsonSchema)]

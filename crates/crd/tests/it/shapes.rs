@@ -1,4 +1,4 @@
-//! Rust types of all shapes that a spec may have.
+//! Rust types with all shapes that a spec may have.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,4 @@
-//! Numbers that `serde_json` passes to a visitor as maps.
+//! Reads numbers that `serde_json` passes to a visitor as maps.
 
 use std::borrow::Cow;
 use std::sync::LazyLock;
@@ -8,12 +8,12 @@ use serde::de::value::BorrowedStrDeserializer;
 use serde::de::{DeserializeSeed, Error, IntoDeserializer, MapAccess};
 use serde_json::Number;
 
-/// A number or the members of a map, read in `visit_map` of a visitor.
+/// The result of reading a map in `visit_map`: either a number or the members of a map.
 ///
-/// With its feature `arbitrary_precision`, `serde_json` passes a number as a map with one special key. The value of the key is the text of
-/// the number. Any crate can enable the feature for the whole build. If the feature is enabled, a JSON object with this special key is read
-/// as a number or causes an error, because `serde_json` does not distinguish the two. If the feature is disabled, such an object is an
-/// ordinary object.
+/// If its feature `arbitrary_precision` is enabled, `serde_json` passes a number as a map with one special key. The value of the key is the
+/// text of the number. Any crate can enable this feature for the whole build. In such a build, a JSON object with the special key is read
+/// as a number or causes an error, because `serde_json` does not distinguish the two cases. In a build without the feature, such an object
+/// is an ordinary object.
 #[derive(Debug)]
 pub enum MapOrNumber<'de, A> {
     /// The members of an object.
@@ -22,24 +22,25 @@ pub enum MapOrNumber<'de, A> {
     Number(Number),
 }
 
-/// The special key. It is also the name of the struct that `serde_json` uses to serialize such a number.
+/// The special key. This key is also the name of the struct that `serde_json` uses to serialize such a number.
 pub(crate) const KEY: &str = "$serde_json::private::Number";
 
-/// Whether the feature `arbitrary_precision` is enabled. If it is enabled, numbers keep their text, so `1.0` and `1.00` differ.
+/// Whether the feature `arbitrary_precision` of `serde_json` is enabled. With this feature, numbers keep their text, so `1.0` and `1.00`
+/// differ.
 static NUMBERS_ARE_MAPS: LazyLock<bool> =
     LazyLock::new(|| "1.0".parse::<Number>().ok() != "1.00".parse::<Number>().ok());
 
 impl<'de, A: MapAccess<'de>> MapOrNumber<'de, A> {
-    /// Checks the first key if numbers are maps in this build.
+    /// Reads a map. If numbers are maps in this build, the first key determines whether the map is a number.
     ///
     /// # Errors
     ///
-    /// Returns an error if the source returns one, or if the value of the special key is not a number.
+    /// Returns an error if the map cannot be read, or if the value of the special key is not a number.
     pub fn of(from: A) -> Result<Self, A::Error> {
         Self::peek(from, *NUMBERS_ARE_MAPS)
     }
 
-    /// Like [`of`](Self::of), but checks the first key only if `numbers_are_maps` is true.
+    /// Does the same as [`of`](Self::of), but checks the first key only if `numbers_are_maps` is true.
     ///
     /// # Errors
     ///
@@ -56,7 +57,7 @@ impl<'de, A: MapAccess<'de>> MapOrNumber<'de, A> {
     }
 }
 
-/// The members of a map. The first key may already have been read.
+/// The members of a map. The first key of the map may already have been read.
 #[derive(Debug)]
 pub struct PeekedMap<'de, A> {
     first: Option<NumberKey<'de>>,

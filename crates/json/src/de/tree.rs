@@ -1,4 +1,4 @@
-//! Deserializes other types from a value.
+//! Deserializes other types from a [`Json`] value.
 
 use serde::de::value::{MapAccessDeserializer, MapDeserializer, SeqDeserializer};
 use serde::de::{Deserializer, IntoDeserializer, Visitor};
@@ -7,7 +7,8 @@ use serde_json::Error;
 
 use crate::Json;
 
-/// Implements methods that pass the requested type to a number. A number that keeps its text needs this type.
+/// Implements methods that pass the requested type on to the deserializer of a number. A number that keeps its text
+/// needs to know the requested type.
 macro_rules! forward_number {
     ($($deserialize:ident)*) => {$(
         fn $deserialize<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {

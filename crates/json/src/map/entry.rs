@@ -21,7 +21,7 @@ impl<'a> Entry<'a> {
         let Self { members, key } = self;
         let found = match &members.0 {
             MapLayout::List(list) => find(list, &key),
-            // A tree needs no search here, because its entry finds the key.
+            // For a tree, no search is needed here, because the entry of the tree finds the key.
             MapLayout::Tree(_) => Ok(0),
         };
         let Ok(at) = found else { return members.add(key, make()) };

@@ -1,4 +1,4 @@
-//! Iterators over the members, in the order of their keys.
+//! Iterators over the members of a map, sorted by key.
 
 use std::collections::btree_map;
 use std::{slice, vec};
@@ -66,7 +66,7 @@ impl<L: Iterator, T: Iterator> Either<L, T> {
     }
 }
 
-/// Implements an iterator. `$split` converts an item of the list to an item of the tree.
+/// Implements an iterator. `$split` converts an item of the list layout to an item of the tree layout.
 macro_rules! iterate {
     ($name:ident, $item:ty, $split:expr $(, $life:lifetime)?) => {
         impl$(<$life>)? Iterator for $name$(<$life>)? {
@@ -131,7 +131,7 @@ impl IntoIterator for Map {
     }
 }
 
-/// Collects members. If a key occurs several times, the last value is kept.
+/// Collects members. If a key occurs several times, the last value of the key is kept.
 impl<K: Into<Text>, V: Into<Json>> Extend<(K, V)> for Map {
     fn extend<I: IntoIterator<Item = (K, V)>>(&mut self, members: I) {
         members.into_iter().for_each(|(key, value)| drop(self.insert(key, value.into())));

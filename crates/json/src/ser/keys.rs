@@ -1,18 +1,18 @@
-//! Serializes the keys of objects. A key is a string or a value that has a text form, such as an integer.
+//! Serializes the keys of objects. A map key is a string or a value that has a text form, such as an integer.
 
 use serde::ser::{Error as _, Impossible, Serialize, Serializer};
 use serde_json::Error;
 
 use crate::Text;
 
-/// A serializer that converts a value to a key.
+/// A serializer that converts a value to a map key.
 pub(super) struct KeySerializer;
 
 fn no_key<T>() -> Result<T, Error> {
     Err(Error::custom("the key of an object must be a string"))
 }
 
-/// Implements methods for values that become keys by their text form.
+/// Implements methods for values whose text form becomes the key.
 macro_rules! plain {
     ($($name:ident $of:ty),*) => {$(
         fn $name(self, value: $of) -> Result<Text, Error> {
@@ -21,7 +21,7 @@ macro_rules! plain {
     )*};
 }
 
-/// Implements methods for values that cannot be keys.
+/// Implements methods for values that cannot be map keys.
 macro_rules! rejected {
     ($($name:ident ($($argument:ty),*) -> $of:ty),*) => {$(
         fn $name(self $(, _: $argument)*) -> Result<$of, Error> {

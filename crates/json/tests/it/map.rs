@@ -1,4 +1,4 @@
-//! Tests that compare objects with a map of the standard library. The sizes are near the size at which an object
+//! Tests that compare JSON objects with a map of the standard library. The sizes are near the size at which an object
 //! becomes a tree.
 
 use std::collections::BTreeMap;

@@ -5,18 +5,18 @@ use std::str::FromStr;
 
 use super::InvalidSelector;
 
-/// A field selector. It is a list of requirements on the fields of an object, and an object must meet all of them. The
-/// default selects everything.
+/// A field selector, which is a list of requirements on the fields of an object. An object must meet all requirements.
+/// The default selects everything.
 ///
 /// The text is a list of `field=value`, `field==value` and `field!=value`, separated by commas. For a field that is not
 /// a string, Kubernetes compares the JSON of the field. The value of a missing field is the empty string. The available
-/// fields depend on the kind and on the server. All kinds have `metadata.name`, and most have `metadata.namespace`. For
-/// example, pods also have `spec.nodeName` and `status.phase`.
+/// fields depend on the kind and on the server. All kinds have the field `metadata.name`, and most kinds have
+/// `metadata.namespace`. For example, pods also have `spec.nodeName` and `status.phase`.
 ///
-/// In a value, `\\`, `\,` and `\=` represent the character after the backslash. These characters must be escaped.
-/// Whitespace is not trimmed. Empty parts between commas are skipped.
+/// In a value, the escape sequences `\\`, `\,` and `\=` represent the character after the backslash. These characters
+/// must be escaped. Whitespace is not trimmed. Empty parts between commas are skipped.
 ///
-/// Requirements are sorted and deduplicated. Therefore, selectors with the same requirements are equal, and print the
+/// Requirements are sorted and deduplicated. Therefore, selectors with the same requirements are equal, and have the
 /// same text.
 ///
 /// # Examples
@@ -34,12 +34,12 @@ use super::InvalidSelector;
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct FieldSelector {
-    /// The requirements, sorted by their text and without duplicates.
+    /// The requirements, without duplicates and sorted by their text.
     requirements: Vec<FieldRequirement>,
 }
 
 impl FieldSelector {
-    /// Returns the selector that selects everything.
+    /// Returns the selector that selects all objects.
     pub fn everything() -> Self {
         Self::default()
     }
@@ -49,7 +49,7 @@ impl FieldSelector {
     /// # Panics
     ///
     /// Panics if the field is empty or contains `=`, `!`, `,` or `\`. No field of Kubernetes contains these characters.
-    /// For untrusted text, parse the selector instead.
+    /// If the text is untrusted, parse the selector instead.
     pub fn equals(self, field: &str, value: impl Into<String>) -> Self {
         self.and(field, value.into(), true)
     }
@@ -70,17 +70,17 @@ impl FieldSelector {
         self.requirements.into_iter().chain([requirement]).collect()
     }
 
-    /// Returns the requirements, in printed order.
+    /// Returns the requirements in printed order.
     pub fn requirements(&self) -> &[FieldRequirement] {
         &self.requirements
     }
 
-    /// Returns whether this selector selects everything.
+    /// Returns whether this selector selects all objects.
     pub fn is_everything(&self) -> bool {
         self.requirements.is_empty()
     }
 
-    /// Returns the value that a field must equal, if there is such a requirement: client-go's `RequiresExactMatch`.
+    /// Returns the value that a field must have, if there is such a requirement: client-go's `RequiresExactMatch`.
     pub fn exact(&self, field: &str) -> Option<&str> {
         let mut requirements = self.requirements.iter();
         requirements.find(|found| found.equals && found.field == field).map(|found| found.value.as_str())
@@ -110,8 +110,8 @@ impl FromStr for FieldSelector {
     /// # Errors
     ///
     /// Fails if a part has no operator, or if a value has an unescaped character or an invalid escape sequence. If
-    /// several parts are invalid, the error describes the alphabetically first part. It has the message of a Kubernetes
-    /// API server.
+    /// several parts are invalid, the error describes the alphabetically first part. The error has the same message as
+    /// in a Kubernetes API server.
     fn from_str(text: &str) -> Result<Self, InvalidSelector> {
         let mut parts: Vec<_> = split(text).filter(|part| !part.is_empty()).collect();
         parts.sort_unstable();
@@ -123,7 +123,7 @@ impl FromStr for FieldSelector {
             Ok(FieldRequirement { field: field.into(), value, equals })
         };
         let requirements = parts.iter().map(read).collect::<Result<Vec<_>, _>>()?;
-        // Kubernetes ignores a requirement that consists only of an operator.
+        // As in Kubernetes, a requirement that consists only of an operator is ignored.
         Ok(requirements.into_iter().filter(|read| !(read.field.is_empty() && read.value.is_empty())).collect())
     }
 }
@@ -157,12 +157,12 @@ impl FieldRequirement {
         &self.value
     }
 
-    /// Returns `true` if the field must equal the value, and `false` if it must differ from the value.
+    /// Returns `true` if the field must be equal to the value, and `false` if the field must differ from the value.
     pub fn is_equality(&self) -> bool {
         self.equals
     }
 
-    /// Returns whether a value of the field meets the requirement.
+    /// Returns whether the field meets the requirement if it has this value.
     pub fn matches(&self, value: &str) -> bool {
         (self.value == value) == self.equals
     }
@@ -186,7 +186,8 @@ fn split(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Splits a part at the first operator. Returns the field, whether the operator is equality, and the escaped value.
+/// Splits a part at the first operator. Returns the field, whether the operator is an equality operator, and the
+/// escaped value.
 fn term(part: &str) -> Option<(&str, bool, &str)> {
     let is_operator = |(at, _): &(usize, &str)| part[*at..].starts_with('=') || part[*at..].starts_with("!=");
     let (at, _) = part.match_indices(['=', '!']).find(is_operator)?;

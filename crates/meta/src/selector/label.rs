@@ -7,7 +7,7 @@ use std::str::FromStr;
 use super::names::{label_key_faults, label_value_faults};
 use super::{InvalidSelector, parse, quoted};
 
-/// A label selector. It is a list of requirements on labels, and an object must meet all of them. The default selects everything.
+/// A label selector, which is a list of requirements on labels. An object must meet all requirements. The default selects everything.
 ///
 /// | text | method | matches if the label |
 /// |---|---|---|
@@ -19,11 +19,10 @@ use super::{InvalidSelector, parse, quoted};
 /// | `!key` | [`does_not_exist`](Self::does_not_exist) | is absent |
 /// | `key>7`, `key<7` | [`gt`](Self::gt), [`lt`](Self::lt) | is a greater or smaller integer |
 ///
-/// Requirements are separated by commas. Whitespace is allowed everywhere except inside a word. If a value is missing, it is the empty
-/// value, as in `key=`, `key in ()` and `key in (a,)`. `in` and `notin` are operators only where an operator is allowed. Numbers must fit
-/// into an `i64`.
+/// Requirements are separated by commas. Whitespace is allowed everywhere except inside a word. A missing value is the empty value, as in
+/// `key=`, `key in ()` and `key in (a,)`. `in` and `notin` are operators only where an operator is allowed. Numbers must fit into an `i64`.
 ///
-/// Requirements are sorted and deduplicated. Therefore, selectors with the same requirements are equal, and print the same text.
+/// Requirements are sorted and deduplicated. Therefore, selectors with the same requirements are equal, and have the same text.
 /// Requirements are not simplified further. As in Kubernetes, `a=b` and `a in (b)` are different selectors.
 ///
 /// # Examples
@@ -49,19 +48,19 @@ pub struct LabelSelector {
 }
 
 impl LabelSelector {
-    /// Returns the selector that selects everything.
+    /// Returns the selector that selects all objects.
     pub fn everything() -> Self {
         Self::default()
     }
 
-    /// Returns a selector that selects nothing. Its text is `nothing,!nothing`, which requires that a label is both present and absent.
-    /// Therefore, it also selects nothing on a server.
+    /// Returns a selector that selects nothing. The text of this selector is `nothing,!nothing`. It requires that a label is both present
+    /// and absent. Therefore, the selector also selects nothing when a server parses its text.
     pub fn nothing() -> Self {
         let requirement = |operator| LabelRequirement { key: "nothing".into(), operator, values: Vec::new() };
         [SelectorOperator::Exists, SelectorOperator::DoesNotExist].map(requirement).into_iter().collect()
     }
 
-    /// Returns the selector for exactly these labels: client-go's `ValidatedSelectorFromSet`.
+    /// Returns the selector that requires exactly these labels: client-go's `ValidatedSelectorFromSet`.
     ///
     /// # Errors
     ///
@@ -169,7 +168,7 @@ impl LabelSelector {
         &self.requirements
     }
 
-    /// Returns whether this selector selects everything.
+    /// Returns whether this selector selects all objects.
     pub fn is_everything(&self) -> bool {
         self.requirements.is_empty()
     }
@@ -188,7 +187,7 @@ impl LabelSelector {
         self.matches_by(|key| labels.get(key).map(String::as_str))
     }
 
-    /// Returns whether the selector matches labels that `label` looks up by key. The method does not allocate.
+    /// Returns whether the selector matches an object. `label` returns the value of a label by its key. The method does not allocate.
     pub fn matches_by<'a>(&self, label: impl Fn(&str) -> Option<&'a str>) -> bool {
         self.requirements.iter().all(|requirement| requirement.matches(label(&requirement.key)))
     }
@@ -249,21 +248,21 @@ pub struct LabelRequirement {
 /// The operator of a [`LabelRequirement`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum SelectorOperator {
-    /// `=`, `==`: the label has the value.
+    /// The operators `=` and `==`: the label has the value.
     Equals,
-    /// `in`: the label has one of the values.
+    /// The operator `in`: the label has one of the values.
     In,
-    /// `!=`: the label is absent or has another value.
+    /// The operator `!=`: the label is absent or has another value.
     NotEquals,
-    /// `notin`: the label is absent or has none of the values.
+    /// The operator `notin`: the label is absent or has none of the values.
     NotIn,
-    /// Only the key: the label is present.
+    /// Only the key, without an operator: the label is present.
     Exists,
-    /// `!` and the key: the label is absent.
+    /// The prefix `!` before the key: the label is absent.
     DoesNotExist,
-    /// `>`: the label is an integer greater than the value.
+    /// The operator `>`: the label is an integer greater than the value.
     GreaterThan,
-    /// `<`: the label is an integer less than the value.
+    /// The operator `<`: the label is an integer less than the value.
     LessThan,
 }
 
@@ -273,11 +272,11 @@ impl LabelRequirement {
     /// # Errors
     ///
     /// - Fails if a key or a value is not valid for a label.
-    /// - Fails if the number of values does not fit the operator. `In` and `NotIn` need at least one value, `Exists`
-    ///   and `DoesNotExist` take none, and all others take one.
+    /// - Fails if the number of values does not fit the operator. `In` and `NotIn` need at least one value. `Exists` and `DoesNotExist`
+    ///   take no value, and all other operators take one value.
     /// - Fails if the value of `GreaterThan` or `LessThan` is not an integer.
     ///
-    /// The error lists all problems, with the messages of Kubernetes' `NewRequirement`.
+    /// The error lists all problems, in the words of Kubernetes' `NewRequirement`.
     pub fn new<V: Into<String>>(
         key: impl Into<String>,
         operator: SelectorOperator,
@@ -296,7 +295,7 @@ impl LabelRequirement {
         Ok(Self { key, operator, values })
     }
 
-    /// Returns the key of the label.
+    /// Returns the key of the required label.
     pub fn key(&self) -> &str {
         &self.key
     }
@@ -346,7 +345,7 @@ impl fmt::Display for LabelRequirement {
     }
 }
 
-/// Returns the errors of a requirement, in Kubernetes' order.
+/// Returns the errors of a requirement, in the same order as Kubernetes.
 fn faults(key: &str, operator: SelectorOperator, values: &[String]) -> Vec<String> {
     let mut faults = Vec::new();
     let key_faults = label_key_faults(key);
@@ -385,7 +384,7 @@ fn faults(key: &str, operator: SelectorOperator, values: &[String]) -> Vec<Strin
     faults
 }
 
-/// Formats values as Go's JSON encoder does for a slice, which may be nil.
+/// Formats values in the way that Go's JSON encoder formats a slice, which may be nil.
 fn as_json(values: &[String]) -> String {
     if values.is_empty() { "null".into() } else { serde_json::Value::from(values).to_string() }
 }

@@ -1,11 +1,13 @@
-//! Validates label keys and values with Kubernetes' messages, as its `IsQualifiedName` and `IsValidLabelValue` do.
+//! Validates label keys and values. The messages are the same as in Kubernetes' `IsQualifiedName` and
+//! `IsValidLabelValue`.
 
-/// Returns the reasons why `key` is not a valid label key. A key is `name` or `prefix/name`. The list is empty if the
-/// key is valid.
+/// Returns the reasons why `key` is not a valid label key. A key is `name` or `prefix/name`. The returned list is empty
+/// if the key is valid.
 ///
-/// The prefix is a DNS subdomain of at most 253 bytes. Its parts are separated by dots. Each part consists of
-/// lower-case letters, digits and `-`, and starts and ends with a letter or a digit. The name has at most 63 bytes. It
-/// consists of letters, digits, `-`, `_` and `.`, and starts and ends with a letter or a digit.
+/// The prefix of a key is a DNS subdomain of at most 253 bytes. The parts of the prefix are separated by dots. Each
+/// part of the prefix consists of lower-case letters, digits and `-`, and starts and ends with a letter or a digit. The
+/// name of a key has at most 63 bytes. The name consists of letters, digits, `-`, `_` and `.`, and starts and ends with
+/// a letter or a digit.
 pub fn label_key_faults(key: &str) -> Vec<String> {
     let mut faults = Vec::new();
     let name = match key.split_once('/') {
@@ -35,9 +37,9 @@ pub fn label_key_faults(key: &str) -> Vec<String> {
     faults
 }
 
-/// Returns the reasons why `value` is not a valid label value. The list is empty if the value is valid.
+/// Returns the reasons why `value` is not a valid label value. The returned list is empty if the value is valid.
 ///
-/// A value is empty, or has the same form as the name in a key.
+/// A valid value is empty, or has the same form as the name in a key.
 pub fn label_value_faults(value: &str) -> Vec<String> {
     let mut faults = Vec::new();
     if value.len() > LONGEST {
@@ -49,8 +51,8 @@ pub fn label_value_faults(value: &str) -> Vec<String> {
     faults
 }
 
-/// Returns the reasons why `prefix` is not a DNS subdomain. This function counts bytes. The validation of object names
-/// counts characters instead.
+/// Returns the reasons why `prefix` is not a DNS subdomain. This function counts bytes. Unlike this function, the
+/// validation of object names counts characters.
 fn prefix_faults(prefix: &str) -> Vec<String> {
     const LONGEST: usize = 253;
     let mut faults = Vec::new();
@@ -67,7 +69,7 @@ fn prefix_faults(prefix: &str) -> Vec<String> {
     faults
 }
 
-/// The maximum length of a value, and of the name in a key.
+/// The maximum length of a label value, and of the name in a label key.
 const LONGEST: usize = 63;
 
 const NAME: &str = "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric \

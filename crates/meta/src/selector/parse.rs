@@ -1,9 +1,9 @@
-//! The parser of label selectors. It reads the text once, from left to right.
+//! The parser of label selectors. The parser reads the text once, from left to right.
 
 use super::names::label_key_faults;
 use super::{InvalidSelector, LabelRequirement, SelectorOperator, quoted};
 
-/// Parses the requirements, in the order of the text.
+/// Parses the requirements of a selector, in the order of the text.
 pub(super) fn requirements(text: &str) -> Result<Vec<LabelRequirement>, InvalidSelector> {
     let mut parser = Parser { rest: text.trim_start_matches(BLANKS) };
     parser.selector().map_err(InvalidSelector::new)
@@ -12,10 +12,10 @@ pub(super) fn requirements(text: &str) -> Result<Vec<LabelRequirement>, InvalidS
 const BLANKS: [char; 4] = [' ', '\t', '\r', '\n'];
 const SYMBOLS: [char; 7] = ['=', '!', '(', ')', ',', '>', '<'];
 
-/// A parser. `in` and `notin` are keywords only where an operator is allowed. At the end of the text, the token is
-/// empty.
+/// A parser. `in` and `notin` are keywords only where an operator is allowed. At the end of the text, the parser
+/// returns an empty token.
 struct Parser<'a> {
-    /// The remaining text, without leading whitespace.
+    /// The text that is not yet parsed, without leading whitespace.
     rest: &'a str,
 }
 
@@ -52,7 +52,7 @@ impl<'a> Parser<'a> {
         }
         let faults = label_key_faults(key);
         if !faults.is_empty() {
-            // Kubernetes prints a field path here. The path is nil.
+            // Kubernetes prints a field path at this position of the message. The path is nil.
             return Err(format!("<nil>: Invalid value: {}: {}", quoted(key), faults.join("; ")));
         }
         let (operator, values) = match self.peek() {
@@ -81,8 +81,8 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Parses the values in parentheses. The result is sorted and has no duplicates. A missing value is the empty
-    /// value.
+    /// Parses the values in parentheses. The returned values are sorted and have no duplicates. A missing value becomes
+    /// the empty value.
     fn set(&mut self) -> Result<Vec<&'a str>, String> {
         match self.next() {
             "(" => {}

@@ -1,4 +1,4 @@
-//! Label selectors in objects, with `matchLabels` and `matchExpressions`.
+//! Label selectors that are fields of objects, with `matchLabels` and `matchExpressions`.
 
 use std::collections::BTreeMap;
 
@@ -6,8 +6,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use super::{InvalidSelector, LabelRequirement, LabelSelector, SelectorOperator, quoted};
 
-/// A label selector as a field of an object, such as a Deployment or a NetworkPolicy: Kubernetes'
-/// `metav1.LabelSelector`.
+/// A label selector that is a field of an object, such as a Deployment or a NetworkPolicy: Kubernetes' `metav1.LabelSelector`.
 ///
 /// [`LabelSelector::from_spec`] converts it to a selector.
 ///
@@ -25,7 +24,7 @@ use super::{InvalidSelector, LabelRequirement, LabelSelector, SelectorOperator, 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct LabelSelectorSpec {
-    /// Labels and the values that they must have.
+    /// The labels that an object must have, with their values.
     #[serde(skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "null_default")]
     pub match_labels: BTreeMap<String, String>,
     /// Further requirements.
@@ -41,14 +40,14 @@ pub struct LabelSelectorExpression {
     pub key: String,
     /// The operator: `In`, `NotIn`, `Exists` or `DoesNotExist`. Decoding also accepts other texts.
     pub operator: String,
-    /// The values. They are empty for `Exists` and `DoesNotExist`.
+    /// The values. The values are empty for `Exists` and `DoesNotExist`.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_default")]
     pub values: Vec<String>,
 }
 
 impl LabelSelector {
-    /// Converts the selector of an object: client-go's `LabelSelectorAsSelector`. `None` selects nothing, and an empty
-    /// selector selects everything.
+    /// Converts a selector that is a field of an object: client-go's `LabelSelectorAsSelector`. If the field is `None`, the selector
+    /// selects nothing. An empty selector selects all objects.
     ///
     /// # Errors
     ///

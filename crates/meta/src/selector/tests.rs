@@ -1,5 +1,5 @@
-//! The cases of Kubernetes' own tests, and recorded responses of kube-apiserver. The tests correspond to the tests of `labels`,
-//! `fields` and `metav1` in apimachinery.
+//! Tests with the cases of Kubernetes' own tests and with recorded responses of kube-apiserver. The tests correspond to the tests of
+//! `labels`, `fields` and `metav1` in apimachinery.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ fn labels(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
     pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
 }
 
-/// Returns the printed form of a selector, or the error message.
+/// Returns the printed form of a parsed selector, or the error message.
 fn printed(text: &str) -> Result<String, String> {
     text.parse::<LabelSelector>().map(|read| read.to_string()).map_err(|error| error.to_string())
 }
@@ -262,7 +262,7 @@ fn nothing_still_selects_nothing_after_parsing() {
     assert!(!"a,!b".parse::<LabelSelector>().unwrap().is_nothing());
 }
 
-/// Returns the printed form of an object's selector, or the error message.
+/// Returns the printed form of a selector from an object, or the error message.
 fn meant(selector: serde_json::Value) -> Result<String, String> {
     let spec: LabelSelectorSpec = serde_json::from_value(selector).unwrap();
     LabelSelector::from_spec(Some(&spec)).map(|meant| meant.to_string()).map_err(|error| error.to_string())

@@ -13,13 +13,13 @@ const MAX_OPERATIONS: usize = 10_000;
 /// The maximum number of bytes that a patch copies.
 const MAX_COPIED: usize = 3 * 1024 * 1024;
 /// The maximum number of values that a patch inserts, including nested values. To find the depth of an inserted value, the code visits all
-/// values inside it. Without this limit, a patch that moves a large value back and forth would take minutes.
+/// values inside this value. Without this limit, a patch that moves a large value back and forth would take minutes.
 const MAX_PLACED: usize = 10_000_000;
-/// The maximum number of list items that a patch shifts in all. Inserting or removing an item shifts all following items.
+/// The maximum total number of list items that a patch shifts. Inserting or removing an item shifts all following items.
 const MAX_SHIFTED: usize = 100_000_000;
 
-/// A JSON patch. Its operations are applied in order. Applying fails if the operations copy more than 3 MiB in total, or if a value would
-/// be nested in more than 127 lists and objects.
+/// A JSON patch. The operations of the patch are applied in order. Applying fails if the operations copy more than 3 MiB in total, or if a
+/// value would be nested in more than 127 lists and objects.
 #[derive(Clone, Debug)]
 pub struct JsonPatch {
     operations: Vec<PatchOperation>,
@@ -34,7 +34,7 @@ struct PatchOperation {
     op: String,
     path: Option<String>,
     from: Option<String>,
-    /// The value. `None` if the operation has no member `value`.
+    /// The value. `None` means that the operation has no member `value`.
     value: Option<Json>,
 }
 
@@ -217,7 +217,7 @@ fn tested(is_equal: bool) -> Result<(), PatchError> {
     if is_equal { Ok(()) } else { Err(PatchError::TestFailed) }
 }
 
-/// Adds the operation to the error text of a patch that cannot be applied.
+/// Adds the operation to the error text of a patch that could not be applied.
 fn in_context<T>(result: Result<T, PatchError>, context: impl FnOnce(String) -> String) -> Result<T, PatchError> {
     result.map_err(|error| match error {
         PatchError::Inapplicable(why) => PatchError::Inapplicable(context(why)),
@@ -225,7 +225,7 @@ fn in_context<T>(result: Result<T, PatchError>, context: impl FnOnce(String) -> 
     })
 }
 
-/// The counts that are compared with the limits of a patch.
+/// The amounts of work that are compared with the limits of a patch.
 #[derive(Default)]
 struct Effort {
     copied: usize,
@@ -234,8 +234,8 @@ struct Effort {
 }
 
 impl Effort {
-    /// Counts a value before it is inserted at the path. Returns an error if the count exceeds the limit, or if the value would be nested
-    /// too deeply.
+    /// Counts a value before it is inserted at a path. Returns an error if the count exceeds the limit, or if the value would be nested too
+    /// deeply.
     fn place(&mut self, path: &str, value: &Json) -> Result<(), PatchError> {
         let above = path.matches('/').count();
         let placed = DEEPEST.checked_sub(above).and_then(|levels_left| self.count(value, levels_left));
@@ -247,7 +247,7 @@ impl Effort {
         })
     }
 
-    /// Counts a value and all values inside it. `levels_left` is the number of nesting levels that are still allowed.
+    /// Counts a value and all values that are nested inside it. `levels_left` is the number of nesting levels that are still allowed.
     fn count(&mut self, value: &Json, levels_left: usize) -> Option<()> {
         self.placed += 1;
         if self.placed > MAX_PLACED {
@@ -302,7 +302,8 @@ impl io::Write for Effort {
     }
 }
 
-/// Returns the map or list that contains the target of a path, and the last segment. Returns `None` if there is none. Ignores the text before the first slash.
+/// Returns the map or list that contains the target of a path. Also returns the last segment of the path. Returns `None` if there is no
+/// such map or list. Ignores the text before the first slash.
 fn parent<'a>(object: &'a mut Json, path: &str) -> Option<(&'a mut Json, String)> {
     let (_, path) = path.split_once('/')?;
     let (above, key) = path.rsplit_once('/').map_or((None, path), |(above, key)| (Some(above), key));
@@ -339,7 +340,7 @@ fn unescape(part: &str) -> String {
     out
 }
 
-/// Parses an index into a list of this length. A negative index counts from the end.
+/// Parses an index into a list that has this length. A negative index counts from the end.
 fn index(part: &str, length: usize) -> Result<usize, PatchError> {
     let index: i64 = part.parse().map_err(|_| inapplicable(format!("value was not a proper array index: '{part}'")))?;
     let from_start = if index < 0 { i64::try_from(length).ok().map(|length| index + length) } else { Some(index) };

@@ -1,13 +1,14 @@
-//! Orders the items of a list after a strategic merge patch.
+//! Orders the items of a list after a strategic merge patch was applied.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
 use pintle_json::Json;
 
-/// Orders the merged items. There are two sequences: the items that the patch or its `$setElementOrder` lists, and all other items. Each
-/// sequence keeps its order. To merge the sequences, the function compares the first remaining item of each sequence. The item that the
-/// patch does not list comes first if it precedes the listed item in the live list. In all other cases, the listed item comes first.
+/// Orders the merged items. The function merges two sequences: the items that the patch or its `$setElementOrder` names, and all other
+/// items. Each sequence keeps its order. In each step, the function compares the first remaining items of both sequences. The item that the
+/// patch does not name comes first if it precedes the other item in the live list. In all other cases, the item that the patch names comes
+/// first.
 pub(super) fn arrange(merged: Vec<Json>, order: &[Json], live: &[Json], key: Option<&str>) -> Vec<Json> {
     let (ordered, lived) = (Places::new(order, key), Places::new(live, key));
     let (mut named, mut others): (Vec<_>, Vec<_>) = merged.into_iter().partition(|item| ordered.of(item).is_some());
@@ -35,7 +36,8 @@ pub(super) struct Places<'a> {
     places: HashMap<Identity, usize>,
 }
 
-/// The identity of an item. It is the item's key as Go prints it. If the list has no key, it is the item's value.
+/// The identity of an item. The identity is the item's key in the form that Go prints. If the list has no key, the identity is the item's
+/// value.
 #[derive(PartialEq, Eq, Hash)]
 pub(super) enum Identity {
     Key(String),
@@ -55,7 +57,7 @@ impl<'a> Places<'a> {
         self.places.get(&identity(item, self.key)?).copied()
     }
 
-    /// Records the index of an item. Returns false if an equal item has been recorded.
+    /// Records the index of an item. Returns false if an equal item was already recorded.
     pub(super) fn note(&mut self, item: &Json, at: usize) -> bool {
         let Some(identity) = identity(item, self.key) else { return true };
         match self.places.entry(identity) {
@@ -68,7 +70,8 @@ impl<'a> Places<'a> {
     }
 }
 
-/// Returns the identity of an item. Returns `None` for an item without its key. Such an item is not equal to any other item.
+/// Returns the identity of an item. Returns `None` if the list has a key and the item does not contain this key. An item without its key is
+/// not equal to any other item.
 pub(super) fn identity(item: &Json, key: Option<&str>) -> Option<Identity> {
     Some(match key {
         Some(key) => Identity::Key(super::go_text(item.get(key)?)),

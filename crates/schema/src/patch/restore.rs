@@ -1,4 +1,4 @@
-//! Type errors in the result of a strategic patch. The texts match Go's errors for the conversion from a map to a typed object.
+//! Finds type errors in the result of a strategic merge patch. The error texts match Go's errors for converting a map to a typed object.
 
 use pintle_json::Json;
 
@@ -33,14 +33,14 @@ fn scalar_misfit(scalar: Scalar, found: &Json) -> Option<String> {
     let found = shape(found);
     match (expected, found) {
         ("string", "string") | ("bool", "bool") | ("int32" | "int64", "int64") => None,
-        // Go stores a number in a string field as a character, and truncates a float in an integer field. This function returns an error in
-        // both cases.
+        // Go stores a number in a string field as a character, and truncates a float in an integer field. In both cases, this function
+        // returns an error instead.
         ("string", "int64") | ("int32" | "int64", "float64") => Some(format!("cannot convert {found} to {expected}")),
         _ => Some(format!("unrecognized type: {expected}")),
     }
 }
 
-/// Returns the name of Go's type for a value.
+/// Returns the name of the Go type that represents a value.
 fn shape(value: &Json) -> &'static str {
     match value {
         Json::Null => "nil",

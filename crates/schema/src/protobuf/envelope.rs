@@ -1,4 +1,4 @@
-//! The envelope of a protobuf message, and the frame of a watch event. The envelope contains the kind of the object.
+//! The envelope of a protobuf body, and the frame of a watch event. The envelope contains the kind of the object.
 
 use std::sync::Arc;
 
@@ -10,16 +10,16 @@ use super::marshal::message;
 use super::wire::{bytes, length, nested};
 use crate::Schema;
 
-/// The first bytes of a body.
+/// The magic bytes at the start of each protobuf body.
 pub(super) const MAGIC: &[u8] = b"k8s\0";
 
-/// The end of the envelope. It consists of an empty content encoding and an empty content type, which no reader uses.
+/// The end of the envelope. The end consists of an empty content encoding and an empty content type. No reader uses these two fields.
 const END: [u8; 4] = [0x1a, 0, 0x22, 0];
 
-/// An encoded object, with the version and kind for its envelope.
+/// An encoded object, with the version and kind that its envelope contains.
 #[derive(Clone, Debug)]
 pub struct Enveloped {
-    /// The version, in the form `version` or `group/version`.
+    /// The version in the form `version` or `group/version`.
     pub api_version: String,
     /// The kind of the object.
     pub kind: String,
@@ -28,7 +28,7 @@ pub struct Enveloped {
 }
 
 impl Enveloped {
-    /// Encodes a document of a built-in kind. The document must contain its version and kind.
+    /// Encodes a document of a built-in kind. The document must contain its `apiVersion` and `kind`.
     ///
     /// # Errors
     ///
@@ -52,7 +52,8 @@ impl Enveloped {
         body
     }
 
-    /// Returns the frame of a watch event. It consists of a length in four bytes, and a message with the event type and the whole body.
+    /// Returns the frame of a watch event. The frame consists of a length in four bytes and a message. The message contains the event type
+    /// and the whole body.
     pub fn frame(&self, event: &str) -> Vec<u8> {
         let head = begin(&self.api_version, &self.kind, self.message.len());
         let mut object = Vec::new();
@@ -70,10 +71,10 @@ impl Enveloped {
     }
 }
 
-/// The number of bytes in the length prefix of a watch frame.
+/// The number of bytes in the length prefix of a watch event's frame.
 pub const LENGTH: usize = 4;
 
-/// Returns the start of a body, up to a message of this length.
+/// Returns the start of a body that ends with a message of this length.
 fn begin(api_version: &str, kind: &str, message: usize) -> Vec<u8> {
     let mut head = MAGIC.to_vec();
     nested(1, &mut head, |to| {
@@ -84,7 +85,7 @@ fn begin(api_version: &str, kind: &str, message: usize) -> Vec<u8> {
     head
 }
 
-/// The envelope of a list. Its first bytes depend on the total length of all items.
+/// The envelope of a list. The first bytes of the envelope depend on the total length of all items.
 #[derive(Debug)]
 pub struct ListEnvelope {
     metadata: Vec<u8>,
@@ -92,7 +93,7 @@ pub struct ListEnvelope {
 }
 
 impl ListEnvelope {
-    /// Creates the envelope of a list with this metadata.
+    /// Creates the envelope of a list that has this metadata.
     ///
     /// # Errors
     ///
@@ -104,14 +105,14 @@ impl ListEnvelope {
         Ok(Self { length: first.len(), metadata: first })
     }
 
-    /// Counts an item of this length, which the caller will write later.
+    /// Adds the length of an item that the caller will write later.
     pub fn announce(&mut self, item: &[u8]) {
         let mut head = Vec::new();
         length(2, item.len(), &mut head);
         self.length += head.len() + item.len();
     }
 
-    /// Returns the bytes before the items.
+    /// Returns the bytes that precede the items of the list.
     pub fn begin(self, api_version: &str, kind: &str) -> Vec<u8> {
         let mut head = begin(api_version, kind, self.length);
         head.extend_from_slice(&self.metadata);
@@ -123,6 +124,6 @@ impl ListEnvelope {
         bytes(2, item, to);
     }
 
-    /// Returns the bytes after the items.
+    /// Returns the bytes that follow the items of the list.
     pub const END: [u8; 4] = END;
 }

@@ -1,7 +1,7 @@
-//! Encodes the JSON of an object as protobuf.
+//! Encodes an object from its JSON value to protobuf.
 //!
-//! The message equals Go's encoding of the same object, byte for byte. Fields are in the order of their numbers, and fields that are not
-//! pointers in Go are present even if empty. The entries of maps are in the order of their keys.
+//! The result is equal, byte for byte, to Go's encoding of the same object. Fields are sorted by their numbers. A field that is not a
+//! pointer in Go is present even if it is empty. The entries of maps are sorted by their keys.
 
 use std::fmt;
 use std::ops::Range;
@@ -19,7 +19,7 @@ use super::wire::{bytes, fixed64, nested, varint};
 use crate::sink::Name;
 use crate::{Field, MapType, Scalar, Struct, Type, Union};
 
-/// Encodes an object whose type is a built-in struct.
+/// Encodes an object, whose type is a built-in struct.
 ///
 /// # Errors
 ///
@@ -31,7 +31,7 @@ pub fn message(of: &Type, json: &[u8]) -> Result<Vec<u8>, Error> {
     Ok(to)
 }
 
-/// Encodes the fields of a struct, without the tag and length of a message.
+/// Encodes the fields of a struct, without the tag and length that precede a nested message.
 struct MessageWriter<'a> {
     of: &'a Struct,
     to: &'a mut Vec<u8>,
@@ -44,7 +44,7 @@ impl<'de> Visitor<'de> for MessageWriter<'_> {
         write!(f, "a {}", self.of.name)
     }
 
-    /// Encodes the fields in the order of the input, and sorts the encoded fields afterwards.
+    /// Encodes the fields in the order of the input, and sorts the encoded fields when all of them are encoded.
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
         let mut fields = Vec::new();
         let mut places = vec![0..0; self.of.fields.len()];
@@ -67,7 +67,7 @@ impl<'de> Visitor<'de> for MessageWriter<'_> {
     }
 }
 
-/// The encoded fields of a struct, with the byte range of each field.
+/// The encoded fields of a struct, and the byte range of each field.
 struct Encoded<'a> {
     of: &'a Struct,
     fields: Vec<u8>,
@@ -79,8 +79,8 @@ impl Encoded<'_> {
         Encoded { of, fields: Vec::new(), places: Vec::new() }
     }
 
-    /// Appends encoded fields, whose protobuf field paths begin with the same `depth` numbers. The fields of an embedded Go struct form a
-    /// separate message.
+    /// Appends encoded fields. The protobuf field paths of all these fields begin with the same `depth` numbers. The fields of an embedded
+    /// Go struct form a separate message.
     fn write(&self, these: &[usize], depth: usize, to: &mut Vec<u8>) {
         let number = |at: usize| self.of.fields[at].number[depth];
         for group in these.chunk_by(|&a, &b| number(a) == number(b)) {
@@ -97,7 +97,7 @@ impl Encoded<'_> {
     }
 }
 
-/// Appends the encoding that Go writes for a field that is not set.
+/// Appends the bytes that Go writes for a field that is not set.
 fn absent(field: &Field, to: &mut Vec<u8>) {
     if let Some(&number) = field.number.last().filter(|_| !field.pointer) {
         zero(number, &field.of, to);
@@ -135,7 +135,8 @@ fn timestamp(number: u32, nanoseconds: i128, to: &mut Vec<u8>) {
     });
 }
 
-/// Encodes a value under a field number. A null has no encoding. Each item of a list is encoded as a separate field with this number.
+/// Encodes a value with a field number. A null has no encoding. If the value is a list, each item is encoded as a separate field with this
+/// number.
 struct Put<'a> {
     number: u32,
     of: &'a Type,
@@ -158,7 +159,7 @@ impl<'de> DeserializeSeed<'de> for Put<'_> {
 }
 
 impl Put<'_> {
-    /// Returns the error for a value that does not have this type.
+    /// Returns the error for a value that does not have its declared type.
     fn wrong_type<E: serde::de::Error>(&self, found: Unexpected<'_>) -> E {
         E::invalid_type(found, self)
     }
@@ -170,7 +171,7 @@ impl Put<'_> {
             let start = entries.len();
             nested(self.number, &mut entries, |to| {
                 bytes(1, key.as_bytes(), to);
-                // The value of a map entry cannot be a repeated field, so a list is wrapped in a message.
+                // A map entry cannot have a repeated field as its value. Therefore, a list is wrapped in a message.
                 if let list @ Type::List(_) = &of.value {
                     return nested(2, to, |to| map.next_value_seed(Put { number: 1, of: list, to }));
                 }
@@ -191,14 +192,14 @@ impl Put<'_> {
     }
 }
 
-/// Appends the items of a sequence.
+/// Appends the items of a JSON list.
 fn items<'de, A: SeqAccess<'de>>(number: u32, of: &Type, to: &mut Vec<u8>, mut seq: A) -> Result<(), A::Error> {
     loop {
         let start = to.len();
         if seq.next_element_seed(Put { number, of, to })?.is_none() {
             return Ok(());
         }
-        // A null item has no encoding, so the zero value is encoded instead.
+        // A null item cannot be encoded, so the zero value of its type is encoded instead.
         if to.len() == start {
             zero(number, of, to);
         }
@@ -305,7 +306,7 @@ impl Put<'_> {
                 let of = of.clone();
                 self.entries(&of, map)
             }
-            // A union is a message with one field per case.
+            // A union is encoded as a message that has one field for each case.
             Type::Union(union) => nested(self.number, self.to, |to| {
                 let schema = crate::named("apiextensions.JSONSchemaProps");
                 if *union == Union::Bool {

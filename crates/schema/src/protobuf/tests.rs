@@ -1,4 +1,4 @@
-//! Tests with protobuf that client-go 0.36 wrote and the JSON of the same object, and tests of round trips.
+//! Tests with protobuf bodies from client-go 0.36 and the JSON of the same objects, and tests of round trips.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -12,7 +12,7 @@ use crate::{DEEPEST, Scalar, Schema, Type, Union};
 
 const EXPECTED: (&str, &str) = ("v1", "ConfigMap");
 
-/// Checks that Go's bytes decode to the object, and that the object encodes to the same bytes.
+/// Checks that the bytes from Go decode to the object, and that the object encodes to the same bytes.
 #[track_caller]
 fn check(body: &str, object: Json) {
     let body = STANDARD.decode(body).unwrap();
@@ -92,7 +92,7 @@ fn body_without_kind_has_the_expected_kind() {
     assert_eq!(named("azhzAAoGCgJ2MRIAEgUKAwoBYhoAIgA="), expected);
 }
 
-/// These bytes were recorded from kube-apiserver 1.36.
+/// These bytes were recorded from responses of kube-apiserver 1.36.
 #[test]
 fn status_and_discovery_match_kube_apiserver() {
     for (body, document) in [
@@ -147,7 +147,7 @@ fn list_and_watch_frame_have_the_right_length() {
     let mut whole = list.begin("v1", "ConfigMapList");
     items.iter().for_each(|item| ListEnvelope::item(item, &mut whole));
     whole.extend(ListEnvelope::END);
-    // The message of the list ends directly before the end of the envelope.
+    // The message that contains the list ends directly before the end of the envelope.
     let message = whole.windows(10).position(|part| part == b"\x0a\x07\x0a\x00\x12\x017\x1a\x00\x12").unwrap();
     let length = whole.len() - ListEnvelope::END.len() - message;
     assert_eq!(whole[message - 3], 0x12);
@@ -181,7 +181,7 @@ fn repeated_message_is_merged_and_empty_field_clears() {
     let second =
         json!({"metadata": {"labels": {"c": "d"}}, "spec": {"nodeName": "x", "securityContext": {"runAsGroup": 2}}});
     let read = normalised(of(&[first, second]));
-    // Fields that are not pointers in Go are always present, even if empty.
+    // Fields that are not pointers in Go are always present, even if they are empty.
     assert_eq!(read["metadata"], json!({"labels": {"a": "b", "c": "d"}}));
     assert_eq!(
         read["spec"],
@@ -197,7 +197,7 @@ fn normalised(object: Json) -> Json {
     schema.read(object).unwrap().object
 }
 
-/// Generates a value of the type. The generated values cover all variants of the type.
+/// Generates a random value of a type. The generated values cover all variants of the type.
 fn sample(random: &mut fastrand::Rng, of: &Type, depth: usize) -> Json {
     const TEXTS: [&str; 6] = [
         "",
@@ -215,7 +215,7 @@ fn sample(random: &mut fastrand::Rng, of: &Type, depth: usize) -> Json {
     let schema = || crate::named("apiextensions.JSONSchemaProps");
     let many = |random: &mut fastrand::Rng| 1 + random.usize(..2);
     match of {
-        // Protobuf does not distinguish an empty list from an absent one.
+        // In protobuf, an empty list is the same as an absent list.
         Type::List(_) | Type::Map(_) if depth == 0 => Json::Null,
         Type::Scalar(scalar) => match scalar {
             Scalar::String => (*random.choice(&TEXTS).unwrap()).into(),
@@ -243,8 +243,8 @@ fn sample(random: &mut fastrand::Rng, of: &Type, depth: usize) -> Json {
                 .into()
         }
         Type::Struct { of, .. } => {
-            // The object has about half of its fields. Deeper objects have fewer fields, because a JSON schema can nest
-            // in a dozen of its fields.
+            // The generated object has about half of its fields. Deeper objects have fewer fields, because a JSON
+            // schema contains a dozen fields that are again JSON schemas.
             let often = [0.0, 0.1, 0.15, 0.2, 0.3, 0.5, 0.5][depth];
             let fields = of.fields.iter().filter(|field| !field.number.is_empty());
             let there: Vec<_> = fields.filter(|_| random.f64() < often).collect();
@@ -278,7 +278,8 @@ fn messages_and_embedded_json_have_the_nesting_limit() {
         let (api_version, kind) = ("apiextensions.k8s.io/v1".into(), "CustomResourceDefinition".into());
         decode(&Enveloped { api_version, kind, message }.body(), EXPECTED)
     };
-    // The schema is below these levels: the object, its spec, the versions, one version, and the schema itself.
+    // The schema is nested in four levels: the object, its spec, the versions, and one version. The schema itself is
+    // the fifth level.
     let around = 5;
     let nots = |levels: usize| definition(&vec!["not"; levels - 1], Vec::new());
     let lists = |levels: usize| {
@@ -322,7 +323,7 @@ fn durations_are_formatted_as_in_go() {
 }
 
 proptest! {
-    // Each case is an object of every kind.
+    // Each test case encodes an object of every kind.
     #![proptest_config(ProptestConfig::with_cases(32))]
 
     #[test]
@@ -336,7 +337,7 @@ proptest! {
             let object = normalised(object);
             let body = Enveloped::document(&object).unwrap().body();
             prop_assert_eq!(normalised(decode(&body, EXPECTED).unwrap()), object.clone(), "{} {}", version, kind);
-            // The order of the members does not matter.
+            // The order of the members does not affect the encoding.
             let mut members: Vec<_> = object.as_object().unwrap().iter().collect();
             random.shuffle(&mut members);
             let members = members.into_iter().map(|(name, value)| format!("{name:?}:{value}"));
@@ -351,7 +352,7 @@ proptest! {
     #[test]
     fn arbitrary_bytes_do_not_panic(at in 0..400usize, bytes in prop::collection::vec(any::<u8>(), 0..40)) {
         let _result = decode(&bytes, EXPECTED);
-        // Returns the start of a valid body, followed by arbitrary bytes.
+        // Returns the start of a valid body, with random bytes after it.
         let mut body = STANDARD.decode(CONFIG_MAP).unwrap();
         body.truncate(at);
         body.extend(bytes);

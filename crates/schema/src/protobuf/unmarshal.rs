@@ -1,4 +1,4 @@
-//! Decodes a protobuf body into the JSON value of its object.
+//! Decodes a protobuf body to the JSON value of its object.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -10,8 +10,8 @@ use super::envelope::MAGIC;
 use super::wire::{WireFields, WireValue};
 use crate::{DEEPEST, Field, Scalar, Schema, Struct, Type, Union};
 
-/// Decodes a body into its object, including `apiVersion` and `kind`. If the body does not contain `apiVersion` and `kind`, the expected
-/// values are used. The error is a message text.
+/// Decodes a body into its object, including `apiVersion` and `kind`. If the body does not contain `apiVersion` and `kind`, the result
+/// contains the expected values. The error is a text for the error response.
 pub fn decode(body: &[u8], (version, kind_of): (&str, &str)) -> Result<Json, String> {
     let envelope = body.strip_prefix(MAGIC).ok_or("the body does not begin with the magic bytes of protobuf")?;
     if envelope.is_empty() {
@@ -38,7 +38,7 @@ pub fn decode(body: &[u8], (version, kind_of): (&str, &str)) -> Result<Json, Str
             expected.clone_into(named);
         }
     }
-    // Clients may send delete options with the group and version of the object to delete.
+    // Clients may send delete options with the group and version of the deleted object.
     let version = if kind == "DeleteOptions" { "v1" } else { &api_version };
     let schema = Schema::builtin(version, &kind)
         .ok_or_else(|| format!("no kind {kind:?} is registered for protobuf in version {api_version:?}"))?;
@@ -50,13 +50,14 @@ pub fn decode(body: &[u8], (version, kind_of): (&str, &str)) -> Result<Json, Str
     Ok(Json::Object(object))
 }
 
-/// A message. It can be a nested message for an embedded Go struct. The fields of such a message belong to the enclosing object.
+/// A message. The message can also be the nested message that represents an embedded Go struct. The fields of an embedded struct's message
+/// belong to the enclosing object.
 #[derive(Clone, Copy)]
 struct MessageReader<'a> {
     of: &'a Struct,
-    /// The indexes of the message's fields, in the order of the field numbers.
+    /// The indexes of the message's fields, sorted by field number.
     fields: &'a [usize],
-    /// The number of enclosing messages whose fields belong to the same object.
+    /// The number of enclosing messages whose fields belong to the same object as the fields of this message.
     around: usize,
 }
 
@@ -82,7 +83,7 @@ impl<'a> MessageReader<'a> {
         Ok(())
     }
 
-    /// Limits the reader to the field with this number, or to the fields of the embedded message with this number.
+    /// Limits the reader to the field with this number. If this number belongs to an embedded message, the reader is limited to its fields.
     fn numbered(self, number: u32) -> Self {
         let (from, around) = (|at: &usize| self.number(*at)[self.around], self.around + 1);
         let begin = self.fields.partition_point(|at| from(at) < number);
@@ -113,7 +114,7 @@ fn put(field: &Field, content: WireValue<'_>, object: &mut Map, levels_left: usi
         }
         of => {
             if let (Type::Struct { of, .. }, Some(Json::Object(earlier))) = (of, object.get_mut(&field.name)) {
-                // A repeated message is merged into the earlier one.
+                // If a message field is repeated, the later message is merged into the earlier message.
                 return MessageReader::of(of).read(as_bytes(content)?, earlier, inside(levels_left)?);
             }
             let value = value(content, of, levels_left)?;
@@ -121,7 +122,7 @@ fn put(field: &Field, content: WireValue<'_>, object: &mut Map, levels_left: usi
             let is_left_out = value.is_null() || (is_zero(&value) && !field.pointer && !field.always);
             match of {
                 _ if !is_left_out => drop(object.insert(field.name.clone(), value)),
-                // A message of one of these types has only one field. If the field is absent, the earlier value is kept.
+                // A message of the following types has only one field. If this field is absent, the earlier value is kept.
                 Type::Any | Type::Scalar(Scalar::Raw | Scalar::Quantity | Scalar::ResourceQuantity) => (),
                 _ => drop(object.remove(&field.name)),
             }
@@ -141,7 +142,7 @@ fn entry(bytes: &[u8], of: &Type, levels_left: usize) -> Result<(String, Json), 
         }
     }
     let value = match (found, of) {
-        // The value of a map entry cannot be a repeated field, so a list is wrapped in a message.
+        // A map entry cannot have a repeated field as its value. Therefore, a list is wrapped in a message.
         (Some(content), Type::List(list)) => {
             let levels_left = inside(levels_left)?;
             let items = WireFields::of(as_bytes(content)?).map(|field| value(field?.1, &list.item, levels_left));
@@ -168,7 +169,7 @@ fn value(content: WireValue<'_>, of: &Type, levels_left: usize) -> Result<Json, 
     }
 }
 
-/// Decodes a message that contains JSON.
+/// Decodes a message whose only field contains JSON text.
 fn embedded(content: WireValue<'_>, levels_left: usize) -> Result<Json, String> {
     let raw = part(content, 1)?.map(as_bytes).transpose()?.unwrap_or_default();
     if raw.is_empty() {
@@ -218,7 +219,7 @@ fn scalar_value(content: WireValue<'_>, scalar: Scalar, levels_left: usize) -> R
     })
 }
 
-/// Decodes a union, which is a message with one field per case.
+/// Decodes a union. The encoding of a union is a message that has one field for each case.
 fn union_value(content: WireValue<'_>, union: Union, levels_left: usize) -> Result<Json, String> {
     let schema = crate::named("apiextensions.JSONSchemaProps");
     let (schema_at, other_at) = if union == Union::Bool { (2, 1) } else { (1, 2) };
@@ -248,7 +249,7 @@ fn timestamp(content: WireValue<'_>) -> Result<Option<Timestamp>, String> {
     Timestamp::new(seconds, nanos).map(Some).map_err(|error| error.to_string())
 }
 
-/// Formats a duration as Go does, such as `1h0m0s`, `1.5s` or `500ms`.
+/// Formats a duration in Go's form, such as `1h0m0s`, `1.5s` or `500ms`.
 pub(super) fn go_duration(nanoseconds: i64) -> String {
     let sign = if nanoseconds < 0 { "-" } else { "" };
     let all = nanoseconds.unsigned_abs();
@@ -296,7 +297,7 @@ fn as_bytes(content: WireValue<'_>) -> Result<&[u8], String> {
     }
 }
 
-/// Decodes an integer. On the wire, a negative 32-bit number is as long as a 64-bit number.
+/// Decodes an integer. In the encoding, a negative 32-bit number is as long as a 64-bit number.
 fn as_integer(content: WireValue<'_>) -> Result<i64, String> {
     match content {
         WireValue::Varint(bits) => Ok(bits.cast_signed()),

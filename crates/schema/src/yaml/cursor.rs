@@ -1,4 +1,4 @@
-//! A cursor over a YAML text.
+//! A cursor that reads a YAML text character by character.
 
 /// A position in a text. Lines and columns start at 0. Columns and indexes count characters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -8,23 +8,23 @@ pub(super) struct Mark {
     pub(super) column: usize,
 }
 
-/// The reason why a text is not YAML. Go reports libyaml's messages, so the texts match libyaml.
+/// The reason why a text is not valid YAML. Go reports libyaml's messages, so the texts match libyaml.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct YamlError {
     problem: String,
-    /// The line that Go reports. It is 0 if Go reports no line.
+    /// The line that Go reports. The line is 0 if Go reports no line.
     line: usize,
 }
 
 impl YamlError {
-    /// Creates a scanner error at `at`, in a construct that began at `context`. As in Go, an error in the first line has no line number,
-    /// unless the construct began later.
+    /// Creates an error of the scanner at `at`, inside a construct that began at `context`. As in Go, an error in the first line has no
+    /// line number, unless the construct began later.
     pub(super) fn scanning(problem: impl Into<String>, context: Mark, at: Mark) -> Self {
         let line = if at.line > 0 { at.line + 1 } else { context.line };
         Self { problem: problem.into(), line }
     }
 
-    /// Creates a parser error at a token, in a construct that began at `context`.
+    /// Creates an error of the parser at a token, inside a construct that began at `context`.
     pub(super) fn parsing(problem: impl Into<String>, context: Mark, at: Mark) -> Self {
         let line = if at.line > 0 { at.line } else { context.line };
         Self { problem: problem.into(), line }
@@ -45,13 +45,13 @@ impl From<YamlError> for String {
     }
 }
 
-/// A cursor that reads a text character by character. It returns zero bytes after the end of the text.
+/// A cursor that reads a text character by character. The cursor returns zero bytes after the end of the text.
 #[derive(Debug)]
 pub(super) struct Cursor<'a> {
     text: &'a str,
     at: usize,
     mark: Mark,
-    /// The offset of the first character that YAML does not allow, or the length of the text.
+    /// The offset of the first character that YAML does not allow. If all characters are allowed, this is the length of the text.
     end: usize,
 }
 
@@ -69,7 +69,7 @@ impl<'a> Cursor<'a> {
         self.mark
     }
 
-    /// Returns the byte at an offset from the current position.
+    /// Returns the byte at an offset relative to the current position.
     pub(super) fn byte(&self, after: usize) -> u8 {
         let at = self.at + after;
         if at < self.end { self.text.as_bytes()[at] } else { 0 }
@@ -84,7 +84,7 @@ impl<'a> Cursor<'a> {
         self.at >= self.end
     }
 
-    /// Returns an error if the text continues with a character that YAML does not allow.
+    /// Returns an error if the next character is one that YAML does not allow.
     pub(super) fn check_end(&self) -> Result<(), YamlError> {
         match self.is_end() && self.end < self.text.len() {
             true => Err(YamlError::plain("control characters are not allowed")),
@@ -92,7 +92,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Returns whether a line break is at an offset from the current position.
+    /// Returns whether a line break is at an offset relative to the current position.
     pub(super) fn is_break(&self, after: usize) -> bool {
         match self.byte(after) {
             b'\r' | b'\n' => true,
@@ -114,13 +114,13 @@ impl<'a> Cursor<'a> {
         self.is_blank(after) || self.is_break_or_end(after)
     }
 
-    /// Returns whether the current character can be part of an anchor, a handle or a directive name.
+    /// Returns whether the current character can be part of an anchor, a tag handle or the name of a directive.
     pub(super) fn is_word(&self) -> bool {
         let byte = self.byte(0);
         byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-')
     }
 
-    /// Returns whether the cursor is at a document start marker or a document end marker.
+    /// Returns whether the cursor is at a marker for the start or the end of a document.
     pub(super) fn is_document_marker(&self, marker: &str) -> bool {
         self.mark.column == 0 && self.rest().starts_with(marker) && self.is_space_or_end(3)
     }
@@ -142,7 +142,7 @@ impl<'a> Cursor<'a> {
         (0..count).for_each(|_| self.skip());
     }
 
-    /// Appends the current character to `to` and advances.
+    /// Appends the current character to `to` and moves to the next character.
     pub(super) fn read(&mut self, to: &mut String) {
         to.extend(self.rest().chars().next());
         self.skip();
@@ -165,7 +165,7 @@ impl<'a> Cursor<'a> {
         kept
     }
 
-    /// Skips to the end of the line.
+    /// Skips the remaining characters of the line.
     pub(super) fn skip_line_rest(&mut self) {
         while !self.is_break_or_end(0) {
             self.skip();
@@ -178,7 +178,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Starts a new line at the end of the text, unless the cursor is at the start of one.
+    /// Adds a line break at the end of the text, unless the cursor is at the start of a line.
     pub(super) fn end_line(&mut self) {
         if self.mark.column != 0 {
             self.mark.column = 0;

@@ -1,5 +1,5 @@
-//! Writes JSON as YAML. It quotes each string that a YAML parser could read as another type. For example, in YAML 1.1, which most parsers
-//! implement, `no` is false and `2024-01-01` is a time.
+//! Writes JSON as YAML. The emitter quotes each string that a YAML parser could read as another type. For example, in YAML 1.1, which most
+//! parsers implement, `no` is false and `2024-01-01` is a time.
 
 use std::fmt::Write as _;
 
@@ -8,17 +8,17 @@ use pintle_json::Json;
 use super::{float_text, plain};
 use crate::JsonNode;
 
-/// The maximum length of a key that needs no `?` in front.
+/// The maximum length of a key that does not need a `?` before it.
 const MAX_KEY_LEN: usize = 1000;
 
-/// Writes a value as a document.
+/// Writes a value as a YAML document.
 pub(crate) fn write(value: &Json) -> String {
     let mut out = String::new();
     block(value, 0, &mut out);
     out
 }
 
-/// Writes a value on a single line, as JSON. JSON is also YAML, except for some characters that must be escaped in YAML.
+/// Writes a value on a single line, in the form of JSON. JSON is also YAML, except for some characters that must be escaped in YAML.
 pub(crate) fn write_line(value: &Json) -> String {
     let mut line = String::new();
     for c in value.to_string().chars() {
@@ -32,7 +32,7 @@ pub(crate) fn write_line(value: &Json) -> String {
     line
 }
 
-/// Writes a value on the current line, and ends the line.
+/// Writes a value on the current line and ends this line.
 fn block(value: &Json, indent: usize, out: &mut String) {
     match value {
         Json::Object(members) if !members.is_empty() => {
@@ -49,7 +49,7 @@ fn block(value: &Json, indent: usize, out: &mut String) {
                 }
                 match value {
                     Json::Object(members) if !members.is_empty() => below(value, indent + 2, out),
-                    // A list in a map has the same indentation as its key.
+                    // A list that is a value in a map has the same indentation as its key.
                     Json::Array(items) if !items.is_empty() => below(value, indent, out),
                     scalar => {
                         out.push(' ');
@@ -72,27 +72,27 @@ fn block(value: &Json, indent: usize, out: &mut String) {
         Json::Number(number) if number.is_f64() => {
             let _ = writeln!(out, "{}", float_text(number.as_f64().unwrap_or_default()));
         }
-        // Null, booleans, integers, `{}` and `[]` have the same text in YAML and JSON.
+        // Null, booleans, integers, `{}` and `[]` are written in the same way in YAML and JSON.
         other => {
             let _ = writeln!(out, "{other}");
         }
     }
 }
 
-/// Writes a value on separate lines.
+/// Writes a value on its own lines.
 fn below(value: &Json, indent: usize, out: &mut String) {
     let _ = write!(out, "\n{:indent$}", "");
     block(value, indent, out);
 }
 
-/// Indents every line except the first, because the first line already has content.
+/// Indents all lines except the first line, because the first line already contains text.
 fn begin(at: usize, indent: usize, out: &mut String) {
     if at > 0 {
         let _ = write!(out, "{:indent$}", "");
     }
 }
 
-/// Formats a string. Omits the quotes if every YAML parser reads the text as a string.
+/// Formats a string. Writes a string without quotes if every YAML parser reads the text as a string.
 fn text(text: &str) -> String {
     let harmless = |c: char| c.is_ascii_alphanumeric() || " _./@+-".contains(c);
     let bare = text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '/')

@@ -1,11 +1,11 @@
-//! Converts the tokens of a YAML text to events: documents, collections and scalars.
+//! Converts the tokens of a YAML text to events about documents, collections and scalars.
 
 use std::collections::HashMap;
 
 use super::cursor::{Mark, YamlError};
 use super::scanner::{PlacedToken, Scanner, Token};
 
-/// An event in a YAML text.
+/// An event that the parser finds in a YAML text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum YamlEvent {
     DocumentStart,
@@ -19,14 +19,14 @@ pub(super) enum YamlEvent {
     MappingEnd,
 }
 
-/// The anchor and the tag of a node. The tag contains its full prefix instead of a handle.
+/// The anchor and the tag of a node. The tag contains the full prefix instead of its handle.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Properties {
     pub(super) anchor: Option<String>,
     pub(super) tag: Option<String>,
 }
 
-/// The position of the parser in the grammar.
+/// The current position of the parser in the grammar.
 #[derive(Clone, Copy, Debug)]
 enum State {
     FirstDocument,
@@ -42,7 +42,7 @@ enum State {
     FlowSequence {
         first: bool,
     },
-    /// A mapping with a single pair and without braces, in a flow sequence.
+    /// A mapping that has a single pair and no braces, inside a flow sequence.
     PairKey,
     PairValue,
     PairEnd,
@@ -62,11 +62,11 @@ type Parsed = Result<(YamlEvent, Mark), YamlError>;
 pub(super) struct Parser<'a> {
     scanner: Scanner<'a>,
     state: State,
-    /// A stack with the state to return to after each open node.
+    /// For each open node, the state of the parser after the end of the node.
     states: Vec<State>,
     /// The start positions of the open collections.
     marks: Vec<Mark>,
-    /// The prefixes of tags by handle.
+    /// The prefixes of tags. The key is the tag handle.
     tags: HashMap<String, String>,
 }
 
@@ -81,7 +81,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Returns the next event and its position. After an error, returns [`YamlEvent::StreamEnd`].
+    /// Returns the next event and its position in the text. After an error, returns [`YamlEvent::StreamEnd`].
     pub(super) fn next(&mut self) -> Parsed {
         let parsed = self.parse();
         if parsed.is_err() {
@@ -124,12 +124,12 @@ impl<'a> Parser<'a> {
         self.scanner.peek().map(|placed| placed.mark)
     }
 
-    /// Restores the parser's state from before the node.
+    /// Restores the state that the parser had before the current node.
     fn pop(&mut self) {
         self.state = self.states.pop().unwrap_or(State::End);
     }
 
-    /// Returns an empty scalar and sets the next state.
+    /// Returns an empty scalar, and sets the next state of the parser.
     fn empty(&mut self, next: State) -> Parsed {
         self.state = next;
         let mark = self.mark()?;
@@ -221,7 +221,7 @@ impl<'a> Parser<'a> {
         Ok((YamlEvent::DocumentEnd, mark))
     }
 
-    /// Parses the start of a collection, or a whole scalar or alias.
+    /// Parses the start of a collection. If the node is a scalar or an alias, parses the whole node.
     fn node(&mut self, block: bool, indentless: bool) -> Parsed {
         let start = self.mark()?;
         if let Token::Alias(_) = self.peek()? {
@@ -279,14 +279,14 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Ends a collection and consumes its last token.
+    /// Ends a collection, and consumes the token that ends it.
     fn end(&mut self, event: YamlEvent) -> Parsed {
         self.pop();
         self.marks.pop();
         Ok((event, self.scanner.take()?.mark))
     }
 
-    /// Creates an error in the current collection.
+    /// Creates an error inside the current collection.
     fn error(&mut self, problem: &str) -> YamlError {
         let context = self.marks.last().copied().unwrap_or_default();
         match self.mark() {
@@ -360,7 +360,7 @@ impl<'a> Parser<'a> {
         if !ENDS.contains(self.peek()?) {
             return self.node_unless(&[], State::PairValue, false, false);
         }
-        // The token is discarded, as in libyaml.
+        // This token is discarded, as in libyaml.
         self.scanner.take()?;
         self.empty(State::PairValue)
     }

@@ -1,5 +1,5 @@
-//! Splits a YAML text into tokens, in the same way as libyaml. The syntax is YAML 1.1, with libyaml's rules for plain scalars in `[…]` and
-//! `{…}`.
+//! Splits a YAML text into tokens, in the same way as libyaml. The scanner follows YAML 1.1, with libyaml's rules for plain scalars in
+//! `[…]` and `{…}`.
 
 mod properties;
 mod scalars;
@@ -8,7 +8,7 @@ use std::collections::{HashMap, VecDeque};
 
 use super::cursor::{Cursor, Mark, YamlError};
 
-/// The maximum length of a key without `?`, in characters.
+/// The maximum length of a key that has no `?` before it, in characters.
 const MAX_KEY_LEN: usize = 1024;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,12 +42,12 @@ pub(super) struct PlacedToken {
     pub(super) mark: Mark,
 }
 
-/// A position where a key without `?` may have begun.
+/// A possible start of a key that has no `?`.
 #[derive(Clone, Copy, Debug, Default)]
 struct SimpleKey {
     possible: bool,
     required: bool,
-    /// The sequence number of the key's first token.
+    /// The sequence number of the first token of the key.
     token: usize,
     mark: Mark,
 }
@@ -59,14 +59,14 @@ type Scanned<T> = Result<T, YamlError>;
 pub(super) struct Scanner<'a> {
     cursor: Cursor<'a>,
     tokens: VecDeque<PlacedToken>,
-    /// The number of tokens that the parser has consumed.
+    /// The number of tokens that the parser has consumed so far.
     taken: usize,
-    /// The column of the current block, or -1 outside of all blocks.
+    /// The column of the current block. The column is -1 outside of all blocks.
     indent: isize,
     indents: Vec<isize>,
-    /// The possible keys: one for each nested flow collection, and one outside of all flow collections.
+    /// The possible starts of keys: one for each nested flow collection, and one outside of all flow collections.
     keys: Vec<SimpleKey>,
-    /// The index in `keys` of each possible key, by the sequence number of its first token.
+    /// Maps the sequence number of a possible key's first token to the index of this key in `keys`.
     keys_by_token: HashMap<usize, usize>,
     key_allowed: bool,
     ended: bool,
@@ -95,7 +95,7 @@ impl<'a> Scanner<'a> {
         self.tokens.front().ok_or_else(|| YamlError::plain("unexpected end of the text"))
     }
 
-    /// Consumes and returns the next token. [`Token::StreamEnd`] is returned again at each later call.
+    /// Consumes and returns the next token. After the last token, each call returns [`Token::StreamEnd`] again.
     pub(super) fn take(&mut self) -> Scanned<PlacedToken> {
         if self.peek()?.token == Token::StreamEnd {
             return self.peek().cloned();
@@ -104,8 +104,8 @@ impl<'a> Scanner<'a> {
         self.tokens.pop_front().ok_or_else(|| YamlError::plain("unexpected end of the text"))
     }
 
-    /// Returns whether the scanner must read more tokens before it can return the first token. It must if a later token could show that
-    /// the first token is a key.
+    /// Returns whether the scanner must read more tokens before it can return the first token. More tokens are needed if a later token
+    /// could show that the first token is a key.
     fn needs_more(&mut self) -> Scanned<bool> {
         if self.tokens.is_empty() {
             return Ok(true);
@@ -116,7 +116,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Returns whether the possible key of a nesting level can still be a key. A key must be short and on one line.
+    /// Returns whether the text at the possible key of a nesting level can still be a key. A key must be short, and must be on one line.
     fn is_possible(&mut self, level: usize) -> Scanned<bool> {
         let (key, now) = (self.keys[level], self.cursor.mark());
         if !key.possible {
@@ -167,8 +167,8 @@ impl<'a> Scanner<'a> {
         self.tokens.push_back(PlacedToken { token, mark });
     }
 
-    /// Opens a block if `column` is greater than the column of the current block. Inserts the token of the block in front of token number
-    /// `before`, or at the end if `before` is `None`.
+    /// Opens a block if `column` is greater than the column of the current block. Inserts a token for the block before token number
+    /// `before`. If `before` is `None`, adds this token at the end.
     fn open_block(&mut self, column: usize, before: Option<usize>, token: Token, mark: Mark) {
         if self.in_flow() || self.indent >= column as isize {
             return;
@@ -179,7 +179,7 @@ impl<'a> Scanner<'a> {
         self.tokens.insert(at, PlacedToken { token, mark });
     }
 
-    /// Closes the blocks that are indented further than a column.
+    /// Closes all blocks whose indentation is greater than a column.
     fn close_blocks(&mut self, column: isize) {
         let mark = self.cursor.mark();
         while !self.in_flow() && self.indent > column {
@@ -188,7 +188,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Skips blanks, line breaks and comments before the next token. Tabs do not count as indentation.
+    /// Skips blanks, line breaks and comments before the next token. A tab does not count as indentation.
     fn skip_to_token(&mut self) {
         loop {
             if self.cursor.mark().column == 0 && self.cursor.is_byte_order_mark() {
@@ -208,7 +208,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Adds the next token, and tokens for blocks that it starts or ends.
+    /// Adds the next token, and the tokens for blocks that start or end at this token.
     fn fetch(&mut self) -> Scanned<()> {
         self.skip_to_token();
         self.cursor.check_end()?;
@@ -267,7 +267,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Returns whether a plain scalar may begin here.
+    /// Returns whether a plain scalar may begin at the current position.
     fn begins_plain(&self) -> bool {
         match self.cursor.byte(0) {
             b'-' => !self.cursor.is_blank(1),
@@ -321,7 +321,8 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
-    /// Adds a token of one character. After this token, a possible key of this level can no longer be a key.
+    /// Adds a token that consists of one character. After a token of one character, the possible key of this level can no longer become a
+    /// key.
     fn fetch_indicator(&mut self, token: Token, key_allowed: bool) -> Scanned<()> {
         let level = self.level();
         self.forget_key(level)?;
@@ -342,7 +343,7 @@ impl<'a> Scanner<'a> {
         self.fetch_indicator(Token::Key, allowed)
     }
 
-    /// Opens a block at an indicator. Returns an error if a block must not begin at this position.
+    /// Opens a block at a character such as `-` or `?`. Returns an error if a block must not begin at this position.
     fn open_here(&mut self, token: Token, problem: &str) -> Scanned<()> {
         let mark = self.cursor.mark();
         if !self.in_flow() && !self.key_allowed {

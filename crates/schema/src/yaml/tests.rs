@@ -1,4 +1,4 @@
-//! Tests of the values of YAML texts, and of texts that are rejected.
+//! Tests of how YAML texts are read, and of texts that are rejected.
 
 use pintle_json::{Json, json};
 use proptest::collection::vec;
@@ -71,7 +71,7 @@ fn only_plain_and_tagged_scalars_are_resolved() {
     }
 }
 
-/// Go's library reads these flow collections, escapes and tags differently from YAML 1.2.
+/// Go's library does not follow YAML 1.2 for these flow collections, escapes and tags.
 #[test]
 fn plain_scalars_escapes_and_tags_follow_libyaml() {
     for (text, expected) in [
@@ -383,7 +383,7 @@ proptest! {
 
     #[test]
     fn output_of_serde_yaml_is_read_back(value in values()) {
-        // Uses a value of serde_yaml, because serde_yaml may write the numbers of serde_json as maps.
+        // Converts via a value of serde_yaml, because serde_yaml may write the numbers of serde_json as maps.
         let through_serde_yaml: serde_yaml::Value = serde_yaml::from_str(&value.to_string()).unwrap();
         let text = serde_yaml::to_string(&through_serde_yaml).unwrap();
         prop_assert_eq!(read(text.as_bytes()).unwrap().0.into_verbatim(), value, "{}", text);
@@ -403,7 +403,7 @@ proptest! {
 
 #[test]
 fn document_is_not_read_beyond_a_limit() {
-    // The text after the limit is a syntax error.
+    // After the node that exceeds the limit, the text contains a syntax error.
     for (text, why) in [
         (format!("{}'", "[".repeat(10_000)), "exceeded max depth of 127"),
         (

@@ -1,4 +1,4 @@
-//! Tests of decoding bodies, and of errors about bodies.
+//! Tests of decoding request bodies, and of the errors for invalid bodies.
 
 use pintle_json::{Json, json};
 use pintle_schema::*;
@@ -126,8 +126,8 @@ fn case_variants_of_type_fields_count_but_are_unknown() {
         let error = decode_as("v1", "ConfigMap", body).unwrap_err();
         assert!(error.contains(message), "{body}: {error}");
     }
-    // For a custom resource, only the exact name is special. Other spellings of the name are ordinary fields, which are
-    // handled according to the schema of the custom resource.
+    // For a custom resource, only a member with the exact name is special. Other spellings of the name are ordinary
+    // fields, which are handled according to the schema of the custom resource.
     let schema = Schema::custom("Widget", &json!({"type": "object"}));
     let expected = Expected { api_version: "example.com/v1", schema: &schema };
     let read = |body: &str| decode(body.as_bytes(), BodyFormat::Json, &expected).map_err(|error| error.to_string());
@@ -189,12 +189,12 @@ fn list_that_grows_again_restores_removed_items() {
             json!([{"name": "", "args": ["4", "2", "5", ""], "resources": {}}]),
         ),
         (
-            // If an item is cut off, the lists inside it are cut off too.
+            // If a list item is removed by a shorter repeated list, the lists inside this item are removed, too.
             vec![r#"[{}, {"args": ["1", "2"], "args": ["3"]}]"#, "[null]", r#"[null, {"args": [null, null]}]"#],
             json!([{"name": "", "resources": {}}, {"name": "", "args": ["3", "2"], "resources": {}}]),
         ),
         (
-            // A list in a new item does not continue an earlier list.
+            // A list inside a new item does not continue a list of an earlier item.
             vec![r#"[{"args": ["1", "2"], "args": ["3"]}]"#, "[]", r#"[{"args": ["4"], "args": [null, null]}]"#],
             json!([{"name": "", "args": ["4", ""], "resources": {}}]),
         ),
@@ -203,8 +203,8 @@ fn list_that_grows_again_restores_removed_items() {
         let body = format!(r#"{{"spec": {{{}}}}}"#, lists.join(", "));
         assert_eq!(decode_as("v1", "Pod", &body).unwrap().object["spec"]["containers"], expected, "{body}");
     }
-    // The running time must be linear. Therefore, the decoder does not move the cut-off items for each list, and limits
-    // the total length of path texts.
+    // The running time of this decoding must be linear. Therefore, the decoder does not move the removed items for each
+    // list, and limits the total length of path texts.
     let many = r#","containers":[null]"#.repeat(50_000);
     let body = format!(r#"{{"spec":{{"containers":[{}null]{many}}}}}"#, "null,".repeat(300_000));
     assert_eq!(decode_as("v1", "Pod", &body).unwrap().object["spec"]["containers"].as_array().map(Vec::len), Some(1));
@@ -214,7 +214,7 @@ fn list_that_grows_again_restores_removed_items() {
 fn repeated_list_is_not_copied_each_time() {
     let (long, many) = ("x".repeat(1 << 20), r#","containers":[{}],"containers":[null]"#.repeat(50_000));
     let body = format!(r#"{{"spec":{{"containers":[{{"name":"{long}"}}]{many}}}}}"#);
-    // If the decoder copied the items, it would copy a hundred gigabytes.
+    // If the decoder copied the removed items, it would copy a hundred gigabytes.
     let decoded = decode_as("v1", "Pod", &body).unwrap();
     assert_eq!(decoded.object["spec"]["containers"][0]["name"].as_str().map(str::len), Some(long.len()));
 }
@@ -406,7 +406,7 @@ fn repeated_long_path_is_not_written_each_time() {
     let expected = Expected { api_version: "example.com/v1", schema: &schema };
     let (long, many) = ("x".repeat(1 << 20), r#""a":1,"#.repeat(300_000));
     let body = format!(r#"{{"kind":"Widget","{long}":{{{many}"a":2}}}}"#);
-    // If the decoder built the path for each finding, the texts would have three hundred gigabytes.
+    // If the decoder built a path text for each finding, the texts would have three hundred gigabytes in total.
     let decoded = decode(body.as_bytes(), BodyFormat::Json, &expected).unwrap();
     assert_eq!(decoded.findings, [StrictFinding::Duplicate(format!("{long}.a"))]);
 }

@@ -1,4 +1,4 @@
-//! Reads some values of an object without decoding all other values.
+//! Reads only some values of an object without decoding the other values.
 
 use std::fmt;
 
@@ -45,7 +45,7 @@ impl<'de> Visitor<'de> for Projection<'_> {
         Ok(Json::Object(found))
     }
 
-    // A value of another type has no members, so there is no value at a path.
+    // A value that is not an object has no members, so it contains no value at the path.
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Json, A::Error> {
         while items.next_element::<IgnoredAny>()?.is_some() {}
         Ok(Json::Null)

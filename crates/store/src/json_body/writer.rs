@@ -1,4 +1,4 @@
-//! Encodes an object to the bytes that are stored.
+//! Encodes an object as the bytes that the store keeps.
 
 use std::sync::Arc;
 
@@ -7,29 +7,29 @@ use pintle_json::{Json, Map};
 use super::{JsonBody, MEMBERS, METADATA, METADATA_AT, Member, MemberOffsets, MemberOrder, OBJECT};
 use crate::interner::{Interned, Interner};
 
-/// The minimum length of an interned member, in bytes. Interning a member has an overhead of about half this
-/// length.
+/// The minimum length of a member that is interned, in bytes. Interning a member has an overhead of about half this length.
 const MIN_MEMBER_LEN: usize = 256;
 
-/// The minimum length of interned managed fields, in bytes. It is lower than for members, because managed fields are rarely unique.
+/// The minimum length of managed fields that are interned, in bytes. The minimum for managed fields is lower than the minimum for members,
+/// because managed fields are rarely unique.
 const MIN_FIELDS_LEN: usize = 128;
 
-/// The nesting depth at which the managed fields contain the members of the spec.
+/// The nesting depth of the members of `spec` in the managed fields.
 const FIELDS_DEPTH: usize = 2;
 
 pub(super) struct BodyWriter<'i> {
     json: Vec<u8>,
     offsets: MemberOffsets,
     interned: Vec<(u32, Arc<Interned>)>,
-    /// The interner. If it is `None`, no value is interned.
+    /// The interner. If the interner is `None`, no value is interned.
     interner: Option<&'i Arc<Interner>>,
-    /// Whether the object has an empty `resourceVersion` that is filled in later.
+    /// Whether the object has an empty `resourceVersion`. The revision is inserted there later.
     versioned: bool,
 }
 
 impl<'i> BodyWriter<'i> {
     pub(super) fn new(interner: Option<&'i Arc<Interner>>, versioned: bool) -> Self {
-        // This capacity is sufficient for most objects.
+        // This capacity is large enough for most objects.
         let json = Vec::with_capacity(1024);
         Self { json, offsets: MemberOffsets::default(), interned: Vec::new(), interner, versioned }
     }
@@ -73,7 +73,8 @@ impl<'i> BodyWriter<'i> {
         });
     }
 
-    /// Writes the managed fields. They are the largest part of the metadata, and are equal in many objects of one template.
+    /// Writes the managed fields. The managed fields are the largest part of the metadata, and they are equal in many objects of one
+    /// template.
     fn managed_fields(&mut self, entries: &[Json]) {
         self.json.push(b'[');
         for (at, entry) in entries.iter().enumerate() {
@@ -88,7 +89,7 @@ impl<'i> BodyWriter<'i> {
             let entry = entry.iter().map(|(name, value)| (name.as_str(), value));
             self.members(entry, &[], |writer, name, value| match name {
                 "fieldsV1" => writer.owned_fields(value, FIELDS_DEPTH),
-                // Write `time` last, because the members before it are equal in all similar writes of the manager.
+                // Write `time` as the last member, because the other members are equal in all similar writes of the manager.
                 "time" if writer.interned.len() == parts => {
                     writer.intern_since(start, MIN_FIELDS_LEN);
                     writer.value(value);
@@ -99,8 +100,8 @@ impl<'i> BodyWriter<'i> {
         self.json.push(b']');
     }
 
-    /// Writes the fields that a manager owns. Interns each member down to this depth separately. Therefore, the other members are shared
-    /// even if one member, such as a volume of a pod, is unique.
+    /// Writes the fields that a manager owns. Each member down to a nesting depth of `FIELDS_DEPTH` is interned separately. Therefore,
+    /// objects share equal members even if one member, such as a volume of a pod, is unique.
     fn owned_fields(&mut self, value: &Json, depth: usize) {
         match value {
             Json::Object(members) if depth > 0 => {
@@ -111,7 +112,7 @@ impl<'i> BodyWriter<'i> {
         }
     }
 
-    /// Writes the members in `first` in this order, then all other members by name.
+    /// Writes the members that `first` names in the order of `first`, and then all other members sorted by name.
     fn members<'a>(
         &mut self,
         members: impl Iterator<Item = (&'a str, &'a Json)>,
@@ -133,14 +134,14 @@ impl<'i> BodyWriter<'i> {
         self.json.push(b'}');
     }
 
-    /// Writes and interns a value that other objects, or other versions of this object, may also have.
+    /// Writes a value that other objects, or other versions of this object, may also contain. The value is interned.
     fn interned_value(&mut self, value: &Json) {
         let start = self.json.len();
         self.value(value);
         self.intern_since(start, MIN_MEMBER_LEN);
     }
 
-    /// Interns the bytes from `start` if they have the minimum length.
+    /// Interns the bytes from `start` to the end if they have the minimum length.
     fn intern_since(&mut self, start: usize, min_len: usize) {
         if let Some(interner) = self.interner
             && self.json.len() - start >= min_len
@@ -151,7 +152,7 @@ impl<'i> BodyWriter<'i> {
         }
     }
 
-    /// Returns the current offset. It fits into 32 bits, because request bodies are limited to a few MiB.
+    /// Returns the current offset. The offset fits into 32 bits, because request bodies are limited to a few MiB.
     fn offset(&self) -> u32 {
         u32::try_from(self.json.len()).unwrap_or(0)
     }

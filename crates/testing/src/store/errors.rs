@@ -1,4 +1,4 @@
-//! The error statuses of a kube-apiserver.
+//! The error statuses that a kube-apiserver returns.
 
 use pintle_meta::{ApiError, ApiResource, Reason, Status, StatusCause, StatusDetails};
 
@@ -21,7 +21,7 @@ pub(super) fn modified(resource: &ApiResource, name: &str) -> ApiError {
     conflict(resource, name, why)
 }
 
-/// Creates the error status for one invalid field. `reason` is one of `field.ErrorType`.
+/// Creates the error status that a server returns for one invalid field. `reason` is one of `field.ErrorType`.
 pub(super) fn invalid(resource: &ApiResource, name: &str, field: &str, reason: &str, why: &str) -> ApiError {
     let kind = match resource.group_version.group.as_str() {
         "" => resource.kind.clone(),
@@ -61,7 +61,7 @@ pub(super) fn too_large(asked: u64, current: u64) -> ApiError {
     status.into()
 }
 
-/// Creates an internal error of the server. The status has no reason.
+/// Creates the error status for an internal error of the server. The status has no reason.
 pub(super) fn unreasoned(message: &str) -> ApiError {
     let mut status = Status::failure(500, Reason::InternalError, message);
     status.reason = None;

@@ -10,7 +10,7 @@ use super::select::Selection;
 use super::{Store, errors};
 
 impl Store {
-    /// Returns the parts of a page: first the metadata, then the items.
+    /// Returns the parts of a page. The first part is the metadata, and the others are the items.
     pub(crate) fn list(&self, namespace: Option<&str>, options: &ListOptions) -> Result<Vec<ListPart>, ApiError> {
         let selection = self.selection(namespace, &options.label_selector, &options.field_selector)?;
         let (revision, after) = self.place(options)?;
@@ -25,7 +25,8 @@ impl Store {
         let metadata = ListMeta {
             resource_version: revision.to_string(),
             continue_token: next.unwrap_or_default(),
-            // With a selector, a server omits the number, because it would have to read all following objects.
+            // If the request has a selector, a server omits the number, because it would have to read all following
+            // objects.
             remaining_item_count: (left > 0 && selection.is_everything()).then_some(left as i64),
         };
         let items = page.into_iter().map(|(_, stored)| ListPart::Item(stored.bytes.clone().into()));
@@ -41,7 +42,7 @@ impl Store {
         Selection::new(&self.resource, &self.selectable_fields, namespace, labels, fields)
     }
 
-    /// Returns the revision to read, and the last key before the page.
+    /// Returns the revision to read. Also returns the last key before the page.
     fn place(&self, options: &ListOptions) -> Result<(u64, Option<ObjectKey>), ApiError> {
         let token = &options.continue_token;
         if token.is_empty() {
@@ -68,7 +69,7 @@ impl Store {
         }
         let exact = match options.resource_version_match {
             Some(how) => how == ResourceVersionMatch::Exact,
-            // For compatibility, a limit without a `resourceVersionMatch` means the exact revision.
+            // For compatibility with old clients, a limit without a `resourceVersionMatch` means the exact revision.
             None => options.limit > 0 && asked > 0,
         };
         if exact && asked < self.compacted {
@@ -77,7 +78,7 @@ impl Store {
         Ok(if exact { asked } else { self.revision })
     }
 
-    /// Returns the revision in a request, or 0 if there is none.
+    /// Returns the revision that a request contains, or 0 if there is none.
     pub(super) fn revision_of(&self, text: &str) -> Result<u64, ApiError> {
         let unreadable = |_| errors::bad_request(format!("resourceVersion: Invalid value: {text:?}"));
         if text.is_empty() { Ok(0) } else { text.parse().map_err(unreadable) }

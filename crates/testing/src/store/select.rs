@@ -1,4 +1,4 @@
-//! Selects the objects of lists and watches.
+//! Selects the objects that lists and watches return.
 
 use std::borrow::Cow;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::{errors, meta};
 
-/// The objects that match selectors, of one namespace or of all.
+/// Selects objects by selectors, in one namespace or in all namespaces.
 pub(crate) struct Selection {
     namespace: Option<String>,
     labels: LabelSelector,
@@ -46,7 +46,7 @@ impl Selection {
     }
 }
 
-/// Returns the selectable fields of built-in kinds, in addition to name and namespace.
+/// Returns the selectable fields of built-in kinds other than the name and the namespace.
 fn built_in(resource: &ApiResource) -> &'static [&'static str] {
     match (&*resource.group_version.group, &*resource.plural) {
         ("", "pods") => &[
@@ -82,8 +82,8 @@ fn built_in(resource: &ApiResource) -> &'static [&'static str] {
     }
 }
 
-/// Returns a field for comparison: strings unchanged, other values as JSON, and missing fields as the zero value of
-/// their type.
+/// Returns the value of a field for comparisons: a string unchanged, another value as JSON, and a missing field as the
+/// zero value of its type.
 fn value_at<'a>(object: &'a Value, field: &str) -> Cow<'a, str> {
     let path = if field == "source" { "source.component" } else { field };
     match path.split('.').try_fold(object, |value, name| value.get(name)) {

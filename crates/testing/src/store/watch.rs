@@ -1,4 +1,4 @@
-//! Watches. A watch has a position in the log, and optionally a position at which it breaks.
+//! Watches. A watch has a position in the log. A watch can also have a position where it breaks.
 
 use std::collections::VecDeque;
 use std::task::{Poll, Waker};
@@ -16,19 +16,19 @@ pub(crate) struct Watch {
     bookmarks: bool,
     /// The watch sends only events after this revision.
     after: u64,
-    /// The items to send before the events in the log.
+    /// The items that the watch sends before the events in the log.
     first: VecDeque<Item>,
-    /// The index of the next log entry to read.
+    /// The index of the log entry that the watch reads next.
     next: usize,
-    /// The number of items until the watch breaks, and how it breaks.
+    /// The number of items until the watch breaks, and how the watch breaks.
     breaks: Option<(usize, Break)>,
-    /// The log index at which the test broke the watch, and how it broke it.
+    /// The log index where the test broke the watch, and how the watch breaks.
     broken: Option<(usize, Break)>,
     pub(super) waker: Option<Waker>,
 }
 
 impl Store {
-    /// Opens a watch, and returns its id.
+    /// Opens a watch, and returns the id of the watch.
     pub(crate) fn watch(
         &mut self,
         namespace: Option<&str>,
@@ -69,31 +69,31 @@ impl Store {
         Ok(self.opened)
     }
 
-    /// Sends a bookmark of the current revision to all watches that allow it.
+    /// Sends a bookmark with the current revision to all watches that allow bookmarks.
     pub(crate) fn bookmark(&mut self) {
         self.log.push(Entry::Bookmark(self.revision));
     }
 
-    /// Breaks all watches after the events in the log.
+    /// Breaks all watches after they have sent the events in the log.
     pub(crate) fn break_watches(&mut self, how: &Break) {
         let end = self.log.len();
         for watch in self.watches.values_mut() {
             match &mut watch.broken {
                 None => watch.broken = Some((end, how.clone())),
-                // A silent watch keeps its position, but the new break replaces its break.
+                // A silent watch keeps its position, but the new break replaces the earlier break.
                 Some((_, was)) if matches!(was, Break::Silent) => *was = how.clone(),
                 Some(_) => {}
             }
         }
     }
 
-    /// Returns the number of watches that the server considers open.
+    /// Returns the number of watches that are open from the server's point of view.
     pub(crate) fn open_watches(&self) -> usize {
         self.watches.values().filter(|watch| !watch.has_ended()).count()
     }
 
-    /// Returns the next item of a watch. If there is no item, keeps `waker` and returns the previous waker. The caller
-    /// must drop it.
+    /// Returns the next item of a watch. If there is no item, stores `waker` and returns the waker that was stored
+    /// before. The caller must drop it.
     pub(crate) fn poll_watch(&mut self, id: u64, waker: Waker) -> (Poll<Option<Item>>, Option<Waker>) {
         let Some(watch) = self.watches.get_mut(&id) else { return (Poll::Ready(None), Some(waker)) };
         match watch.poll(&self.log) {
@@ -102,19 +102,19 @@ impl Store {
         }
     }
 
-    /// Removes a watch whose stream was dropped.
+    /// Removes a watch because its stream was dropped.
     pub(crate) fn close_watch(&mut self, id: u64) -> Option<Watch> {
         self.watches.remove(&id)
     }
 }
 
 impl Watch {
-    /// Ends the watch with only this error.
+    /// Ends the watch. The given error is the only item that the watch still returns.
     fn end(&mut self, error: ApiError) {
         self.broken = Some((self.next, Break::Fails(error)));
     }
 
-    /// Returns whether a waiting reader must poll again. The log now ends at `end`.
+    /// Returns whether a reader that waits must poll again. `end` is the index of the end of the log.
     pub(super) fn has_items(&self, end: usize) -> bool {
         match &self.broken {
             None => self.next < end,
@@ -128,8 +128,8 @@ impl Watch {
     }
 
     fn poll(&mut self, log: &[Entry]) -> Poll<Option<Item>> {
-        // If the test has broken the watch, ignore a queued break. Therefore, no break is overwritten, and no error of
-        // the user is dropped under a lock.
+        // If the test has already broken the watch, ignore a queued break. Therefore, no break is overwritten, and no
+        // error of the user is dropped while a lock is held.
         if let Some((_, how)) = self.breaks.take_if(|(left, _)| *left == 0 && self.broken.is_none()) {
             self.first.clear();
             self.broken = Some((self.next, how));
@@ -184,7 +184,7 @@ impl Entry {
     }
 }
 
-/// Converts an error to an item. The status of a server becomes an event.
+/// Converts an error to an item of a watch. A status that a server would send becomes an event.
 fn failing(error: ApiError) -> Item {
     match &error.kind {
         ErrorKind::Status(status) => Ok(WatchEvent::Error(status.clone())),

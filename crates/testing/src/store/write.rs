@@ -1,4 +1,4 @@
-//! Creates, updates, patches and deletes objects by the rules of a kube-apiserver.
+//! Creates, updates, patches and deletes objects with the rules of a kube-apiserver.
 
 use jiff::Timestamp;
 use pintle_meta::{ApiError, DeleteOptions, ObjectKey, Patch, Time, WriteOptions};
@@ -6,16 +6,16 @@ use serde_json::{Map, Value, json};
 
 use super::{Entry, Store, Stored, errors, key_of, meta};
 
-/// Selects the fields of an object that an update replaces.
+/// The fields of an object that an update replaces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Edit {
-    /// The update replaces everything except the status.
+    /// The update replaces all fields except the status.
     Main,
     /// Only the status.
     Status,
 }
 
-/// Metadata that only the server writes.
+/// The metadata fields that only the server writes.
 const SERVER_FIELDS: [&str; 5] =
     ["uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation"];
 
@@ -50,8 +50,8 @@ impl Store {
         Ok(if options.dry_run { new } else { self.commit(key, new) })
     }
 
-    /// Creates or replaces an object. Keeps its values, and fills in only the resourceVersion and missing values: uid,
-    /// times and generation.
+    /// Creates or replaces an object. All values of the object are kept. Only the resourceVersion and missing values
+    /// are set: uid, times and generation.
     pub(crate) fn put(&mut self, mut new: Value, now: Timestamp) -> Result<Value, ApiError> {
         let key = key_of(&new);
         self.check_key(&key)?;
@@ -148,7 +148,7 @@ impl Store {
         Ok(())
     }
 
-    /// Removes an object regardless of its finalizers. Returns whether it existed.
+    /// Removes an object even if it has finalizers. Returns whether it existed.
     pub(crate) fn remove(&mut self, key: &ObjectKey) -> bool {
         let Some(before) = self.objects.remove(key) else { return false };
         self.revision += 1;
@@ -156,7 +156,7 @@ impl Store {
         true
     }
 
-    /// Updates the existing object `old`. Replaces only the fields that `edit` selects.
+    /// Updates the existing object `old`. Replaces only the fields of an object that `edit` selects.
     fn replace(
         &mut self,
         key: ObjectKey,
@@ -201,7 +201,7 @@ impl Store {
         Ok(self.commit(key, new))
     }
 
-    /// Stores `new` at the next revision, and returns it with that revision.
+    /// Stores `new` at the next revision, and returns `new` with this revision.
     fn commit(&mut self, key: ObjectKey, mut new: Value) -> Value {
         self.revision += 1;
         new["metadata"]["resourceVersion"] = self.revision.to_string().into();
@@ -284,8 +284,8 @@ impl Store {
     }
 }
 
-/// Returns the generation of `new`, which replaces `old`. The generation increases if anything except metadata and
-/// status differs.
+/// Returns the generation that `new` gets when it replaces `old`. The generation increases if anything except metadata
+/// and status differs.
 fn generation_after(old: &Value, new: &Value) -> Value {
     let generation = &old["metadata"]["generation"];
     let Some(number) = generation.as_i64() else { return generation.clone() };
@@ -305,7 +305,7 @@ fn finalizers(object: &Value) -> &[Value] {
     object["metadata"]["finalizers"].as_array().map_or(&[], Vec::as_slice)
 }
 
-/// Sets a member, or removes it if the value is null.
+/// Sets a member of an object, or removes the member if the value is null.
 fn set(object: &mut Value, member: &str, value: Value) {
     match value {
         Value::Null => remove(object, member),

@@ -1,4 +1,4 @@
-//! Tests of direct changes of a collection.
+//! Tests of changes that are made directly with a collection.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Tests of faults: to which request each fault applies, and its outcome.
+//! Tests of faults: the requests to which they apply, and the outcomes of these requests.
 
 use std::task::Poll;
 use std::time::Duration;
@@ -19,7 +19,7 @@ fn busy() -> Outcome {
     Outcome::refused(429, Reason::TooManyRequests)
 }
 
-/// Returns whether a get, a list and another get of a client fail.
+/// Returns whether a get, a list and a second get of a client fail.
 fn fails(client: &Client<Website>) -> [bool; 3] {
     [now(client.get(&key("a"))).is_err(), now(client.list(&list())).is_err(), now(client.get(&key("a"))).is_err()]
 }

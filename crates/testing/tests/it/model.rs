@@ -16,20 +16,20 @@ type State = BTreeMap<ObjectKey, Website>;
 
 #[derive(Clone, Debug)]
 enum Operation {
-    /// A direct change by the test. `labelled` determines whether the object has a label afterwards.
+    /// The test changes an object directly. `labelled` determines whether the object has a label after the change.
     Put(usize, bool),
     Remove(usize),
     Create(usize),
     /// A client reads the object and updates its theme.
     Update(usize, u8),
-    /// A delete by a client. If the object has a finalizer, the delete only marks it.
+    /// A delete by a client. If the object has a finalizer, the delete only sets the deletion timestamp.
     Delete(usize),
     Finalize(usize, bool),
     Compact,
     Bookmark,
     /// A list of the current state. The pages have this size.
     List(u32),
-    /// A watch of all objects or of the labelled objects. It starts at this percentage of all revisions.
+    /// A watch of all objects or of the labelled objects. The watch starts at this percentage of all revisions.
     Watch(u64, bool),
 }
 
@@ -62,7 +62,7 @@ fn narrowed(state: &State, to_labelled: bool) -> State {
         .collect()
 }
 
-/// A watch, and the state that results from its events.
+/// A watch, and the state of the objects that results from its events.
 struct Folder {
     events: Events,
     known: State,
@@ -123,7 +123,7 @@ fn list(sites: &Collection<Website>, mut options: ListOptions) -> (State, u64) {
 fn run(operations: Vec<Operation>) -> Result<(), TestCaseError> {
     let name = |key: usize| ["a", "b", "c", "d"][key];
     let sites = Collection::<Website>::default();
-    // The state after each revision. The test records it without the log.
+    // The state after each revision. The test records this change without the log.
     let mut history = vec![State::new()];
     let (mut compacted, mut folders) = (0, Vec::new());
     for operation in operations {
@@ -161,7 +161,7 @@ fn run(operations: Vec<Operation>) -> Result<(), TestCaseError> {
             }
             Operation::Watch(passed, labelled) => {
                 let revision = compacted + (sites.revision() - compacted) * passed / 100;
-                // Skip revision 0, which would mean the current state.
+                // Skip revision 0, because it means the current state.
                 if revision > 0 {
                     let exact = ListOptions {
                         resource_version: revision.to_string(),

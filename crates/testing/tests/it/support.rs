@@ -51,7 +51,7 @@ pub(crate) fn sites(names: &[&str]) -> Collection<Website> {
     names.iter().map(|name| site(name)).collect()
 }
 
-/// Returns the output of a future. The future must be ready immediately.
+/// Returns the output of a future that is ready immediately. The future must be ready immediately.
 #[track_caller]
 pub(crate) fn now<F: Future>(future: F) -> F::Output {
     match poll(future) {
@@ -64,8 +64,8 @@ pub(crate) fn poll<F: Future>(future: F) -> Poll<F::Output> {
     pin!(future).poll(&mut Context::from_waker(Waker::noop()))
 }
 
-/// Returns the items of one page as `name@revision`, and its metadata as `at revision`, with a `+` if there are more
-/// pages.
+/// Returns the items of one page as `name@revision`. Returns its metadata as `at revision`, followed by a `+` if there
+/// are more pages.
 pub(crate) fn page<L: ListWatch<Page = pintle_testing::Page>>(source: &L, options: &ListOptions) -> (String, String) {
     let mut page = now(source.list(options)).unwrap();
     let (mut items, mut next) = (Vec::new(), String::new());
@@ -81,12 +81,12 @@ pub(crate) fn page<L: ListWatch<Page = pintle_testing::Page>>(source: &L, option
     (items.join(" "), next)
 }
 
-/// Returns the options of a watch that starts at a revision.
+/// Returns the options for a watch that starts at a revision.
 pub(crate) fn from(revision: u64) -> WatchOptions {
     WatchOptions { resource_version: revision.to_string(), allow_bookmarks: true, ..WatchOptions::default() }
 }
 
-/// Formats all available items of a watch: `ADDED a@1`, `BOOKMARK @7`, `ERROR 410`, `failed: why`, `end`.
+/// Returns all available items of a watch as texts: `ADDED a@1`, `BOOKMARK @7`, `ERROR 410`, `failed: why`, `end`.
 pub(crate) fn available(events: &mut Events) -> Vec<String> {
     let mut available = Vec::new();
     while let Poll::Ready(item) = poll(events.next()) {

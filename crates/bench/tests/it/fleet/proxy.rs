@@ -1,4 +1,4 @@
-//! A proxy between one process and the server. While it is cut, it accepts data but does not forward it.
+//! A proxy between one process and the server. While the proxy is cut, it accepts data but does not forward the data.
 
 use std::net::SocketAddr;
 
@@ -37,7 +37,7 @@ impl Proxy {
     }
 }
 
-/// Forwards data in one direction, except while the proxy is cut.
+/// Forwards data in one direction, but stops while the proxy is cut.
 async fn forward(mut from: impl AsyncRead + Unpin, mut to: impl AsyncWrite + Unpin, mut cut: watch::Receiver<bool>) {
     let mut buffer = vec![0; 1 << 16];
     while let Ok(length @ 1..) = from.read(&mut buffer).await {

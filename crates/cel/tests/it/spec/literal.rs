@@ -1,10 +1,10 @@
-//! Converts values and types of the test data to expressions and types.
+//! Converts values and types of the test data to CEL expressions and types.
 
 use pintle_cel::Type;
 
 use super::reader::{Field, Message};
 
-/// Returns an expression with the value of a `cel.expr.Value`, or `None` for messages and enums.
+/// Returns an expression that has the value of a `cel.expr.Value`. Returns `None` for messages and enums.
 pub(super) fn expression(value: &Message) -> Option<String> {
     let (name, field) = value.0.first()?;
     Some(match (name.as_str(), field) {
@@ -34,7 +34,7 @@ pub(super) fn expression(value: &Message) -> Option<String> {
     })
 }
 
-/// Literals of mixed types need `dyn`.
+/// Literals with items of mixed types need `dyn`.
 fn dynamic(value: &Message) -> Option<String> {
     expression(value).map(|value| format!("dyn({value})"))
 }
@@ -44,7 +44,7 @@ fn quoted(text: &str) -> String {
     format!("'{escaped}'")
 }
 
-/// Returns the timestamp or the duration in an `Any`.
+/// Returns the timestamp or the duration that an `Any` contains.
 fn time(object: &Message) -> Option<String> {
     let (name, field) = object.0.first()?;
     let Field::Message(time) = field else { return None };
@@ -60,7 +60,7 @@ fn time(object: &Message) -> Option<String> {
     }
 }
 
-/// Returns a `cel.expr.Type`, or `None` for messages and wrappers.
+/// Converts a `cel.expr.Type` to a type. Returns `None` for messages and wrappers.
 pub(super) fn cel_type(message: &Message) -> Option<Type> {
     let (name, field) = message.0.first()?;
     Some(match (name.as_str(), field) {

@@ -1,9 +1,9 @@
-//! Reads protocol buffers in the text format, as far as the test data of cel-spec uses it.
+//! Reads the text format of protocol buffers. The reader supports only the parts that the test data of cel-spec uses.
 
 use std::iter::Peekable;
 use std::str::Chars;
 
-/// A message: its fields in the order of the text. A repeated field occurs several times.
+/// A protobuf message with its fields in the order of the text. A repeated field occurs several times.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Message(pub(super) Vec<(String, Field)>);
 
@@ -49,7 +49,7 @@ impl Message {
 ///
 /// # Errors
 ///
-/// Returns a short description of the text at fault.
+/// Returns a short description of the invalid text.
 pub(super) fn read(text: &str) -> Result<Message, String> {
     let mut reader = Reader { chars: text.chars().peekable(), line: 1 };
     let message = reader.message(None)?;

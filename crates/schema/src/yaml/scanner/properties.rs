@@ -54,7 +54,7 @@ impl Scanner<'_> {
         Ok(Token::Tag { handle, suffix })
     }
 
-    /// Scans `!`, `!word`, or `!word!`. In a directive, `!word` is an error.
+    /// Scans `!`, `!word`, or `!word!`. In a directive, a handle in the form `!word` is an error.
     fn scan_handle(&mut self, directive: bool, start: Mark) -> Scanned<String> {
         if self.cursor.byte(0) != b'!' {
             return Err(self.error("did not find expected '!'", start));
@@ -70,7 +70,7 @@ impl Scanner<'_> {
         Ok(handle)
     }
 
-    /// Scans the remaining characters of a tag after `head`. If `head` is not empty, no characters need to follow.
+    /// Scans the characters of a tag that follow `head`. If `head` is not empty, the tag may end after it.
     fn scan_uri(&mut self, head: String, has_head: bool, start: Mark) -> Scanned<String> {
         let (mut uri, mut found) = (head.into_bytes(), has_head);
         loop {
@@ -90,7 +90,7 @@ impl Scanner<'_> {
         }
     }
 
-    /// Scans the octets of one character. Each octet is written as `%` and two hexadecimal digits.
+    /// Scans the escaped octets of one character. Each octet is written as `%` and two hexadecimal digits.
     fn scan_octets(&mut self, to: &mut Vec<u8>, start: Mark) -> Scanned<()> {
         let mut left = None;
         while left != Some(0) {
@@ -148,7 +148,7 @@ impl Scanner<'_> {
         Ok(token)
     }
 
-    /// Scans a number of at most two digits.
+    /// Scans a number that has at most two digits.
     fn scan_version(&mut self, start: Mark) -> Scanned<u8> {
         let (mut value, mut length) = (0, 0);
         while let digit @ b'0'..=b'9' = self.cursor.byte(0) {

@@ -3,17 +3,17 @@
 use super::{Scanned, Scanner};
 use crate::yaml::cursor::{Mark, YamlError};
 
-/// The blanks and line breaks between two parts of a scalar.
+/// The gap between two parts of a scalar, which consists of blanks and line breaks.
 #[derive(Default)]
 struct Gap {
     blanks: String,
-    /// The first line break of the gap, if it has one.
+    /// The first line break in the gap, if there is one.
     first: Option<&'static str>,
     further: String,
 }
 
 impl Gap {
-    /// Appends the blanks of the gap, or its folded line breaks.
+    /// Appends the blanks of the gap. If the gap contains line breaks, appends them in folded form instead.
     fn fold(&mut self, to: &mut String) {
         match self.first.take() {
             None => to.push_str(&self.blanks),
@@ -30,7 +30,7 @@ impl Gap {
 }
 
 impl Scanner<'_> {
-    /// Reads blanks and line breaks. Calls `allows` for each blank. `allows` can return an error, for example for a tab.
+    /// Reads blanks and line breaks. Calls `allows` for each blank. The function `allows` can return an error, for example for a tab.
     fn scan_gap(&mut self, gap: &mut Gap, allows: impl Fn(&Self, bool) -> Scanned<()>) -> Scanned<()> {
         while self.cursor.is_blank(0) || self.cursor.is_break(0) {
             if self.cursor.is_blank(0) {
@@ -115,7 +115,7 @@ impl Scanner<'_> {
                 return Ok(text);
             }
             if escaped_break {
-                // An escaped line break is ignored, together with the blanks at the start of the next line.
+                // An escaped line break is ignored. Blanks at the start of the next line are ignored, too.
                 gap.first = Some("");
             }
             self.scan_gap(&mut gap, |_, _| Ok(()))?;
@@ -123,7 +123,7 @@ impl Scanner<'_> {
         }
     }
 
-    /// Reads up to a blank, a line break or the closing quote. Returns whether an escaped line break ended the text.
+    /// Reads text up to a blank, a line break or the closing quote. Returns whether an escaped line break ended the text.
     fn scan_quoted_part(&mut self, quote: u8, start: Mark, text: &mut String) -> Scanned<bool> {
         while !self.cursor.is_space_or_end(0) {
             match self.cursor.byte(0) {
