@@ -4,7 +4,7 @@
 /// they cost no decoding time and no memory. Set it in
 /// [`InformerConfig::projection`](crate::InformerConfig::projection).
 ///
-/// The default drops [`MANAGED_FIELDS`](Self::MANAGED_FIELDS), which are often the larger part of an object. An update
+/// The default drops [`MANAGED_FIELDS`](Self::MANAGED_FIELDS), which are often more than half of an object. An update
 /// without managed fields does not delete them. client-go keeps the whole object by default.
 ///
 /// # Writing a cached object back
@@ -53,7 +53,8 @@ pub struct Projection {
 }
 
 impl Projection {
-    /// The field managers of an object's fields. Servers need them, and so do programs that use server-side apply.
+    /// The field managers of an object's fields. Servers need the field managers, and so do programs that use
+    /// server-side apply.
     pub const MANAGED_FIELDS: &[&str] = &["metadata", "managedFields"];
 
     /// The last manifest of a client-side `kubectl apply`, which is a copy of most of the object. Kept by default. If

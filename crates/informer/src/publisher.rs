@@ -22,10 +22,11 @@ use crate::{Cache, IndexFailed, SubscriptionStatus, Undecodable};
 
 /// The cache of an informer and its subscribers.
 ///
-/// Only the drivers of the informer write and start resyncs, and they take [turns](Publisher::turn). A change is stored
-/// first and then sent to all current subscribers. A new subscriber starts with a snapshot of the cache. If a write is
-/// in progress, the snapshot is taken after the write. So each subscriber receives the content of the cache, and then
-/// each later change exactly once. A lock is held at most for one pass over the list of subscribers.
+/// Only the drivers of the informer write and start resyncs, and only one of them [at a time](Publisher::turn). A
+/// change is stored first and then sent to all current subscribers. A new subscriber starts with a snapshot of the
+/// cache. If a write is in progress, the snapshot is taken after the write. So each subscriber receives the content of
+/// the cache, and then each later change exactly once. A lock is held at most for one pass over the list of
+/// subscribers.
 pub(crate) struct Publisher<T> {
     /// The informer's name.
     name: String,
@@ -34,10 +35,10 @@ pub(crate) struct Publisher<T> {
     turns: Arc<Turns<()>>,
     /// Hashes uids.
     hasher: RandomState,
-    /// Whether all parts have been listed. Changed under the lock of `audience`, and read without it, because an index
-    /// function may call `has_synced`.
+    /// Whether all parts have been listed. This flag is changed under the lock of `audience`, but read without it,
+    /// because an index function may call `has_synced`.
     has_synced: AtomicBool,
-    /// Notified when a subscriber is added. The resync of a new subscriber may be the next that is due.
+    /// Notified when a subscriber is added. The resync of a new subscriber may be due before all other resyncs.
     pub(crate) resyncs_changed: Arc<Notify>,
     /// The number of writes so far.
     writes: AtomicU64,
@@ -119,7 +120,7 @@ impl<T: Object> Publisher<T> {
         let is_writing = audience.is_writing;
         let audience_now = if is_writing { &mut audience.joining } else { &mut audience.queues };
         if audience_now.len() == audience_now.capacity() {
-            // Remove dropped subscribers instead of growing.
+            // Remove dropped subscribers before the vector would grow.
             audience_now.retain(|queue| queue.strong_count() > 0);
         }
         audience_now.push(Arc::downgrade(&queue));
@@ -131,13 +132,13 @@ impl<T: Object> Publisher<T> {
         queue
     }
 
-    /// Waits for the exclusive right to change the cache. Tasks get this right in the order in which they asked for it.
+    /// Waits for the exclusive right to change the cache. Tasks get this right in the order of their calls.
     pub(crate) async fn turn(&self) -> OwnedMutexGuard<()> {
         self.turns.clone().lock_owned().await
     }
 
-    /// Sets the namespaces to follow, and deletes the objects of other namespaces. The caller must hold the
-    /// [turn](Self::turn).
+    /// Sets the namespaces to follow, and deletes the objects of other namespaces. The caller must have the exclusive
+    /// right of a [turn](Self::turn).
     pub(crate) fn follow(&self, followed: &Followed) {
         let resource_version = self.cache.resource_version();
         let undecodable = self.cache.undecodable().into_iter().map(|entry| entry.key);
@@ -164,7 +165,7 @@ impl<T: Object> Publisher<T> {
     }
 
     /// Stores a batch of a part in one step, and returns the changes for the subscribers. `choice` is the number of
-    /// selector changes before the last list began. The caller must hold the [turn](Self::turn) until it has delivered
+    /// selector changes before the last list began. The caller must keep its [turn](Self::turn) until it has delivered
     /// the changes.
     pub(crate) fn apply(
         &self,
@@ -180,7 +181,7 @@ impl<T: Object> Publisher<T> {
         for item in batch.items {
             match item {
                 Item::One { key, delta } => deltas.push((key, delta)),
-                // A replacement is always the only item of its batch.
+                // A replacement is always the only item in its batch.
                 Item::ReplacedAll { objects, resource_version } => {
                     notifications = self.replace(place, choice, objects, &resource_version);
                 }
@@ -214,7 +215,7 @@ impl<T: Object> Publisher<T> {
             match observed.object {
                 Decoded::Object(object) => objects.push(object),
                 Decoded::Undecodable(entry) => {
-                    // Keep the last good state. Otherwise the object would look deleted.
+                    // Keep the last good state. Otherwise the cached object would look deleted.
                     let known = self.cache.store().get(&entry.0.key);
                     objects.extend(known.filter(|known| !was_replaced(Some(known), &entry.0)));
                     undecodable.push(entry.0.clone());
@@ -229,8 +230,8 @@ impl<T: Object> Publisher<T> {
         };
         let mut objects = last_of_each(objects);
         if !goes_back {
-            // Keep the cached object if the list contains the same version. The comparison needs no lock, because there
-            // is no other writer.
+            // Keep the cached object if the list contains the same version. The comparison needs no lock, because no
+            // other task writes to the cache.
             for (key, listed) in &mut objects {
                 let Some(known) = self.cache.store().get(key) else { continue };
                 match is_same_state(&known, listed) {
@@ -262,9 +263,9 @@ impl<T: Object> Publisher<T> {
         Notifications { listed: Some((place.clone(), choice)), unindexed, ..notifications }
     }
 
-    /// Handles objects that were found to be undecodable after they were stored: restores their last good states, and
-    /// lists them as undecodable. Subscribers are not notified, because their events already have the good states. The
-    /// caller must hold the [turn](Self::turn).
+    /// Handles objects that were found to be undecodable after they were stored. Restores their last decodable states,
+    /// and lists the objects as undecodable. Subscribers are not notified, because their events already contain the
+    /// decodable states. The caller must have the exclusive right of a [turn](Self::turn).
     pub(crate) fn mend(&self, found: Vec<Found<T>>) {
         let (mut changes, mut entries) = (Vec::with_capacity(found.len()), Vec::with_capacity(found.len()));
         for Found { record, entry } in found {
@@ -278,7 +279,7 @@ impl<T: Object> Publisher<T> {
         if changes.is_empty() {
             return;
         }
-        // Subscribers have only received objects that had a good state.
+        // Subscribers have only received objects that had a decodable state.
         let gone: Vec<ObjectKey> =
             changes.iter().filter(|(_, good)| good.is_none()).map(|(key, _)| key.clone()).collect();
         let keys: Vec<ObjectKey> = changes.iter().map(|(key, _)| key.clone()).collect();
@@ -298,7 +299,7 @@ impl<T: Object> Publisher<T> {
         self.cache.source().is_some() && self.cache.indices().iter().any(Index::reads_objects)
     }
 
-    /// Returns the maximum size of a batch for which index functions are called at most `calls` times.
+    /// Returns the largest batch size with at most `calls` calls of index functions.
     pub(crate) fn batch(&self, calls: usize) -> usize {
         let functions = self.cache.indices().iter().filter(|index| index.calls_user_code()).count();
         calls.checked_div(functions).map_or(usize::MAX, |batch| batch.max(1))
@@ -357,8 +358,8 @@ impl<T: Object> Publisher<T> {
                 }
             }
             match next {
-                // Keep the last good state. If it belongs to another object with the same name, that object is deleted
-                // instead.
+                // Keep the last good state. If that deletion belongs to another object with the same name, the cached
+                // object is deleted instead.
                 NewState::Undecodable(entry) if !self.cache.was_replaced(&key, &entry) => {}
                 next => writes.push((key, next)),
             }
@@ -374,8 +375,8 @@ impl<T: Object> Publisher<T> {
         Notifications { queues, changes, unindexed: failed, ..Notifications::nothing() }
     }
 
-    /// Whether the cache contains a newer state of the object. This happens if a watch continues at a server replica
-    /// that lags.
+    /// Whether the cache contains a newer state of the object. The cache contains a newer state if a watch continues at
+    /// a server replica that lags.
     fn is_stale(&self, key: &ObjectKey, observed: &Observed<Stored<T>>) -> bool {
         let observed_version = observed.object.resource_version();
         !observed.is_reshaped && self.cache.version_of(key).is_some_and(|known| is_older(observed_version, &known))
@@ -394,8 +395,8 @@ impl<T: Object> Publisher<T> {
         }
     }
 
-    /// Returns the change for an object that exists now. An update is delivered even if the version is equal, because a
-    /// watch event means that the object changed.
+    /// Returns the change for an object that exists now. An update is delivered even if the version is unchanged,
+    /// because a watch event means that the object has changed.
     fn present(&self, old: Option<Stored<T>>, new: Stored<T>) -> Notification<T> {
         let new = self.seen(new);
         match old {
@@ -437,12 +438,12 @@ impl<T: Object> Publisher<T> {
         let admitted: Vec<_> =
             joined.iter().map(|queue| (self.admit(queue), is_closed.then(|| queue.close()))).collect();
         drop(audience);
-        // Drop the guards without the lock, because that drops objects and wakes tasks.
+        // Drop the guards without the lock, because dropping them drops objects and wakes tasks.
         drop(admitted);
     }
 
-    /// Starts a subscriber with a snapshot. The caller must hold the lock of the audience, so that no write begins in
-    /// between.
+    /// Starts a subscriber with a snapshot. The caller must hold the lock of the audience, so that no write begins
+    /// before the subscriber is added.
     fn admit<'a>(&self, queue: &'a Queue<T>) -> (Aftermath<'a, T>, Option<Aftermath<'a, T>>) {
         let started = queue.begin(Walk::of(self.cache.snapshot()));
         (started, self.has_synced().then(|| queue.upstream_synced()))
@@ -495,7 +496,7 @@ impl<T: Object> Publisher<T> {
     }
 }
 
-/// A write in progress. Dropping it ends the write, also on a panic.
+/// A write in progress. Dropping this value ends the write, even after a panic.
 struct Writing<'a, T: Object>(&'a Publisher<T>);
 
 impl<T: Object> Drop for Writing<'_, T> {
@@ -505,7 +506,7 @@ impl<T: Object> Drop for Writing<'_, T> {
 }
 
 impl<T: Object> Audience<T> {
-    /// Returns the current subscribers, and removes dropped ones.
+    /// Returns the current subscribers, and removes dropped subscribers.
     fn present(&mut self) -> Vec<Arc<Queue<T>>> {
         let mut present = Vec::with_capacity(self.queues.len());
         self.queues.retain(|queue| match queue.upgrade() {
@@ -527,7 +528,7 @@ pub(crate) struct Notifications<T> {
     /// The number of completed steps. Each step delivers one chunk to one queue. All queues receive a chunk before the
     /// next chunk starts.
     delivered: usize,
-    /// The part that was listed, and the number of selector changes before the list began. The list counts as complete
+    /// The part that was listed, and the number of selector changes before its list began. The list counts as complete
     /// once all subscribers have received it.
     listed: Option<(Place, u64)>,
     /// The failures of index functions on objects of the change.
@@ -554,7 +555,7 @@ impl<T: Object> Notifications<T> {
     }
 }
 
-/// Lets reads of `new` fall back to `known`, if both are states of one object.
+/// Lets reads of `new` fall back to `known`, if both are states of the same object.
 fn fall_back<T: Object>(new: &Stored<T>, known: &Stored<T>) {
     if new.uid() == known.uid() {
         new.falls_back_to(known);

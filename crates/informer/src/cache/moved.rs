@@ -9,7 +9,7 @@ use tokio::sync::futures::Notified;
 ///
 /// A write without waiting tasks costs only one atomic load. This is safe because a waiting task increments the count
 /// *before* it reads the store, and a writer reads the count *after* its commit. Both take the same lock of the store
-/// in between. So either the task sees the commit, or the writer sees the task.
+/// between these two operations. So either the task sees the commit, or the writer sees the task.
 #[derive(Default)]
 pub(super) struct Moved {
     notify: Notify,
@@ -27,7 +27,7 @@ impl Moved {
         }
     }
 
-    /// Wakes the waiting tasks, even if there was no commit.
+    /// Wakes the waiting tasks without a commit.
     pub(super) fn announce_end(&self) {
         self.notify.notify_waiters();
     }

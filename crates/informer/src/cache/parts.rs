@@ -17,12 +17,12 @@ use crate::selection::Selection;
 #[derive(Default)]
 pub(crate) struct Parts {
     parts: BTreeMap<Place, Part>,
-    /// The number of changes of the [`Namespaces`] before the parts were set. `None` if they are not set yet.
+    /// How often the [`Namespaces`] had changed when the parts were set. `None` if the parts are not set yet.
     choice: Option<u64>,
     /// Whether the set of parts was replaced by another set.
     has_changed: bool,
-    /// The newest revision of any part so far, including removed parts. It decreases only if a list returns an older
-    /// revision.
+    /// The newest revision that any part has had so far, including removed parts. This revision decreases only if a
+    /// list returns an older revision.
     newest: String,
     /// `None` for a cache without an informer.
     demand: Option<Demand>,
@@ -47,7 +47,7 @@ struct Part {
 /// The revision of a list or a change that a source delivered.
 #[derive(Clone, Copy)]
 pub(crate) enum Progress<'a> {
-    /// A list. Its revision may be lower than the revision of the previous list.
+    /// A list. The revision of this list or change may be lower than the revision of the previous list.
     List(&'a str),
     Change(&'a str),
 }
@@ -96,8 +96,8 @@ impl Parts {
         Revision { whole: self.least(), newest: newest.into() }
     }
 
-    /// Returns the newest revision of any part so far. A new source must not start from an older state. Empty if no
-    /// source has delivered anything.
+    /// Returns the newest revision of any part so far. A new source must not start from an older state. The result is
+    /// empty if no source has delivered anything.
     pub(crate) fn newest(&self) -> &str {
         &self.newest
     }
@@ -116,14 +116,14 @@ impl Parts {
         (self.parts.len() > 1 || part.listed.is_none()).then_some(&part.reached)
     }
 
-    /// Returns the lowest revision of all parts. Empty if a part was not listed or there are no parts.
+    /// Returns the lowest revision of all parts. The result is empty if a part was not listed or there are no parts.
     pub(crate) fn least(&self) -> String {
         let is_known = self.versions().all(|version| !version.is_empty());
         let least = if is_known { self.versions().min_by(order) } else { None };
         least.unwrap_or_default().to_owned()
     }
 
-    /// Returns the highest revision of all parts. Empty if no part was listed.
+    /// Returns the highest revision of all parts. The result is empty if no part was listed.
     fn greatest(&self) -> &str {
         self.versions().filter(|version| !version.is_empty()).max_by(order).unwrap_or_default()
     }
@@ -137,7 +137,8 @@ impl Parts {
         self.parts.get(place).is_some_and(|part| version::is_older(of, &part.revision))
     }
 
-    /// Whether the next list of the part is an initial list. Subscribers then receive its objects as initial objects.
+    /// Whether the next list of the part is an initial list. Subscribers receive the objects of an initial list as
+    /// initial objects.
     pub(crate) fn is_first(&self, place: &Place) -> bool {
         !self.has_changed && self.parts.get(place).is_some_and(|part| part.listed.is_none())
     }
@@ -156,7 +157,7 @@ impl Parts {
         self.parts.values().all(|part| part.listed.is_some())
     }
 
-    /// Whether the parts match the requested namespaces, and all of them were listed with the requested selectors.
+    /// Whether the parts match the requested namespaces, and all parts were listed with the requested selectors.
     pub(super) fn have_all(&self) -> bool {
         let Some(Demand { namespaces, selection }) = &self.demand else { return true };
         let is_chosen = self.choice == Some(namespaces.as_ref().map_or(0, Namespaces::choice));

@@ -33,7 +33,8 @@ impl<T: Object> Cache<T> {
         undecodable.len() + found.iter().filter(|(key, _)| !undecodable.contains_key(key)).count()
     }
 
-    /// Returns the entries of stored objects that a reader has found to be undecodable, and that the informer has not handled yet.
+    /// Returns the entries that the informer has not handled yet, for stored objects that a reader found to be
+    /// undecodable.
     fn found(&self) -> Vec<(ObjectKey, Undecodable)> {
         let found = self.source.as_ref().map(|source| source.found()).unwrap_or_default().into_iter();
         let is_current =
@@ -65,7 +66,8 @@ impl<T: Object> Cache<T> {
         was_replaced(self.store.get(key).as_ref(), entry)
     }
 
-    /// Removes the entries of the keys in `mended`, whose objects can be decoded again, and adds new entries.
+    /// Removes the entries of the keys in `mended`, and adds new entries. The objects of these keys can be decoded
+    /// again.
     pub(super) fn note<'a>(
         &self,
         mended: impl IntoIterator<Item = &'a ObjectKey>,

@@ -22,7 +22,7 @@ pub(crate) struct WriteResult<T> {
 pub(crate) struct Replaced<T> {
     /// The objects that are not in the list, ordered by key.
     pub(crate) deleted: Vec<(ObjectKey, Stored<T>)>,
-    /// The objects of the list. Each is paired with the previous object of its key.
+    /// The objects of the list. Each object is paired with the previous object of its key.
     pub(crate) present: Vec<(ObjectKey, Option<Stored<T>>, Stored<T>)>,
     /// The failures of index functions on objects of the list. These objects are stored without the values of these
     /// indices.

@@ -1,4 +1,4 @@
-//! The state of each driver, and how the states form the state of the informer.
+//! The state of each driver, and the state of the informer that results from these states.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem::discriminant;
@@ -37,9 +37,9 @@ struct Inner {
     stopped: Option<StopCause>,
     /// The time at which the state of any part last changed its variant, or at which the informer ended.
     since: Option<Instant>,
-    /// The time of the last failure of any part, and the degraded state that the failure caused.
+    /// The time of the last failure of any part, and the degraded state that this failure caused.
     last_failure: Option<(Instant, Arc<InformerState>)>,
-    /// The number of state changes for which waiting tasks were woken.
+    /// How many of the state changes have woken the waiting tasks.
     version: u64,
 }
 
@@ -80,7 +80,7 @@ impl Whole {
         self.state_and_version().0
     }
 
-    /// Returns the state, and the number of state changes for which waiting tasks were woken.
+    /// Returns the state, and how many state changes have woken the waiting tasks.
     pub(crate) fn state_and_version(&self) -> (InformerState, u64) {
         let inner = self.lock();
         let version = inner.version;
@@ -170,7 +170,7 @@ impl States {
         }
     }
 
-    /// Reports the progress of a list.
+    /// Reports the progress of a list in this driver's part.
     pub(super) fn report_progress(&self, received: usize) {
         if let Some(InformerState::Listing { progress }) = self.last().as_deref() {
             let progress = ListProgress { received, ..*progress };
