@@ -1,4 +1,4 @@
-//! Detects reconciliations that block their thread, from a watchdog thread.
+//! A watchdog thread that detects reconciliations that block their thread.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -13,10 +13,10 @@ use tokio_util::sync::CancellationToken;
 use crate::metrics::Metrics;
 use crate::no_subscriber::with_current_subscriber;
 
-/// The workers of one controller and the polls in progress. All runs of the controller share them.
+/// The workers of one controller and the polls in progress. All runs of the controller share these workers.
 pub(crate) struct Polls {
     controller: String,
-    /// A poll that takes longer than this counts as blocking its thread.
+    /// The time after which a poll counts as blocking its thread.
     limit: Duration,
     metrics: Metrics,
     workers: Mutex<Vec<Weak<Poll>>>,
@@ -36,7 +36,7 @@ struct Current {
     is_reported: bool,
 }
 
-/// A call that blocks its thread.
+/// A call of the reconciler that blocks its thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Blocked {
     pub(crate) key: ObjectKey,
@@ -71,7 +71,7 @@ impl Polls {
         lock(&self.workers).iter().filter_map(Weak::upgrade).collect()
     }
 
-    /// Reports calls that started to block their thread since the last check.
+    /// Reports the calls that have started to block their thread since the last check.
     fn report_blocked(&self) {
         let now = Instant::now();
         for poll in self.polls() {
@@ -115,7 +115,7 @@ impl Current {
 }
 
 impl Poll {
-    /// Runs a call, and records when it is being polled.
+    /// Runs a call, and records when the call is being polled.
     pub(crate) async fn watch<F: Future>(&self, key: &ObjectKey, call: F) -> F::Output {
         let mut call = pin!(call);
         poll_fn(|context| {
@@ -152,7 +152,7 @@ impl Drop for Polling<'_> {
     }
 }
 
-/// A thread that looks for blocked calls. A task could not do this, because blocked runtime threads run no tasks.
+/// A thread that looks for blocked calls. A task cannot do this work, because blocked runtime threads run no tasks.
 /// Dropping the watchdog ends the thread.
 pub(crate) struct Watchdog(Arc<Shared>);
 
@@ -172,9 +172,9 @@ pub(crate) struct Exit {
 }
 
 impl Watchdog {
-    /// Starts a watchdog for these controllers. With an `exit`, the watchdog exits the process if calls still block
-    /// their threads when the time of the stop is up. It does so even after it was dropped, because nothing else can
-    /// end these calls.
+    /// Starts a watchdog for these controllers. If `exit` is set, the watchdog exits the process if calls still block
+    /// their threads when the time for stopping has passed. The watchdog does so even after it was dropped, because
+    /// nothing else can end these calls.
     pub(crate) fn start(controllers: Vec<Arc<Polls>>, exit: Option<Exit>) -> Self {
         let tick = controllers.iter().map(|polls| polls.limit / 2).min().unwrap_or(SECOND);
         let tick = if exit.is_some() { tick.min(SECOND) } else { tick };
@@ -193,7 +193,7 @@ impl Drop for Watchdog {
     fn drop(&mut self) {
         let ends_process = self.0.exit.as_ref().is_some_and(|exit| exit.stop.is_cancelled());
         if !ends_process || self.0.held().is_empty() {
-            // Drop the controllers here rather than on the thread, because their metrics are user code.
+            // Drop the controllers here rather than on the watchdog's thread, because their metrics are user code.
             drop(std::mem::take(&mut *lock(&self.0.controllers)));
         }
         *lock(&self.0.has_ended) = true;
@@ -208,7 +208,7 @@ impl Shared {
         loop {
             if let Some(exit) = self.exit.as_ref().filter(|exit| exit.stop.is_cancelled()) {
                 let stopped = *stopped.get_or_insert_with(Instant::now);
-                // The extra time lets `main` end the process first.
+                // With this additional time, `main` can end the process first.
                 if stopped.elapsed() >= exit.after.saturating_add((exit.after / 10).min(Duration::from_secs(2))) {
                     self.end_process(exit);
                 }
@@ -230,7 +230,7 @@ impl Shared {
         lock(&self.controllers).clone()
     }
 
-    /// Returns the calls that a stop cannot end, with their controllers.
+    /// Returns the calls that cannot be stopped, with their controllers.
     fn held(&self) -> Vec<(String, Blocked)> {
         const HELD: Duration = Duration::from_millis(100);
         let mut all = Vec::new();

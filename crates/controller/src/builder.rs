@@ -100,13 +100,13 @@ impl Builder {
     }
 
     /// Sets the number of keys that are reconciled concurrently, as a number or as a [`Concurrency`], which can be changed while the
-    /// controller runs. It replaces the number in the configuration.
+    /// controller runs. This number replaces the number in the configuration.
     pub fn concurrency(mut self, limit: impl Into<Concurrency>) -> Self {
         self.concurrency = Some(limit.into());
         self
     }
 
-    /// Finishes the controller. The controller does nothing until its [`run`](Controller::run).
+    /// Finishes the controller. The controller does nothing until [`run`](Controller::run) is called.
     pub fn reconciler(self, reconciler: impl Reconciler) -> Controller {
         let concurrency = self.concurrency.unwrap_or_else(|| self.config.max_concurrent_reconciles.into());
         Controller::new(self.name, self.config, concurrency, self.sources, Arc::new(reconciler))

@@ -28,15 +28,15 @@ use crate::source::{Named, Synced};
 use crate::stop::Stop;
 use crate::{Concurrency, ControllerConfig, ControllerError, Requests, UnfinishedKeys};
 
-/// How long caches may take to sync. After that, a program without a tracing subscriber prints the names of the missing
-/// caches.
+/// How long the caches may take to sync before a message is printed. After this time, a program without a tracing
+/// subscriber prints the names of the caches that have not synced.
 const PRINT_AFTER: Duration = Duration::from_secs(10);
 
 /// A controller, which reconciles objects whenever they or related objects change.
 ///
-/// Sources feed keys into a queue. Workers take keys from it and call the reconciler, with one call at a time for each
-/// key, and up to [`max_concurrent_reconciles`](ControllerConfig::max_concurrent_reconciles) calls in total. The first
-/// call starts after all caches have synced. The keys of deleted objects are reconciled as well.
+/// Sources feed keys into a queue. Workers take keys from the queue and call the reconciler, with one call at a time
+/// for each key, and up to [`max_concurrent_reconciles`](ControllerConfig::max_concurrent_reconciles) calls in total.
+/// The first call starts after all caches have synced. The keys of deleted objects are reconciled as well.
 ///
 /// Clones are handles to the same controller.
 ///
@@ -128,10 +128,11 @@ impl Controller {
         Self { inner: Arc::new(inner) }
     }
 
-    /// Runs the controller until `stop` is cancelled. Then the controller takes no further keys, and waits for running
-    /// reconciliations, for at most [`graceful_shutdown_timeout`](ControllerConfig::graceful_shutdown_timeout). After
-    /// that, it drops the remaining reconciliations. A reconciliation that blocks its thread cannot be dropped. The run
-    /// then ends while the reconciliation continues, and the error names its key.
+    /// Runs the controller until `stop` is cancelled. After that, the controller starts no further keys, and waits for
+    /// running reconciliations, for at most [`graceful_shutdown_timeout`](ControllerConfig::graceful_shutdown_timeout).
+    /// When this time has passed, the controller drops the remaining reconciliations. A reconciliation that blocks its
+    /// thread cannot be dropped. The run then ends although the reconciliation continues, and the error names the key
+    /// of this reconciliation.
     ///
     /// For leader election, pass the controller to a [`Manager`](crate::Manager).
     ///
@@ -140,8 +141,8 @@ impl Controller {
     /// - every object,
     /// - each key that the previous run did not finish,
     /// - the key of each object that was deleted between the two runs. The controller remembers the newest 100,000
-    ///   deleted objects. They are remembered from the first run or [`warm_up`](Self::warm_up) until the last handle of
-    ///   the controller is dropped.
+    ///   deleted objects. The deletions are recorded from the first run or [`warm_up`](Self::warm_up) until the last
+    ///   handle of the controller is dropped.
     ///
     /// # Errors
     ///
@@ -162,21 +163,23 @@ impl Controller {
     /// # Cancel safety
     ///
     /// Dropping the future ends the run. Its reconciliations are tasks, which the runtime drops soon after. A task that
-    /// another thread is polling at that moment continues until its next await. The next run waits for these tasks.
+    /// another thread is polling at the time of the drop continues until its next await. The next run waits for these
+    /// tasks.
     pub async fn run(&self, stop: &CancellationToken) -> Result<(), ControllerError> {
         let _watchdog = Watchdog::start(vec![self.inner.polls.clone()], None);
         self.run_within(&Stop::new(stop, self.inner.config.graceful_shutdown_timeout), None).await
     }
 
-    /// Works like [`Controller::run`], but with a shared stop. A failure requests this stop. Each reconciliation runs
-    /// inside `leadership` and is dropped when the term ends.
+    /// Works like [`Controller::run`], but with a stop signal that other controllers share. A failure requests this
+    /// stop. Each reconciliation runs inside `leadership` and is dropped when the leadership term ends.
     pub(crate) async fn run_within(&self, stop: &Stop, leadership: Option<&Leadership>) -> Result<(), ControllerError> {
         let panic = OnceLock::new();
         let ended = Run::begin(&self.inner, &panic)?.work(stop, leadership).await;
         ended.and(panic.into_inner().map_or(Ok(()), |panic| Err(self.panicked("dropping its queue", panic))))
     }
 
-    /// Starts to fill the caches, so that a later run can start at once. Does nothing if they are already filled.
+    /// Starts to fill the caches, so that a later run can start without waiting for them. Does nothing if the caches
+    /// are already filled.
     ///
     /// # Panics
     ///
@@ -190,14 +193,14 @@ impl Controller {
         &self.inner.name
     }
 
-    /// Returns the sources that have not synced, or whose lists and watches have failed for 2 minutes. Each source
-    /// comes with the reason. Nothing is reconciled before all sources have synced once.
+    /// Returns the sources that have not synced, or whose lists and watches have failed for 2 minutes. Each source is
+    /// paired with the reason. Nothing is reconciled before all sources have synced once.
     pub fn unsynced(&self) -> Vec<(String, String)> {
         self.sources().into_iter().filter_map(|(name, problem)| Some((name, problem?))).collect()
     }
 
     /// Returns the names of all sources, in the order in which they were added. If a source is [not
-    /// synced](Self::unsynced), its name comes with the reason.
+    /// synced](Self::unsynced), its name is paired with the reason.
     pub fn sources(&self) -> Vec<(String, Option<String>)> {
         let problem =
             |source: &Named| source.problem().unwrap_or_else(|panic| Some(format!("the source panicked: {panic}")));
@@ -215,8 +218,8 @@ impl Controller {
         self.inner.concurrency.get()
     }
 
-    /// Returns the keys whose calls have [blocked their thread](ControllerConfig::blocked_after), each with the time
-    /// since the call began to block.
+    /// Returns the keys whose calls have [blocked their thread](ControllerConfig::blocked_after), each with the
+    /// duration for which the call has blocked.
     pub fn blocked_calls(&self) -> Vec<(ObjectKey, Duration)> {
         let blocked = self.inner.polls.blocked().into_iter();
         blocked.map(|blocked| (blocked.key, blocked.since.elapsed())).collect()
@@ -240,7 +243,7 @@ impl Controller {
         self.inner.tasks.wait().await;
     }
 
-    /// Returns the error for calls that an earlier run could not end.
+    /// Returns the error for calls of an earlier run that could not be ended.
     pub(crate) fn still_blocked(&self, after: Duration) -> ControllerError {
         self.inner.still_blocked(after)
     }

@@ -1,8 +1,8 @@
 //! Predicates, which decide which events lead to a reconciliation.
 //!
-//! A predicate sees the old and the new state. The comparing predicates in this module pass all additions and
-//! deletions. So no deletion is missed, even if the spec did not change. These predicates read only metadata, so they
-//! decode no object.
+//! A predicate receives the old and the new state of an object. The comparing predicates in this module pass all
+//! additions and deletions. So no deletion is missed, even if the object's spec did not change. These predicates read
+//! only metadata, so they decode no object.
 
 use pintle_informer::ResourceEvent;
 use pintle_meta::{Metadata, Object};
@@ -49,10 +49,10 @@ impl<T, F: Fn(&ResourceEvent<T>) -> bool + Send + Sync + 'static> Predicate<T> f
 /// Passes updates that change the desired state, as counted by `metadata.generation`, and updates that begin a
 /// deletion.
 ///
-/// The server keeps no generation for some kinds (ConfigMap, Secret, Service...). For these kinds, it passes all
-/// updates except resyncs, whereas controller-runtime's predicate of the same name drops all updates. Changes of
-/// labels, annotations and finalizers do not pass. So a reconciler that adds a finalizer and returns is not called
-/// again. Use [`DesiredStateChanged`] for such a reconciler.
+/// The server keeps no generation for some kinds (ConfigMap, Secret, Service...). For these kinds, this predicate
+/// passes all updates except resyncs, whereas controller-runtime's predicate of the same name drops all updates.
+/// Changes of labels, annotations and finalizers do not pass. So a reconciler that adds a finalizer and returns is not
+/// called again. Use [`DesiredStateChanged`] for such a reconciler.
 ///
 /// # Examples
 ///
@@ -93,7 +93,7 @@ pub struct DesiredStateChanged;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct FinalizersChanged;
 
-/// Passes all updates that change the object, so it drops only resyncs.
+/// Passes all updates that change the object, and drops only resyncs.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ResourceVersionChanged;
 
@@ -105,7 +105,7 @@ pub struct LabelsChanged;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct AnnotationsChanged;
 
-/// Implements predicates that compare the old metadata with the new.
+/// Implements predicates that compare the old metadata with the new metadata.
 macro_rules! comparisons {
     ($($predicate:ty: $differs:expr;)*) => {$(
         impl<T: Object> Predicate<T> for $predicate {

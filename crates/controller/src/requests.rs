@@ -1,4 +1,4 @@
-//! The queue of keys to reconcile, as sources see it.
+//! The queue of keys to reconcile, in the form that sources use.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -71,18 +71,18 @@ pub struct Requests {
 struct Shared {
     controller: String,
     state: Mutex<State>,
-    /// The attempts have a lock, which must be taken before the queue's lock.
+    /// The attempts have their own lock, which must be taken before the queue's lock.
     attempts: Mutex<Attempts>,
     histories: Histories,
 }
 
 #[derive(Default)]
 struct State {
-    /// The queue of the current run.
+    /// The queue of the current run of the controller.
     queue: Option<Queue>,
-    /// Distinguishes the queues of two runs.
+    /// A number that distinguishes the queues of two runs.
     run: u64,
-    /// Whether the current run takes no further keys.
+    /// Whether the current run accepts no further keys.
     is_closing: bool,
     kept: Kept,
     has_dropped: bool,
@@ -107,7 +107,7 @@ impl Requests {
     }
 
     /// Reconciles `key` after a delay, or earlier if it is also added in another way. If the controller is not running,
-    /// the key is due when its next run starts.
+    /// the key is reconciled when its next run starts.
     pub fn add_after(&self, key: ObjectKey, after: Duration) {
         self.add_with(key, AddOptions { after: Some(after), ..AddOptions::default() });
     }
@@ -132,8 +132,8 @@ impl Requests {
         }
     }
 
-    /// Adds the key to the queue of the current run, or keeps it for the next run. Returns the queue's answer, or
-    /// `None` if the key was kept.
+    /// Adds the key to the queue of the current run, or keeps it for the next run. Returns the result of adding the
+    /// key, or `None` if the key was kept.
     fn enqueue(&self, key: ObjectKey, options: AddOptions) -> Option<Added> {
         loop {
             let (queue, run) = {
@@ -168,14 +168,14 @@ impl Requests {
 
     fn shorten_backoff(&self, key: ObjectKey, priority: i32) {
         let early = AddOptions { priority, rate_limited: false, after: Some(EARLY_RETRY) };
-        // If the delay was already shorter, it stays the same and this is not counted.
+        // If the delay was already shorter, it is not changed and not counted.
         if self.enqueue(key.clone(), early) == Some(Added::Scheduled) {
             self.attempts().retried_early(&key);
         }
     }
 
-    /// Keeps the key of an event for the next run. If a run has started since the source read the event, that run may
-    /// already have taken the kept keys. So this method adds the key to the queue of that run.
+    /// Keeps the key of an event for the next run. If a run has started since the source read the event, this run may
+    /// already have taken the kept keys. In that case, this method adds the key to the queue of the run.
     pub(crate) fn keep_event(&self, key: ObjectKey) {
         let mut state = self.lock();
         if state.is_open() {
@@ -215,12 +215,12 @@ impl Requests {
         state.kept.take()
     }
 
-    /// Returns whether a run takes keys.
+    /// Returns whether a run accepts keys.
     pub(crate) fn is_open(&self) -> bool {
         self.lock().is_open()
     }
 
-    /// Makes the current run take no further keys.
+    /// Makes the current run accept no further keys.
     pub(crate) fn stop_taking_keys(&self) {
         self.lock().is_closing = true;
     }
@@ -260,22 +260,22 @@ impl Requests {
     }
 
     /// Records that a call failed. Removes the key from the queue if all adds since the call began may wait for the
-    /// retry. Returns whether the key was removed.
+    /// key's retry. Returns whether the key was removed.
     pub(crate) fn fail(&self, queue: &Queue, key: &ObjectKey, retry: Retry) -> bool {
         let mut attempts = self.attempts();
-        // Both steps run under the lock, so that no urgent add happens between them.
+        // Both steps run under one lock, so that no urgent add happens between them.
         attempts.fail(key, retry, Instant::now()) && queue.remove(key)
     }
 
-    /// Delays a failed key for at least `after`. The key was added again and is still in flight. After an urgent
-    /// change, the key is not delayed.
+    /// Delays a failed key for at least the duration `after`. The key was added again and is still in flight. After an
+    /// urgent change, the key is not delayed.
     pub(crate) fn postpone(&self, queue: &Queue, key: &ObjectKey, after: Duration) -> Added {
         let attempts = self.attempts();
-        // All steps run under the lock, so that no urgent add happens between them.
+        // All steps run under one lock, so that no urgent add happens between them.
         if attempts.is_urgent(key) || queue.postpone(key, after) || !queue.remove(key) {
             return Added::Scheduled;
         }
-        // The limiter's delay was zero, so the key was queued.
+        // The rate limiter's delay was zero, so the key was queued.
         queue.replace_after(key.clone(), after, DelayKind::Retry)
     }
 
@@ -342,7 +342,7 @@ mod tests {
         Queue::new(QueueConfig::new(TokioClock))
     }
 
-    /// The source reads the event before the run starts, and its handler returns the key afterwards.
+    /// The source reads the event before the run starts, and its handler returns the key after the start.
     #[tokio::test(start_paused = true)]
     async fn event_key_goes_to_a_run_that_opened_meanwhile() {
         let (requests, queue) = (Requests::new("c"), queue());
@@ -352,8 +352,8 @@ mod tests {
         assert_eq!((queue.len(), requests.take_kept().len()), (1, 0));
     }
 
-    /// A worker may record a failure after its run has ended. The next run has no pending retry of that key, so it must
-    /// not wait for one.
+    /// A worker may record a failure after its run has ended. The next run has no pending retry of that key, so changes
+    /// of the key must not wait for one.
     #[tokio::test(start_paused = true)]
     async fn run_does_not_wait_for_retries_of_another_run() {
         let (requests, first, second) = (Requests::new("c"), queue(), queue());

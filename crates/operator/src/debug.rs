@@ -24,7 +24,7 @@ use self::document::{Check, Document, FORMAT, LeftOut, MOST, Phase, of_most};
 use self::query::Wanted;
 use self::text::{now, seconds, shortened, time};
 
-/// The sources of the page's data. They are read only while a request is answered.
+/// The sources of the page's data. The sources are read only while a request is answered.
 pub(crate) struct Debug {
     /// The name of the manager.
     pub(crate) name: String,
@@ -136,7 +136,7 @@ fn response(status: StatusCode, content_type: &'static str, body: impl Into<Byte
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    // Without this header, pages of other origins can embed the answer, and learn from its size and its time.
+    // Without this header, pages of other origins could embed the answer, and learn from its size and timing.
     headers.insert("cross-origin-resource-policy", HeaderValue::from_static("same-origin"));
     response
 }

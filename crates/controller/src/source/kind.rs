@@ -93,16 +93,16 @@ pub(crate) struct KindSource<T: Object, H> {
     pump: Mutex<Option<Pump>>,
 }
 
-/// Reads one subscription during and between runs, so that no deletion is missed while no replica leads.
+/// Reads one subscription both during and between runs, so that no deletion is missed while no replica leads.
 struct Pump {
     task: AbortOnDropHandle<Result<(), String>>,
     ended: watch::Receiver<Option<Result<(), String>>>,
     sync: SyncHandle,
-    /// Whether the pump has read an event. If so, the event came before the current run.
+    /// Whether the pump has read an event. If so, the event arrived before the current run.
     has_read: Arc<AtomicBool>,
 }
 
-/// How long lists and watches may fail. After that, the source is not ready.
+/// How long lists and watches may fail before the source counts as not ready. After this time, the source is not ready.
 const UNREADY_AFTER: Duration = Duration::from_secs(120);
 
 impl<T: Object, H: Handler<T>> KindSource<T, H> {
@@ -186,7 +186,7 @@ impl<T: Object, H: Handler<T>> Source for KindSource<T, H> {
     fn start(&self, _: Requests) -> Feed {
         let (mut ended, mut sync, has_read) =
             self.pump(|pump| (pump.ended.clone(), pump.sync.clone(), pump.has_read.load(Ordering::SeqCst)));
-        // A new subscription for this run repeats the objects that the pump has read before. The pump delivers all
+        // A new subscription for this run repeats the objects that the pump has already read. The pump delivers all
         // later changes.
         let mut replay = has_read.then(|| self.kind.informer.subscribe());
         let mut replay_sync = replay.as_ref().map(Subscription::sync_handle);
@@ -254,7 +254,7 @@ impl<T: Object, H: Handler<T>> Mapper<T, H> {
     }
 
     /// Keeps keys that the next run cannot find through existing objects. These are keys of deleted objects, and keys
-    /// that the handler returned for an object only before its update.
+    /// that the handler returned only for an object's state before its update.
     fn keep(&self, event: &ResourceEvent<T>) {
         let is_kept = match event {
             ResourceEvent::Added { .. } => false,
@@ -321,8 +321,8 @@ fn priority<T>(event: &ResourceEvent<T>) -> i32 {
     }
 }
 
-/// Returns whether an event of the reconciled object ends its back-off at once. A reconciler does not write the spec of
-/// its own object, and does not create or delete it.
+/// Returns whether an event of the reconciled object ends its back-off immediately. A reconciler usually does not write
+/// the spec of its own object, and does not create or delete this object.
 fn is_urgent<T: Object>(event: &ResourceEvent<T>) -> bool {
     match event {
         ResourceEvent::Added { is_initial, .. } => !is_initial,

@@ -1,4 +1,4 @@
-//! A source that the program feeds.
+//! A source to which the program adds keys.
 
 use std::collections::BTreeSet;
 use std::future::pending;
@@ -11,7 +11,7 @@ use super::{Feed, Source};
 use crate::Requests;
 use crate::requests::WeakRequests;
 
-/// A source that the program feeds from any thread, as controller-runtime's `Channel`.
+/// A source to which the program adds keys from any thread, as controller-runtime's `Channel`.
 ///
 /// Clones are handles to the same trigger. A trigger may feed several controllers, and each controller gets each key.
 /// Keys that arrive while a controller is not running are kept for its next run, without duplicates. Keys that arrive
@@ -47,7 +47,7 @@ struct State {
     controllers: Vec<WeakRequests>,
     /// Whether one of the controllers has run.
     has_run: bool,
-    /// Keys for controllers that are built later. They arrived before the first run, or when the trigger had no
+    /// Keys for controllers that are built later. These keys arrived before the first run, or when the trigger had no
     /// controller.
     waiting: BTreeSet<ObjectKey>,
 }
@@ -90,7 +90,7 @@ impl Source for Trigger {
     fn attach(&self, requests: &Requests) {
         let mut state = self.lock();
         let is_first = state.live().is_empty();
-        // Ignore the trigger if it was added to this controller before.
+        // Ignore the trigger if it was already added to this controller.
         if !state.controllers.iter().any(|controller| requests.same_as(controller)) {
             state.controllers.push(requests.downgrade());
         }

@@ -1,5 +1,5 @@
-//! Records log events as lines, and formats every field as a program's subscriber would. Tests of other crates use it
-//! too.
+//! Records log events as lines, and formats every field as a program's subscriber does. Tests of other crates also use
+//! this module.
 
 use std::fmt::{Debug, Write};
 use std::sync::{Arc, LazyLock, Mutex};

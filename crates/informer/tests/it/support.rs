@@ -55,7 +55,7 @@ pub(crate) fn silent() -> Outcome {
     Outcome::Breaks { after: 0, how: Break::Silent }
 }
 
-/// Returns the outcome of a watch that opens and then fails at once.
+/// Returns the outcome of a watch that opens and then fails immediately.
 pub(crate) fn event(error: ApiError) -> Outcome {
     Outcome::Breaks { after: 0, how: Break::Fails(error) }
 }
@@ -118,7 +118,7 @@ pub(crate) async fn drain_sorted(events: &mut Subscription<Pod>) -> Vec<String> 
     drained
 }
 
-/// Lets each task run until it waits. With a paused clock, almost no time passes.
+/// Lets each task run until it waits. With a paused clock, the tokio time hardly advances.
 pub(crate) async fn settle() {
     tokio::time::sleep(Duration::from_millis(1)).await;
 }

@@ -122,7 +122,8 @@ impl Replicas {
         self.head().saturating_sub(lag)
     }
 
-    /// Returns the revision of the state for a request. The newest state includes the writes of all servers.
+    /// Returns the revision of the state from which a request is answered. The newest state includes the writes of all
+    /// servers.
     fn visible_to(&mut self, resource_version: &str) -> usize {
         if resource_version.is_empty() { self.head() } else { self.visible() }
     }
@@ -183,7 +184,7 @@ impl Replicas {
         Ok(())
     }
 
-    /// Returns the next event. `None` if the watch is silent.
+    /// Returns the next event. Returns `None` if the watch is silent.
     fn read(&mut self) -> Option<Option<Result<WatchEvent<Pod>, ApiError>>> {
         let fault = self.tape.pick(24);
         let visible = self.head() - self.watch.as_ref()?.lag.min(self.head());
