@@ -5,7 +5,7 @@ use std::ops::{Index, IndexMut};
 
 use hashbrown::{DefaultHashBuilder, HashTable};
 
-/// The index of a record. It does not change until the record is removed.
+/// The index of a record in [`Keyed`]. The index does not change until the record is removed.
 pub(crate) type Place = u32;
 
 /// The bits of a key's hash that are stored.
@@ -20,7 +20,7 @@ pub(crate) struct Keyed<K, V> {
     /// can grow without reading records.
     table: HashTable<(KeyHash, Place)>,
     records: Vec<Option<Record<K, V>>>,
-    /// The unused places.
+    /// The places without a record.
     free: Vec<Place>,
 }
 
@@ -29,6 +29,7 @@ struct Record<K, V> {
     hash: KeyHash,
     key: K,
     value: V,
+    /// Whether lookups by key find the record. Such a record is *listed*.
     is_listed: bool,
 }
 

@@ -11,8 +11,9 @@
 //!    snapshot.
 //! 2. `writer`: held for a whole commit, so that there is one commit at a time.
 //! 3. The lock of a shard: held while one record is changed, or for a short section of a scan. No thread holds the
-//!    locks of two shards. 4. `now`: held while a commit becomes visible, and while a pin is created or removed. A
-//!    [`View`](crate::View) holds the `now` locks of several stores.
+//!    locks of two shards.
+//! 4. `now`: held while a commit becomes visible, and while a pin is created or removed. A [`View`](crate::View) holds
+//!    the `now` locks of several stores.
 
 mod now;
 mod pin;

@@ -38,7 +38,7 @@ impl Ending {
         self.lock().left.extend(left);
     }
 
-    /// Returns the result of the run. `timeout` is the time limit for stopping, if a stop was requested.
+    /// Returns the result of the run. `after` is the time limit for stopping the manager.
     pub(super) fn result(&self, after: Duration) -> Result<(), ManagerError> {
         let State { failure, left } = std::mem::take(&mut *self.lock());
         if !left.is_empty() {

@@ -4,7 +4,7 @@ use crate::Lab;
 use crate::journal::LeaseWrite;
 use crate::kit::World;
 
-/// Returns the process that holds the Lease, if it runs.
+/// Returns the process that holds the Lease, if that process is running.
 fn leader<W: World>(lab: &Lab<W>) -> Option<String> {
     let leases = leases(lab)?;
     let last = leases.last().filter(|last| !last.holder.is_empty())?;
