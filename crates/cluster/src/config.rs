@@ -26,11 +26,11 @@ use pintle_restreq::TransportLayer;
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct ClusterConfig {
-    /// The client configuration. With `None`, the default, the cluster uses the kubeconfig in `KUBECONFIG` or in the home directory. If
-    /// there is none, it uses the service account of the pod in which the program runs.
+    /// The client configuration. With `None`, the default, the cluster uses the kubeconfig in `KUBECONFIG` or in the
+    /// home directory. Without a kubeconfig, the cluster uses the service account of the pod in which the program runs.
     pub client: Option<ClientConfig>,
-    /// The metrics provider for all components that the cluster creates. `None`, the default, disables metrics. The series of a component
-    /// exist until the component is dropped.
+    /// The metrics provider for all components that the cluster creates. `None`, the default, disables metrics. The
+    /// metric series of a component exist until the component is dropped.
     ///
     /// | component | metrics |
     /// |---|---|

@@ -12,7 +12,7 @@ use crate::order::Ticket;
 use crate::shared::Shared;
 use crate::sync::Arc;
 
-/// A guard for a key in flight.
+/// A guard for a key that a worker is processing.
 ///
 /// No other worker gets the same key while this guard exists. Dropping the guard is client-go's `Done`. A panic of the worker or the
 /// cancellation of its task drops the guard as well. Only the owner of the guard can finish the key, and only once.
@@ -96,7 +96,7 @@ impl<K, C: Clock> WorkItem<K, C> {
         self.finish(revisit).unwrap_or(Added::ShutDown)
     }
 
-    /// Takes the ticket out of the guard. The caller must then mark the key as done.
+    /// Removes the ticket from the guard. The caller must then mark the key as done.
     pub(crate) fn release(&mut self) -> Option<Ticket> {
         self.ticket.take()
     }

@@ -57,7 +57,7 @@ fn observed_deletion_stays_observed_when_recreation_joins_it() {
         add(&mut fifo, "a", 201);
         assert_eq!(pops(&mut fifo), ["D a104", "A a201"]);
 
-        // Another object was added and deleted, and neither was delivered.
+        // Another object was added and deleted, and neither of these changes was delivered.
         delete(&mut fifo, "a", 201, 202);
         add(&mut fifo, "a", 301);
         delete(&mut fifo, "a", 301, 302);

@@ -28,12 +28,12 @@ use super::{Fifo, Order, Queued, Ticket};
 pub struct Fair<K, T> {
     tenant: Box<dyn Fn(&K) -> T + Send>,
     lane: Box<dyn Fn() -> Box<dyn Order<K>> + Send>,
-    /// The lanes of the tenants that have queued keys. It is a tree and not a hash table, because a large hash table moves all entries at
-    /// once when it grows.
+    /// The lanes of the tenants that have queued keys. The map is a tree and not a hash table, because a large hash
+    /// table moves all its entries in one operation when it grows.
     lanes: BTreeMap<T, Lane<K>>,
     /// The same tenants, ordered by their turns. The next tenant is first.
     turns: BTreeMap<u64, T>,
-    /// The turn of the last tenant.
+    /// The turn that the last tenant in the order has.
     last_turn: u64,
     len: usize,
     needs_time: bool,
@@ -84,7 +84,7 @@ impl<K, T: Ord + Clone + Send> Order<K> for Fair<K, T> {
     }
 
     fn pop(&mut self) -> Option<Ticket> {
-        // Try each lane once, because a lane may withhold its keys.
+        // Try each lane once, because a lane may return `None` although it has keys.
         for _ in 0..self.turns.len() {
             let (_, tenant) = self.turns.pop_first()?;
             let Some(lane) = self.lanes.get_mut(&tenant) else { continue };
@@ -147,7 +147,7 @@ mod tests {
     use super::super::tests::{Naive, compare, config};
     use super::*;
 
-    /// The tenants in the order of their turns, each with its keys, and the number of tenants.
+    /// The tenants in the order of their turns, each with its keys. The number is the number of tenants.
     struct Tenants(VecDeque<(u32, Vec<Ticket>)>, u32);
 
     impl Naive for Tenants {

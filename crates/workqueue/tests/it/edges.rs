@@ -29,8 +29,8 @@ fn poll<F: Future>(future: &mut Pin<&mut F>) -> Poll<F::Output> {
     future.as_mut().poll(&mut Context::from_waker(Waker::noop()))
 }
 
-/// There is no `done(key)`. Only the owner of the guard can finish a key, and only once. A second `done` of a guard does not compile: see
-/// the page of the crate.
+/// There is no `done(key)`. Only the owner of the guard can finish a key, and only once. A second `done` of a guard
+/// does not compile: see the crate documentation.
 #[test]
 fn x1_only_the_guard_can_finish_a_key() {
     let (queue, _) = queue();
@@ -213,7 +213,8 @@ impl Timer for Hasty {
     }
 }
 
-/// Deadlines are absolute. If the clock is already past the deadline, the sleep ends immediately and the waiter is woken.
+/// Deadlines are absolute. If the clock has already passed the deadline, the sleep ends immediately and the waiter is
+/// woken.
 #[test]
 fn x10_the_clock_moves_between_deadline_and_timer() {
     let queue: Queue<Hasty> = WorkQueue::new(QueueConfig::new(Hasty(ManualClock::new())));

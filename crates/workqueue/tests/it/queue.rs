@@ -130,7 +130,7 @@ fn q4_reinsert() {
     assert_eq!(queue.len(), 0);
 }
 
-/// A FIFO order that counts touches.
+/// A FIFO order that counts the calls of `touch`.
 #[derive(Debug)]
 struct Touched(Fifo, Arc<AtomicUsize>);
 
