@@ -110,7 +110,7 @@ impl Stage {
         Ok(())
     }
 
-    /// Creates `object` unless it exists. If an earlier run is still deleting it, waits until it is gone.
+    /// Creates `object` unless it exists. If an earlier run is still deleting the namespace, waits until it is gone.
     async fn ensure(&mut self, resource: ApiResource, object: &DynamicObject) -> Result<()> {
         let api: Api<DynamicObject> = Api::dynamic(self.cluster.client().clone(), resource.clone(), None)?;
         for _ in 0..300 {

@@ -1,4 +1,4 @@
-//! The tests of the operator that the README shows.
+//! The operator that the README shows, and its tests.
 #![allow(clippy::print_stdout, reason = "the report is for people")]
 
 use std::sync::Arc;
