@@ -199,8 +199,8 @@ impl Controller {
         self.sources().into_iter().filter_map(|(name, problem)| Some((name, problem?))).collect()
     }
 
-    /// Returns the names of all sources, in the order in which they were added. If a source is [not
-    /// synced](Self::unsynced), its name is paired with the reason.
+    /// Returns the names of all sources, in the order in which they were added. If a source is
+    /// [not synced](Self::unsynced), its name is paired with the reason.
     pub fn sources(&self) -> Vec<(String, Option<String>)> {
         let problem =
             |source: &Named| source.problem().unwrap_or_else(|panic| Some(format!("the source panicked: {panic}")));

@@ -105,8 +105,8 @@ impl<K: Clone + Eq + Hash, T: Clone> MutationCache<K, T> {
     }
 
     /// Returns the written object or the stored object of a key, whichever is newer. Returns `None` if there is no such
-    /// object. Also returns `None` if the store has no object and [adds are not
-    /// included](MutationCacheConfig::includes_adds).
+    /// object. Also returns `None` if the store has no object and
+    /// [adds are not included](MutationCacheConfig::includes_adds).
     pub fn get_by_key(&mut self, key: &K, stored: Option<T>, now: Instant) -> Option<T> {
         match stored {
             Some(stored) => Some(self.newer(key, stored, now)),
@@ -116,9 +116,9 @@ impl<K: Clone + Eq + Hash, T: Clone> MutationCache<K, T> {
     }
 
     /// Returns the objects with an index value. `stored` contains the objects with this value in the store's index. If
-    /// the written object is newer than the stored object, it replaces the stored object. If [adds are
-    /// included](MutationCacheConfig::includes_adds), written objects that are not in `stored` are added. Objects that
-    /// do not match are removed.
+    /// the written object is newer than the stored object, it replaces the stored object. If
+    /// [adds are included](MutationCacheConfig::includes_adds), written objects that are not in `stored` are added.
+    /// Objects that do not match are removed.
     pub fn by_index(&mut self, stored: Vec<T>, matches: impl Fn(&T) -> bool, now: Instant) -> Vec<T> {
         let mut keys = Vec::new();
         let mut found = Vec::with_capacity(stored.len());

@@ -192,7 +192,7 @@ impl<Q: Queue> SharedFifo<Q> {
     /// # Panics
     ///
     /// Panics if the queue has [known objects](Queue::has_known_objects). Between the pop and the update of the known
-    /// objects, the popped object is neither queued nor known. So a call of `replace` at that time would miss the
+    /// objects, the popped object is not queued and not known. So a call of `replace` at that time would miss the
     /// deletion of the object.
     ///
     /// # Cancel safety

@@ -294,8 +294,8 @@ impl<T: Object> Cache<T> {
     /// Waits until the cache has all changes up to `resource_version`. To read your own write, wait for the
     /// resourceVersion that the server returned for the write, and then read.
     ///
-    /// For the cache of an informer, this method also waits until the cache [has
-    /// synced](crate::SharedInformer::wait_for_sync) with the current namespaces and selectors.
+    /// For the cache of an informer, this method also waits until the cache
+    /// [has synced](crate::SharedInformer::wait_for_sync) with the current namespaces and selectors.
     ///
     /// # Errors
     ///

@@ -69,10 +69,11 @@ pub struct InformerConfig<T> {
     /// When objects are decoded. The default decodes objects of large types when they are read, and objects of other
     /// types when they arrive.
     pub decode: DecodePolicy,
-    /// The maximum size in bytes of all decoded objects that are in memory, if objects are [decoded when they are
-    /// read](DecodePolicy::OnRead). Beyond this limit, the informer drops the least recently read objects, and decodes
-    /// them again at their next read. Objects that a reader holds are never dropped. The size of an object is
-    /// estimated: the size of its type, and six bytes for each byte of its JSON. The default is 256 MiB.
+    /// The maximum size in bytes of all decoded objects that are in memory, if objects are
+    /// [decoded when they are read](DecodePolicy::OnRead). Beyond this limit, the informer drops the least recently
+    /// read objects, and decodes them again at their next read. Objects that a reader holds are never dropped. The size
+    /// of an object is estimated: the size of its type, and six bytes for each byte of its JSON. The default is 256
+    /// MiB.
     pub hot_bytes: usize,
     /// Called with each failure that delays the informer, and with each failure of an index function. The handler runs
     /// without locks, and its result does not influence the informer. If the handler panics, the panic is logged. If

@@ -63,8 +63,8 @@
 //!
 //! - The cache converges to the state of the server, whatever failures occur. At any time, the cache equals the state
 //!   of the server at some revision. That revision only decreases if the server was restored from a backup. A list
-//!   replaces the content of the cache in one atomic step. If an informer follows [several
-//!   namespaces](SharedInformer::of_namespaces), these guarantees apply to each namespace.
+//!   replaces the content of the cache in one atomic step. If an informer follows
+//!   [several namespaces](SharedInformer::of_namespaces), these guarantees apply to each namespace.
 //! - An event that is older than the cached state is ignored.
 //! - Readers and writers block each other only while a writer changes one object or a reader reads a few objects. The
 //!   cost of a [`Snapshot`] does not depend on the number of objects, and its content is from one moment. A [`View`]

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 
-/// A set of namespaces to follow, or all namespaces. The content of the set may change at any time. All informers [of
-/// the set](crate::SharedInformer::of_namespaces) follow the change. Clones share one set.
+/// A set of namespaces to follow, or all namespaces. The content of the set may change at any time. All informers
+/// [of the set](crate::SharedInformer::of_namespaces) follow the change. Clones share one set.
 ///
 /// # Examples
 ///

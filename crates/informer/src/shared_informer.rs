@@ -212,8 +212,8 @@ impl<T: Object> SharedInformer<T> {
         self.owner.tasks.wait().await;
     }
 
-    /// Creates a subscription with the resync period of this handle's configuration. The period [can be
-    /// changed](Subscription::set_resync). The cost of this call does not depend on the number of objects.
+    /// Creates a subscription with the resync period of this handle's configuration. The period
+    /// [can be changed](Subscription::set_resync). The cost of this call does not depend on the number of objects.
     pub fn subscribe(&self) -> Subscription<T> {
         self.subscription(Delivery::Coalesced)
     }

@@ -86,7 +86,7 @@ impl<T> Stored<T> {
         }
     }
 
-    /// Whether both references are to the same stored state.
+    /// Whether both references point to the same stored state.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Eager(one), Self::Eager(other)) => Arc::ptr_eq(one, other),

@@ -22,8 +22,8 @@ impl Cluster {
     /// - The elector uses a separate client with separate connections, no rate limit, and a request timeout of half the renew
     ///   deadline.
     /// - The elector watches the Lease, so it detects a release of the Lease immediately.
-    /// - The elector records its terms as Events about the Lease, unless `config` sets [another
-    ///   sink](LeaderElectionConfig::events).
+    /// - The elector records its terms as Events about the Lease, unless `config` sets
+    ///   [another sink](LeaderElectionConfig::events).
     ///
     /// For other kinds of locks, see [`lock`](Self::lock).
     ///

@@ -48,8 +48,8 @@ fn spread(hash: u32) -> u64 {
     u64::from(hash) << 32 | u64::from(hash)
 }
 
-/// Returns the part of the table to which a hash belongs. The result depends on bits that hashbrown uses neither for
-/// the bucket nor for the tags.
+/// Returns the part of the table to which a hash belongs. The result does not depend on the bits that hashbrown uses
+/// for the bucket and the tags.
 fn part(hash: u32) -> usize {
     (hash >> 20) as usize % PARTS
 }

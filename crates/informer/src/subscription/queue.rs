@@ -67,8 +67,8 @@ struct State<T> {
     done: Done<T>,
     pending: CoalescingFifo<ObjectKey, HashedState<T>>,
     reminder: Option<Reminder<T>>,
-    /// The waker of the subscriber. At most one initial event is being handled, because receiving an event needs `&mut
-    /// Subscription`.
+    /// The waker of the subscriber. At most one initial event is being handled, because receiving an event needs
+    /// `&mut Subscription`.
     waker: Option<Waker>,
     upstream_synced: bool,
     /// Whether the subscriber is still handling an initial event. The subscriber has handled an event when it requests
