@@ -78,8 +78,8 @@ enum Events {
 }
 
 impl Cluster {
-    /// Connects to the cluster that the environment describes. This is [`connect`](Self::connect) with the default
-    /// [`ClusterConfig`]. It reads files, but sends no request yet.
+    /// Connects to the cluster that the environment describes. This method calls [`connect`](Self::connect) with the
+    /// default [`ClusterConfig`]. It reads files, but sends no request yet.
     ///
     /// # Errors
     ///

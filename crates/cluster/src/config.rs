@@ -40,8 +40,8 @@ pub struct ClusterConfig {
     /// | [the Event writer](pintle_events::BroadcasterConfig::metrics) | `event_broadcaster_*` |
     ///
     /// Controllers are created without a cluster, so set the provider in their [own
-    /// configuration](pintle_controller::ControllerConfig::metrics). The same applies to informers that you create with the
-    /// [factory](crate::Cluster::informers).
+    /// configuration](pintle_controller::ControllerConfig::metrics). The same rule applies to informers that you create
+    /// with the [factory](crate::Cluster::informers).
     pub metrics: Option<Arc<dyn Provider>>,
     /// A layer around the transport of all clients, including the clients of electors. `None`, the default, adds no layer.
     /// With [`TransportLayer::in_place`], an embedded server needs no socket:

@@ -13,8 +13,8 @@ pub(crate) const OWN_WRITE: Duration = Duration::from_secs(5);
 /// time, because another writer may have made the change.
 pub(crate) const EARLY_RETRY: Duration = Duration::from_secs(30);
 
-/// The maximum number of early retries of a key between two successes. This maximum ensures that a reconciler that
-/// always writes and then fails backs off.
+/// The maximum number of early retries of a key between two successes. With this maximum, a reconciler that always
+/// writes and then fails still backs off.
 const MAX_EARLY_RETRIES: u8 = 10;
 
 /// The state of keys that are in flight, or whose last call failed.

@@ -9,7 +9,7 @@ use crate::handler::{EnqueueObject, EnqueueOwner, Handler};
 use crate::source::{Kind, KindSource, Named, Source};
 use crate::{Concurrency, Controller, ControllerConfig, Reconciler};
 
-/// Builds a [`Controller`], with the names of controller-runtime's builder.
+/// Builds a [`Controller`]. The methods have the names of controller-runtime's builder.
 ///
 /// # Examples
 ///
@@ -99,8 +99,8 @@ impl Builder {
         self
     }
 
-    /// Sets the number of keys that are reconciled concurrently, as a number or as a [`Concurrency`], which can be changed while the
-    /// controller runs. This number replaces the number in the configuration.
+    /// Sets how many keys are reconciled concurrently. A [`Concurrency`] can be changed while the controller runs, but
+    /// a number cannot. This setting replaces the number in the configuration.
     pub fn concurrency(mut self, limit: impl Into<Concurrency>) -> Self {
         self.concurrency = Some(limit.into());
         self

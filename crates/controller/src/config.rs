@@ -37,8 +37,8 @@ pub struct ControllerConfig {
     /// The number of keys that are reconciled concurrently. The default is 1, and 0 means 1. For a number that changes while the controller
     /// runs, see [`Builder::concurrency`](crate::Builder::concurrency).
     pub max_concurrent_reconciles: usize,
-    /// The time limit of one reconciliation. When it expires, the reconciliation is dropped, which counts as an error.
-    /// `None`, the default, sets no limit.
+    /// The time limit of one reconciliation. When the time limit expires, the reconciliation is dropped and counts as
+    /// failed. `None`, the default, sets no limit.
     pub reconcile_timeout: Option<Duration>,
     /// How long a run waits for all caches to sync. After that, the run fails with an error that names the missing
     /// caches. The default is 2 minutes. `None` waits forever. Use `None` for a program that starts before its
@@ -53,9 +53,9 @@ pub struct ControllerConfig {
     pub graceful_shutdown_timeout: Duration,
     /// The setup of the queue. `None`, the default, means:
     ///
-    /// - Changes come before the keys of a first list, which have [`LOW_PRIORITY`]. A waiting key gains one priority
-    ///   level every 3 s. So a key of a first list comes before changes that arrive 5 minutes later, and no key
-    ///   starves. Apart from that, keys are processed first in, first out.
+    /// - Changes come before the keys of a first list, because these keys have [`LOW_PRIORITY`]. A waiting key gains
+    ///   one priority level every 3 s. So a key of a first list comes before changes that arrive 5 minutes later, and
+    ///   no key starves. Apart from that, keys are processed first in, first out.
     /// - The first error of a key delays its retry by 5 ms. Each further error doubles the delay, up to 1000 s.
     /// - A change ends the delay, unless the failed call may have caused the change. Each change that arrives during
     ///   the call or up to 5 s after it is assumed to be caused by the call. Such a change only shortens the delay to
@@ -68,8 +68,8 @@ pub struct ControllerConfig {
     /// handle is dropped and its last reconciliation has ended. The queue's metric series exist as long as the queue of
     /// a run.
     ///
-    /// All metric series have the label `controller`. [`MetricsStyle`] lists the queue's series, which have
-    /// controller-runtime's labels.
+    /// All metric series have the label `controller`. [`MetricsStyle`] lists the queue's metric series, whose labels
+    /// are controller-runtime's.
     ///
     /// | name | kind | meaning |
     /// |---|---|---|
@@ -91,8 +91,8 @@ pub struct ControllerConfig {
 /// The queue reports its metrics to the controller's provider, with controller-runtime's labels, unless the function
 /// sets another provider.
 ///
-/// Keys from a first list and from resyncs are added with [`LOW_PRIORITY`]. This only affects an order that uses
-/// priorities.
+/// Keys from a first list and from resyncs are added with [`LOW_PRIORITY`]. The priority only affects an order that
+/// uses priorities.
 pub type QueueSetup = Arc<dyn Fn(&mut QueueConfig<ObjectKey, TokioClock>) + Send + Sync>;
 
 /// The priority of keys that come from a first list or a resync, whose objects may not have changed. The value is

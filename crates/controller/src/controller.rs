@@ -32,7 +32,7 @@ use crate::{Concurrency, ControllerConfig, ControllerError, Requests, Unfinished
 /// subscriber prints the names of the caches that have not synced.
 const PRINT_AFTER: Duration = Duration::from_secs(10);
 
-/// A controller, which reconciles objects whenever they or related objects change.
+/// A controller that reconciles objects whenever they or related objects change.
 ///
 /// Sources feed keys into a queue. Workers take keys from the queue and call the reconciler, with one call at a time
 /// for each key, and up to [`max_concurrent_reconciles`](ControllerConfig::max_concurrent_reconciles) calls in total.
@@ -136,7 +136,7 @@ impl Controller {
     ///
     /// For leader election, pass the controller to a [`Manager`](crate::Manager).
     ///
-    /// The controller can run again, with a new queue. A run reconciles:
+    /// The controller can run again. Each run has a new queue. A run reconciles:
     ///
     /// - every object,
     /// - each key that the previous run did not finish,
@@ -162,9 +162,9 @@ impl Controller {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future ends the run. Its reconciliations are tasks, which the runtime drops soon after. A task that
-    /// another thread is polling at the time of the drop continues until its next await. The next run waits for these
-    /// tasks.
+    /// Dropping the future ends the run. The reconciliations of a run are tasks, and the runtime drops them soon after.
+    /// A task that another thread is polling at the time of the drop continues until its next await. The next run waits
+    /// for these tasks.
     pub async fn run(&self, stop: &CancellationToken) -> Result<(), ControllerError> {
         let _watchdog = Watchdog::start(vec![self.inner.polls.clone()], None);
         self.run_within(&Stop::new(stop, self.inner.config.graceful_shutdown_timeout), None).await

@@ -10,8 +10,8 @@ use tokio::sync::watch;
 use crate::panic::catch;
 
 /// Wraps the user's order. A panic in the middle of a queue operation would lose keys. So after the first panic, the
-/// user's order is not called again. After the panic, this wrapper acts like an empty order. It notifies the run, which
-/// then ends.
+/// user's order is not called again. After the panic, this wrapper acts like an empty order. The wrapper notifies the
+/// run of the controller, and the run ends.
 #[derive(Debug)]
 pub(crate) struct GuardedOrder {
     order: Box<dyn Order<ObjectKey>>,

@@ -14,8 +14,8 @@ use crate::line::Line;
 /// Keys are popped in the order of their first change, and a key keeps its position while more changes are merged. An object that was added
 /// and deleted between two pops is not delivered, except with ordered delivery.
 ///
-/// If an object is deleted and another object is created with the same key, the queue delivers two changes. First it delivers the deletion,
-/// with the last observed state. The next pop returns the addition.
+/// If an object is deleted and another object is created with the same key, the queue delivers two changes. The first
+/// change is the deletion, with the last observed state. The next pop returns the addition.
 ///
 /// # Examples
 ///
@@ -183,9 +183,10 @@ impl<K: Clone + Eq + Hash, T: Clone> CoalescingFifo<K, T> {
         }
     }
 
-    /// Removes the queued change of a key whose object the caller is about to deliver as an initial object. Returns the newest state, which
-    /// the caller must deliver instead. If the queued change also adds another object with the same key, the addition
-    /// stays queued. Returns `None` if no change of the key is queued, or with [ordered delivery](Delivery::Ordered).
+    /// Removes the queued change of a key whose object the caller is about to deliver as an initial object. Returns the
+    /// newest state. The caller must deliver this state instead. If the queued change also adds another object with the
+    /// same key, the addition stays queued. Returns `None` if no change of the key is queued, or with
+    /// [ordered delivery](Delivery::Ordered).
     pub fn overtake(&mut self, key: &K) -> Option<Overtaken<T>> {
         if matches!(self.delivery, Delivery::Ordered { .. }) {
             return None;

@@ -12,9 +12,10 @@ use crate::{
 
 /// A queue that keeps every change, grouped by key: client-go's `DeltaFIFO`.
 ///
-/// The producer queues changes of objects. The consumer pops one key at a time, with all its changes since it was last popped. Keys are
-/// popped in the order in which they were queued, and a key keeps its position when more changes are queued. If two
-/// consecutive changes are deletions, the queue keeps only one of them. The queue does not merge other changes.
+/// The producer queues changes of objects. The consumer pops the keys one after the other, each with all changes since
+/// it was last popped. Keys are popped in the order in which they were queued, and a key keeps its position when more
+/// changes are queued. If two consecutive changes are deletions, the queue keeps only one of them. The queue does not
+/// merge other changes.
 ///
 /// With [known objects](DeltaFifoConfig::known_objects), the queue also detects missed deletions. If the consumer knows an object and a new
 /// list does not contain it, the queue delivers a deletion with a [tombstone](DeletedFinalStateUnknown). Therefore, the consumer must apply

@@ -115,7 +115,7 @@ impl<K: Clone + Eq + Hash, T: Clone> LatestFifo<K, T> {
     /// Replaces all queued objects by the objects of the list, in the order of the list. Until the queue has synced,
     /// each new list counts as the first list.
     ///
-    /// This queue ignores the resourceVersion, although other stores use it.
+    /// The resourceVersion is ignored by this queue, although other stores use it.
     ///
     /// # Errors
     ///

@@ -69,7 +69,8 @@ pub struct ObjectVersion<K> {
 }
 
 struct Mutation<T> {
-    /// The written object. `None` if the object was deleted. In that case, writes up to `version` and all writes with `uid` are outdated.
+    /// The written object. `None` if the object was deleted. In this case, writes up to `version` and all writes with
+    /// `uid` are outdated.
     object: Option<T>,
     uid: String,
     version: u128,
@@ -157,7 +158,7 @@ impl<K: Clone + Eq + Hash, T: Clone> MutationCache<K, T> {
     /// the deleted object. Removes earlier writes of the object. Later writes of the object are ignored.
     pub fn on_delete(&mut self, object: &T, now: Instant) {
         let Ok(deleted) = (self.version_of)(object) else { return };
-        // If the newer write has another UID, it belongs to another object, which may exist. So keep it.
+        // If the newer write has another UID, it belongs to another object, and this object may exist. So keep it.
         let is_news = self
             .known(&deleted.key, now)
             .is_none_or(|known| known.version <= deleted.version || known.uid == deleted.uid);

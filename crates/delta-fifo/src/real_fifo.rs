@@ -50,8 +50,8 @@ pub struct RealFifo<K, T> {
     items: VecDeque<Item<K, T>>,
     progress: Progress,
     hasher: DefaultHashBuilder,
-    /// The hashes of the keys in the current batch, with the index of each item in the batch. This is a field only so
-    /// that its memory is reused.
+    /// The hashes of the keys in the current batch, with the index of each item in the batch. The map is a field only
+    /// so that its memory is reused.
     keys: HashTable<(u64, usize)>,
 }
 

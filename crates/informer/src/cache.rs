@@ -503,8 +503,8 @@ impl<T: Object> Cache<T> {
         self.moved.announce_end();
     }
 
-    /// Ends all waits, because the cache no longer changes. Drops the index functions, which may hold references to
-    /// this cache.
+    /// Ends all waits, because the cache no longer changes. Drops the index functions, because they may hold references
+    /// to this cache.
     pub(crate) fn close(&self) {
         self.is_closed.store(true, atomic::Ordering::Release);
         self.drop_functions();
@@ -517,7 +517,7 @@ impl<T: Object> Cache<T> {
     }
 
     /// Returns the revision up to which the cache contains all changes of a namespace. This revision may be newer than
-    /// the revision of the cache. For `None`, returns the [revision of the cache](Self::resource_version).
+    /// the revision of the whole cache. For `None`, returns the [revision of the cache](Self::resource_version).
     pub(crate) fn reached(&self, namespace: Option<&str>) -> Option<String> {
         self.parts().reached(namespace).map(str::to_owned)
     }

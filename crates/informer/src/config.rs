@@ -59,7 +59,7 @@ pub struct InformerConfig<T> {
     pub projection: Projection,
     /// Changes each object once before it is cached, for example to drop data that a `projection` cannot select by a
     /// path. The transform also runs on the last state of a deleted object. The transform may run for several objects
-    /// at once, on different threads.
+    /// at the same time, on different threads.
     ///
     /// If the transform panics on an object, the object is not stored. The object is listed in
     /// [`undecodable`](crate::Lister::undecodable), and its last good state stays in the cache. The entry in
@@ -80,9 +80,9 @@ pub struct InformerConfig<T> {
     /// the handler captures a handle to the informer, the captured handle keeps the informer running.
     pub on_error: Option<ErrorHandler>,
     /// The metrics provider, used from the creation of the informer until its task ends. `None`, the default, disables
-    /// metrics. All metrics have the label `name`, which is the informer's name, and the labels `group`, `version` and
-    /// `resource`. If the provider panics, the panic is logged. The informer continues, and does not call the provider
-    /// again.
+    /// metrics. All metrics have the labels `name`, `group`, `version` and `resource`. The value of `name` is the
+    /// informer's name. If the provider panics, the panic is logged. The informer continues, and does not call the
+    /// provider again.
     ///
     /// | name | kind | meaning |
     /// |---|---|---|

@@ -74,8 +74,8 @@ pub(crate) struct Observed<T> {
     /// The resourceVersion that the server sent, if it differs from the resourceVersion of the decoded object. The two
     /// differ if a transform has changed the field, or if the type does not have the field.
     pub(crate) resource_version: Option<String>,
-    /// Whether the resourceVersion of the object differs from the one that the server sent. If so, the version of the
-    /// decoded object does not show how old the object is.
+    /// Whether the resourceVersion of the object differs from the one that the server sent. If so, the resourceVersion
+    /// of the decoded object does not show how old the object is.
     pub(crate) is_reshaped: bool,
 }
 

@@ -36,8 +36,9 @@ impl<T: Object + DeserializeOwned> Decoder<T> {
     }
 
     /// Returns an object of a list or a streaming list. If the cache has an object with the same uid and
-    /// resourceVersion, returns the cached object. It was pruned and transformed earlier. `is_anew` disables this
-    /// reuse, because after a restore of the server, the same version may identify another state.
+    /// resourceVersion, returns the cached object. The cached object was pruned and transformed when it was stored.
+    /// `is_anew` disables this reuse, because after a restore of the server, the same version may identify another
+    /// state.
     pub(crate) fn listed(&self, object: &RawObject, is_anew: bool) -> Decoded<Stored<T>> {
         let outline = self.outline(object);
         let known = if is_anew { None } else { self.known(object, outline.as_ref()) };

@@ -37,8 +37,8 @@ pub enum NotReached {
     Stopped,
 }
 
-/// The informer has ended, so its cache no longer follows the server. This error is returned even if the cache was
-/// synced before.
+/// The informer has ended, so its cache no longer follows the server. An ended informer returns this error even if its
+/// cache was synced before.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the informer {informer:?} has ended: {cause}")]
 pub struct NotSynced {

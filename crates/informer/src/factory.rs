@@ -95,8 +95,8 @@ impl InformerFactory {
         Self::default()
     }
 
-    /// Returns the informer for the resource of `list_watch`, in its namespace or in all namespaces, with this
-    /// configuration.
+    /// Returns the informer with this configuration for the resource of `list_watch`, in the namespace of `list_watch`
+    /// or in all namespaces.
     ///
     /// If an existing informer fits the configuration, returns it and drops `list_watch`. The table of
     /// [`InformerFactory`] says which informers fit.
@@ -136,8 +136,8 @@ impl InformerFactory {
     pub fn start(&self) {
         let inner = self.lock();
         let all = if inner.is_shut_down { Vec::new() } else { inner.informers.clone() };
-        // Start informers without the lock. A runtime that is shutting down drops the task immediately, which runs user
-        // code. Informers that are shut down during this call do not start.
+        // Start informers without the lock. A runtime that is shutting down drops the task immediately, and dropping
+        // the task runs user code. Informers that are shut down during this call do not start.
         drop(inner);
         all.iter().for_each(|entry| entry.informer.start());
     }

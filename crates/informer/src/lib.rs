@@ -48,8 +48,8 @@
 //! - [`Namespaces`] is a set of namespaces that can change while informers follow it.
 //! - A [`Subscription`] yields [`ResourceEvent`]s after the cache has changed. A [`ResourceEventHandler`] is called with them.
 //! - A [`Lister`] reads the cache by key, namespace, [`LabelSelector`](pintle_meta::LabelSelector) or index, or as a [`Snapshot`].
-//! - An [`Overlay`] is a lister that shows the writes of this process at once. The overlay [wraps](Overlay::api) an API, or the caller
-//!   reports the writes.
+//! - An [`Overlay`] is a lister that immediately shows the writes of this process. The overlay [wraps](Overlay::api) an
+//!   API, or the caller reports the writes.
 //! - A [`Cache`] is the store of an informer. A [`Reflector`](reflector::Reflector) is the state machine that lists and watches to fill it.
 //! - A [`Projection`] selects the fields that the cache keeps. Read its page before you write cached objects back.
 //! - Objects of large types are [decoded when they are read](#when-objects-are-decoded). A [`DecodePolicy`] changes that.
@@ -93,8 +93,8 @@
 //! - The state shows why an informer is not up to date. Retries have delays, so there is never a hot loop.
 //! - A request that receives no data for [`list_idle_timeout`](ReflectorConfig::list_idle_timeout) fails, for every
 //!   kind of source. An informer has at most 16 list requests in flight. Offloaded work does not depend on tokio's pool
-//!   of blocking threads. All informers of a process together offload at most one function for each processor at a
-//!   time.
+//!   of blocking threads. The informers of a process share a limit for offloaded functions: at most one function for
+//!   each processor runs at the same time.
 //! - An object that cannot be decoded is listed in [`undecodable`](Lister::undecodable). Other objects are not
 //!   affected. Reads and events return the last state of the object that could be decoded, if there was one.
 //! - Dropping the last handle of an informer ends its task. Dropping a subscription or a guard ends the subscription or the registration.
@@ -156,11 +156,11 @@
 //! | [`Compact<Pod>`](Compact) | the same as `Pod`, compressed | 1,020 | 49 us | 38 us |
 //! | your own struct | its fields; here identity, labels, node, requests and phase, all as strings | 1,430 | 11 us | |
 //!
-//! The bytes are heap bytes. They include the key and the entry in the cache, but no indexes. The times are for one
-//! processor. Memory and times were measured in a loop over the pods of this project's load generator: 7.9 KB of JSON,
-//! 5.3 KB without managed fields, 20 pods for each replica set, six labels each. If pods have less in common,
-//! compressed pods are larger. `cargo xtask bench cache` measures the same values for the whole path from a server to
-//! the cache.
+//! The bytes are heap bytes. The measured bytes include the key and the entry in the cache, but no indexes. The times
+//! are for one processor. Memory and times were measured in a loop over the pods of this project's load generator: 7.9
+//! KB of JSON, 5.3 KB without managed fields, 20 pods for each replica set, six labels each. If pods have less in
+//! common, compressed pods are larger. `cargo xtask bench cache` measures the same values for the whole path from a
+//! server to the cache.
 //!
 //! The types of k8s-openapi are large because they reserve space for every field of the API. An absent string, map or
 //! list takes 24 bytes in them. An empty `Container` takes 2,120 bytes. A `Volume` takes 3,208, because it has space

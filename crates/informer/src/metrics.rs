@@ -1,4 +1,4 @@
-//! The metrics of an informer, with client-go's names where they exist.
+//! The metrics of an informer. The names are client-go's, where client-go has the metric.
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -217,7 +217,8 @@ fn labels<'a>(name: &'a str, resource: &'a ApiResource) -> [&'a str; 4] {
     [name, &resource.group_version.group, &resource.group_version.version, &resource.plural]
 }
 
-/// A gauge that can be set to a value. It remembers its value, because a [`Gauge`] can only be increased or decreased.
+/// A gauge that can be set to a value. The gauge remembers its value, because a [`Gauge`] can only be increased or
+/// decreased.
 struct Level {
     gauge: Box<dyn Gauge>,
     value: i64,

@@ -76,8 +76,8 @@ impl Namespaces {
         Self { followed: Arc::default() }
     }
 
-    /// Replaces the content of the set. Informers delete the objects of removed namespaces from their caches. They list
-    /// added namespaces and add their objects. Other namespaces are not affected.
+    /// Replaces the content of the set. Informers delete the objects of removed namespaces from their caches. Informers
+    /// list added namespaces and add their objects. Other namespaces are not affected.
     /// [`wait_for_sync`](crate::SharedInformer::wait_for_sync) waits for the change.
     pub fn set(&self, names: impl IntoIterator<Item: Into<String>>) {
         self.follow(Some(set(names)));

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use crate::panic::catch;
 use crate::{ErrorHandler, ReflectorError};
 
-/// The error handlers of an informer. One handler is from its configuration. The others are from callers that share the
-/// informer.
+/// The error handlers of an informer. One handler is part of the configuration. The others are from callers that share
+/// the informer.
 #[derive(Default)]
 pub(crate) struct ErrorHandlers {
     inner: Mutex<Inner>,

@@ -25,10 +25,10 @@ pub use self::own_writes::OwnWrites;
 /// The guarantees require that resourceVersions are numbers. A read of a key after a write to that key returns:
 ///
 /// - After a write with version *w*: the written object, while both the cache and the cached object with this key have
-///   a version below *w*. After that, the read returns the cached object, which is the written object or a later state.
+///   a version below *w*. After that, the read returns the cached object. This is the written object or a later state.
 /// - After a deletion of an object whose last known state has version *v* and uid *u*: nothing, while the cache has a
-///   version below *v* or an object with uid *u*. After that, the read returns the cached state, which is nothing or
-///   another object with this name.
+///   version below *v* or an object with uid *u*. After that, the read returns the cached state. This is nothing or
+///   another object with the same name.
 ///
 /// For an informer of several [namespaces](crate::SharedInformer::of_namespaces), each namespace has its own version.
 ///
@@ -37,7 +37,7 @@ pub use self::own_writes::OwnWrites;
 /// [`max_age`](OverlayConfig::max_age), or after writes to [`capacity`](OverlayConfig::capacity) other keys. After
 /// that, a read returns the cached object, even if that object is older than the write.
 ///
-/// Reads by [index](Self::by_index) include the writes, with the values that the index function returns for them.
+/// Reads by [index](Self::by_index) include the writes. The index function determines the values of written objects.
 ///
 /// # Examples
 ///
@@ -93,9 +93,9 @@ pub struct OverlayConfig {
     /// many written objects stay in memory, even if they are older than [`max_age`](Self::max_age) or the cache has
     /// caught up with them. The default is 1024.
     pub capacity: usize,
-    /// How long a write is shown. This limits the effect of a write that the watch never delivers. Examples are a write
-    /// to an object that the selectors of the informer exclude, and a deletion that did not happen. The default is one
-    /// minute.
+    /// How long a write is shown. The maximum age limits the effect of a write that the watch never delivers. Examples
+    /// are a write to an object that the selectors of the informer exclude, and a deletion that did not happen. The
+    /// default is one minute.
     pub max_age: Duration,
 }
 
@@ -224,7 +224,7 @@ impl<T: Object> Overlay<T> {
     }
 
     /// Returns the objects that have `value` in the index `name`, in no particular order. A written object has the
-    /// values that the index function returns for it. It has no values if the function fails or panics.
+    /// values that the index function returns for it. A written object has no values if the function fails or panics.
     ///
     /// # Errors
     ///
@@ -257,7 +257,7 @@ impl<T: Object> Overlay<T> {
         objects
     }
 
-    /// Returns the lister of the cache. It does not include the writes.
+    /// Returns the lister of the cache. The lister does not include the writes.
     pub fn lister(&self) -> &Lister<T> {
         &self.lister
     }
@@ -292,8 +292,8 @@ impl<T: Object> Overlay<T> {
         current.map(|(key, write)| (key.clone(), write.clone())).collect()
     }
 
-    /// Returns the version up to which the cache contains all changes of a key. It may be higher than the version of
-    /// the whole cache.
+    /// Returns the version up to which the cache contains all changes of a key. The returned version may be higher than
+    /// the version of the whole cache.
     fn version_of(&self, key: &ObjectKey) -> u64 {
         version_of(self.lister.cache(), key)
     }
@@ -316,7 +316,7 @@ impl<T> Writes<T> {
         now.saturating_duration_since(write.at) < self.config.max_age
     }
 
-    /// Evicts writes if there are too many. It first evicts writes that are too old or that the cache contains, and
+    /// Evicts writes if there are too many. Writes that are too old or that the cache contains are evicted first, and
     /// then the oldest writes.
     fn make_room(&mut self, now: Instant, version_of: impl Fn(&ObjectKey) -> u64) -> Vec<Write<T>> {
         if self.by_key.len() <= self.config.capacity {

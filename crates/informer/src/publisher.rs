@@ -22,8 +22,8 @@ use crate::{Cache, IndexFailed, SubscriptionStatus, Undecodable};
 
 /// The cache of an informer and its subscribers.
 ///
-/// Only the drivers of the informer write and start resyncs, and only one of them [at a time](Publisher::turn). A
-/// change is stored first and then sent to all current subscribers. A new subscriber starts with a snapshot of the
+/// Only the drivers of the informer write and start resyncs, and only one driver does so [at a time](Publisher::turn).
+/// A change is stored first and then sent to all current subscribers. A new subscriber starts with a snapshot of the
 /// cache. If a write is in progress, the snapshot is taken after the write. So each subscriber receives the content of
 /// the cache, and then each later change exactly once. A lock is held at most for one pass over the list of
 /// subscribers.
@@ -46,8 +46,8 @@ pub(crate) struct Publisher<T> {
 
 struct Audience<T> {
     queues: Vec<Weak<Queue<T>>>,
-    /// Subscribers that were added during a write. They start after the write, because a snapshot during the write may
-    /// or may not contain it.
+    /// Subscribers that were added during a write. Such subscribers start after the write, because a snapshot during
+    /// the write may or may not contain it.
     joining: Vec<Weak<Queue<T>>>,
     is_writing: bool,
     is_closed: bool,

@@ -22,9 +22,9 @@ use self::line::{Line, Record, Requested, Source};
 pub use self::recording::{Recording, Replayed};
 use self::writer::Lines;
 
-/// A [`ListWatch`] that wraps another `ListWatch` and records its responses. It records each request, each raw object
-/// and each error with its time. A [`Recording`] replays these responses to an informer, so an incident can become a
-/// test.
+/// A [`ListWatch`] that wraps another `ListWatch` and records its responses. The recorder stores each request, each raw
+/// object and each error, with its time. A [`Recording`] replays these responses to an informer, so an incident can
+/// become a test.
 ///
 /// **The file contains all objects as the server sent them, including the data of Secrets.** Only the owner of the file
 /// can read it, if the platform supports file permissions. You must protect copies of the file yourself.
@@ -53,9 +53,9 @@ use self::writer::Lines;
 ///
 /// A dedicated thread writes the entries through a buffer, and flushes the buffer whenever no more entries wait. The
 /// source never waits for this thread. Recording stops if a write fails, for example because the disk is full, or if 64
-/// MiB of entries wait to be written. So a recording never has gaps. One warning is logged, and the last entry gives
-/// the reason if the disk has space for it. [`written`](Self::written) returns the error. The informer continues
-/// normally.
+/// MiB of entries wait to be written. So a recording never has gaps. When recording stops, one warning is logged. The
+/// last entry of the file gives the reason, if the disk has space for it. [`written`](Self::written) returns the error.
+/// The informer continues normally.
 ///
 /// # Examples
 ///
@@ -207,7 +207,7 @@ impl<L: ListWatch> ListWatch for Recorder<L> {
     }
 }
 
-/// A page or watch of a [`Recorder`]. It records each item that the informer reads.
+/// A page or watch of a [`Recorder`]. The wrapper records each item that the informer reads.
 #[derive(Debug)]
 pub struct Recorded<S, I> {
     stream: S,

@@ -167,8 +167,8 @@ pub enum Input<T> {
 /// A change to store.
 ///
 /// Each output contains the resourceVersion up to which all changes were output. This is the version that the server
-/// sent, even if a transform has changed the version in the object. This version never decreases if versions are
-/// numbers. The version is empty if the server sends no versions.
+/// sent, even if a transform has changed the version in the object. The version of the outputs never decreases if
+/// versions are numbers. The version is empty if the server sends no versions.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Output<T> {
     /// Replaces all objects.
@@ -215,7 +215,7 @@ pub struct Step<T> {
     pub error: Option<ReflectorError>,
     /// The next command for the driver.
     pub command: Command,
-    /// The objects of an abandoned list, which the driver must drop. These objects are no longer needed, but dropping
+    /// The objects of an abandoned list, which the driver must drop. The objects are no longer needed, but dropping
     /// them may take long.
     pub discarded: Vec<T>,
 }

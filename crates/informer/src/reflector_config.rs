@@ -27,7 +27,7 @@ pub struct ReflectorConfig {
     /// The field selector of lists and watches. The server evaluates it.
     pub field_selector: FieldSelector,
     /// The minimum revision of the first list. Use a revision that this process or its predecessor has seen or written.
-    /// Without a minimum, the first list returns the state in the server's cache, which may be older.
+    /// Without a minimum, the first list returns the state in the server's cache, and this state may be old.
     ///
     /// If the server lags behind this revision, the reflector requests the newest state. If that state is also older,
     /// the reflector waits and reports [`WentBack`](crate::ReflectorError::WentBack). After a restore from an older
@@ -37,11 +37,11 @@ pub struct ReflectorConfig {
     /// The page size of lists. `None`, the default, uses pages of 500 objects if pages cause no extra work for the
     /// server. Otherwise it uses no pages.
     pub page_size: Option<u32>,
-    /// Whether to request the initial state as a stream (`sendInitialEvents`), which needs less memory in both the
+    /// Whether to request the initial state as a stream (`sendInitialEvents`). A stream needs less memory in both the
     /// client and the server. If the server rejects or does not finish a streaming list, the reflector uses a paged
-    /// list instead. The reflector then uses paged lists for 10 minutes. This time doubles with each failure, up to 6
-    /// hours. Streaming lists are off by default, because a server that is too old for them would delay the first list
-    /// by `streaming_list_idle_timeout`.
+    /// list instead. The reflector then uses paged lists for 10 minutes. The time without streaming lists doubles with
+    /// each failure, up to 6 hours. Streaming lists are off by default, because a server that is too old for them would
+    /// delay the first list by `streaming_list_idle_timeout`.
     pub streaming_list: bool,
     /// The maximum time without a new object in a streaming list. After that time, the list counts as unfinished. A
     /// list that outlasts the timeout of its watch also counts as unfinished.

@@ -1,4 +1,4 @@
-//! The selectors of an informer, which may change while it runs.
+//! The selectors of an informer. They may change while the informer runs.
 
 use std::future::Future;
 use std::pin::Pin;

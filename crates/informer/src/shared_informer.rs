@@ -245,12 +245,13 @@ impl<T: Object> SharedInformer<T> {
         self.owner.publisher.subscriptions()
     }
 
-    /// Returns a lister, which reads the cache.
+    /// Returns a lister that reads the cache.
     pub fn lister(&self) -> Lister<T> {
         Lister::of(self.owner.publisher.cache.clone(), self.user.as_ref().map(User::reader))
     }
 
-    /// Adds an index to the cache. This is possible at any time: see [`Cache::add_index`](crate::Cache::add_index).
+    /// Adds an index to the cache. An index can be added at any time: see
+    /// [`Cache::add_index`](crate::Cache::add_index).
     ///
     /// If `function` later fails or panics on an object, the object is stored without values in this index. All other
     /// reads still find the object. The failure is logged, counted in `informer_index_failures_total`, and passed to
@@ -287,7 +288,7 @@ impl<T: Object> SharedInformer<T> {
         self.owner.publisher.has_synced()
     }
 
-    /// Waits until the cache contains the whole resource, with the current [namespaces](Self::of_namespaces) and
+    /// Waits until the cache contains the whole resource for the current [namespaces](Self::of_namespaces) and
     /// [selectors](Self::set_selectors). Call this method again after a change of the namespaces or selectors. The wait
     /// continues even while the server rejects requests. [`state`](Self::state) returns the reason. Add a timeout if
     /// you need one.

@@ -46,8 +46,8 @@ use crate::ReflectorError;
 pub enum InformerState {
     /// The informer has not been started.
     Starting,
-    /// The informer lists its resource. This is the first list, or another list because the server no longer has the
-    /// revision.
+    /// The informer lists its resource. The list is the first list, or another list because the server no longer has
+    /// the revision.
     Listing {
         /// The progress of the list.
         progress: ListProgress,

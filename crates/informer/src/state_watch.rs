@@ -9,7 +9,7 @@ use crate::panic::isolated;
 
 /// A watch of the states of an informer: see [`SharedInformer::states`](crate::SharedInformer::states).
 ///
-/// The watch returns owned states and holds no lock between calls. It does not keep the informer running.
+/// The watch returns owned states and holds no lock between calls. The watch does not keep the informer running.
 ///
 /// # Examples
 ///

@@ -55,16 +55,16 @@ impl User {
     }
 
     /// Returns a user for a lister. The user is no longer counted when an index function of the same cache reads
-    /// through the lister. The user is counted again after any other read. Otherwise the informer, which owns its index
-    /// functions, would keep itself running.
+    /// through the lister. The user is counted again after any other read. The informer owns its index functions, so it
+    /// would otherwise keep itself running.
     pub(crate) fn reader(&self) -> Self {
         let reader = self.clone();
         reader.standing.store(UNDECIDED, Ordering::Relaxed);
         reader
     }
 
-    /// This method must be called before each read. `is_indexing` returns whether an index function of the same cache
-    /// is reading.
+    /// The caller must call this method before each read. `is_indexing` returns whether an index function of the same
+    /// cache is reading.
     pub(crate) fn reads(&self, is_indexing: impl FnOnce() -> bool) {
         let standing = self.standing.load(Ordering::Relaxed);
         if standing == COUNTS {

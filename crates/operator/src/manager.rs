@@ -30,7 +30,7 @@ use crate::{Controller, OperatorError, Result, init_tracing, signal};
 /// Runs the controllers of an operator. The manager also provides the probes, metrics, leader election and signal
 /// handling that the operator's pod needs.
 ///
-/// The manager has a single name, such as `website-controller`. It is the name of the Lease, the field manager, the
+/// The manager has a single name, such as `website-controller`. The name is used for the Lease, the field manager, the
 /// user agent and the source of Events.
 ///
 /// [`run`](Self::run) performs these steps in order:

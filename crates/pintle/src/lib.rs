@@ -168,8 +168,8 @@
 //! # Versions of other crates
 //!
 //! Types of two other crates are part of this crate's API, with the features of the same names: `k8s-openapi` 0.29 and
-//! `prometheus-client` 0.25. They are re-exported as `pintle::k8s_openapi` and `pintle::prometheus_client`. A program
-//! that depends on one of these crates directly needs the same version.
+//! `prometheus-client` 0.25. The two crates are re-exported as `pintle::k8s_openapi` and `pintle::prometheus_client`. A
+//! program that depends on one of these crates directly needs the same version.
 //!
 //! # Further reading
 //!

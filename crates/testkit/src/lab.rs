@@ -156,7 +156,7 @@ impl<W: World> Lab<W> {
         }
     }
 
-    /// Deletes the object with this key, as the user. It is not an error if the object does not exist.
+    /// Deletes the object with this key, as the user. A missing object is not an error.
     ///
     /// # Errors
     ///

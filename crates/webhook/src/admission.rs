@@ -72,7 +72,7 @@ pub struct Admission<T> {
     pub is_dry_run: bool,
     /// The options of the request as JSON: `CreateOptions`, `UpdateOptions`, `PatchOptions` or `DeleteOptions`. Null if there are none.
     pub options: Value,
-    /// The uid of this call of the webhook. It differs from the uid of the object.
+    /// The uid of this call of the webhook. This uid differs from the uid of the object.
     pub uid: String,
 }
 

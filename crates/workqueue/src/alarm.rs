@@ -12,8 +12,8 @@ pub(crate) type Source = Option<Arc<dyn Timer>>;
 /// time.
 ///
 /// The timer belongs to the queue rather than to a waiting task, because the task may not be polled for a long time.
-/// This happens if another branch of its `select!`, or another task on its thread, computes for a long time. The waker
-/// of the timer locks the queue and notifies waiters.
+/// A task is not polled, for example, while another branch of its `select!` or another task on its thread computes. The
+/// waker of the timer locks the queue and notifies waiters.
 #[derive(Default)]
 pub(crate) struct Alarm {
     /// The sources of sleeps, one for each executor with a registered waiting task. The alarm uses the last source. If

@@ -10,8 +10,8 @@ use pintle_ratelimit::{ExponentialFailureRateLimiter, RateLimiter, StdClock, Tok
 use crate::metrics::MetricsStyle;
 use crate::order::{Fifo, Order};
 
-/// The configuration of a [`WorkQueue`](crate::WorkQueue). The default configuration behaves like client-go, with controller-runtime's
-/// retry delays.
+/// The configuration of a [`WorkQueue`](crate::WorkQueue). The default configuration behaves like client-go, but with
+/// the retry delays of controller-runtime.
 ///
 /// # Examples
 ///

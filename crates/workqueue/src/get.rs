@@ -35,7 +35,7 @@ pub enum TryGetError {
 /// A registered waiter. Dropping this value unregisters the waiter from the queue.
 pub(crate) struct Wait<'a, K, C: Clock> {
     shared: &'a Arc<Shared<K, C>>,
-    /// The guard of the previous key, which is released at the first poll.
+    /// The guard of the previous key. It is released at the first poll.
     finished: Option<WorkItem<K, C>>,
     id: Option<WaiterId>,
 }

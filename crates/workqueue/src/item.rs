@@ -75,8 +75,8 @@ impl<K, C: Clock> WorkItem<K, C> {
         self.finish(|engine, ticket, _| engine.succeed(ticket));
     }
 
-    /// Marks the key as done after a failure. Counts the failure and adds the key again after the limiter's delay, with the same
-    /// priority.
+    /// Marks the key as done after a failure. Counts the failure, and adds the key again with the same priority after
+    /// the limiter's delay.
     ///
     /// The failure counts even if a pending delay or another add runs the key earlier. When the queue is shutting down, the failure counts
     /// only with [`RetryAccounting::Always`](crate::RetryAccounting).
@@ -86,7 +86,8 @@ impl<K, C: Clock> WorkItem<K, C> {
             .unwrap_or(Added::ShutDown)
     }
 
-    /// Marks the key as done after success, resets its failure count, and adds it again after a delay, with the same priority.
+    /// Marks the key as done after success and resets its failure count. Then adds the key again after a delay, with
+    /// the same priority.
     pub fn requeue_after(self, after: Duration) -> Added {
         let priority = self.priority;
         let revisit = |engine: &mut Engine<K>, ticket, now: &Now<'_>| {

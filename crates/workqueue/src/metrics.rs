@@ -1,4 +1,4 @@
-//! The metrics of a queue, with the names of client-go and controller-runtime.
+//! The metrics of a queue, named as in client-go and controller-runtime.
 
 mod ages;
 mod depths;
@@ -54,8 +54,8 @@ pub enum MetricsStyle {
     /// The label `name`. The buckets end at 10 s.
     #[default]
     ClientGo,
-    /// The labels `name` and `controller`, which have the same value, and `priority` for the depth. The buckets end at 1000 s.
-    /// `workqueue_retries_total` ignores adds with a zero delay.
+    /// The labels `name` and `controller` with the same value, and the label `priority` for the depth. The buckets end
+    /// at 1000 s. `workqueue_retries_total` ignores adds with a zero delay.
     ///
     /// A queue reports at most 25 values of `priority`. Keys with any other priority are counted under the value
     /// `exceeded_cardinality_limit`.

@@ -28,10 +28,11 @@ use crate::sync::Arc;
 /// A key waits at most 1 ms in the queue while a worker is idle and its executor polls it. A worker is idle while it
 /// waits in `get`. An executor polls a worker if it runs the worker after a wake-up.
 ///
-/// The queue wakes one waiting worker per available key, but at most one per processor at a time. A worker that dequeues a key wakes the
-/// next worker. A woken task may not run, because another branch of its `select!` or another task blocks its thread. If a woken worker has
-/// not dequeued its key after 1 ms, the queue wakes all waiting workers. The 1 ms is a deadline on the queue's [`Clock`]. The imprecision
-/// of the timer increases the delay. tokio's timer adds up to 1 ms, and more if no thread of the runtime is free to run its timer.
+/// The queue wakes one waiting worker per available key. The number of workers that are being woken is at most the
+/// number of processors. A worker that dequeues a key wakes the next worker. A woken task may not run, because another
+/// branch of its `select!` or another task blocks its thread. If a woken worker has not dequeued its key after 1 ms,
+/// the queue wakes all waiting workers. The 1 ms is a deadline on the queue's [`Clock`]. The imprecision of the timer
+/// increases the delay. tokio's timer adds up to 1 ms, and more if no thread of the runtime is free to run its timer.
 ///
 /// With tasks of several tokio runtimes, the queue uses the timer of the runtime whose task began to wait last. When the last task of this
 /// runtime stops waiting, the queue sets the timer of another runtime.

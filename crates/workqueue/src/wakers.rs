@@ -1,4 +1,4 @@
-//! Wakers, which are stored under the lock and called outside it.
+//! Wakers that are stored under the lock and called outside it.
 
 use std::collections::BTreeMap;
 use std::task::Waker;

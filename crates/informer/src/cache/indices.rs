@@ -92,9 +92,9 @@ impl<T: Object> Cache<T> {
     /// Adds an index over the values that `function` returns for each object. When this method returns, the index
     /// contains all stored objects. Reads and writes continue during the call.
     ///
-    /// `function` returns a `Vec<String>`, an `Option<String>`, or a `Result` of either. It must always return the same
-    /// values for the same object, so the values may depend only on the object. The cache holds no lock while it calls
-    /// `function`.
+    /// `function` returns a `Vec<String>`, an `Option<String>`, or a `Result` of either. `function` must always return
+    /// the same values for the same object, so the values may depend only on the object. The cache holds no lock while
+    /// it calls `function`.
     ///
     /// The cache of an informer drops `function` and its captured values when the informer ends. A cache without an
     /// informer drops them when the cache itself is dropped. If `function` captures a handle to the informer, the
@@ -170,8 +170,8 @@ impl<T: Object> Cache<T> {
             }
         }
         // Replace the list of indices by an equal list at another address, so that concurrent writers notice the
-        // change. Writers compare the addresses. These writers then repeat the preparations that they began while the
-        // index could still fail.
+        // change. Writers compare the addresses. Concurrent writers then repeat the preparations that they began while
+        // the index could still fail.
         let mut writer = self.store.writer();
         let mut indices = self.indices().to_vec();
         let failure = index.failure().cloned();
@@ -259,8 +259,8 @@ impl<T: Object> Cache<T> {
         Ok(Indexed { write: Write { key: key.clone(), value: Some(object.clone()), values }, unindexed })
     }
 
-    /// Replaces the indices. The caller must hold the writer lock. Returns the previous indices, which must be dropped
-    /// without locks.
+    /// Replaces the indices. The caller must hold the writer lock. Returns the previous indices. The caller must drop
+    /// them without locks.
     #[must_use = "the caller must drop it without locks"]
     fn set_indices(&self, indices: Vec<Index<T>>) -> Arc<Vec<Index<T>>> {
         std::mem::replace(&mut *self.indices.write().unwrap_or_else(PoisonError::into_inner), Arc::new(indices))

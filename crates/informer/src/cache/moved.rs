@@ -7,9 +7,10 @@ use tokio::sync::futures::Notified;
 
 /// Notifies waiting tasks when the revision of the cache changes, or when it can no longer change.
 ///
-/// A write without waiting tasks costs only one atomic load. This is safe because a waiting task increments the count
-/// *before* it reads the store, and a writer reads the count *after* its commit. Both take the same lock of the store
-/// between these two operations. So either the task sees the commit, or the writer sees the task.
+/// A write without waiting tasks costs only one atomic load. No wake-up is lost: a waiting task increments the count
+/// *before* it reads the store, and a writer reads the count *after* its commit. The task and the writer both take the
+/// same lock of the store between these two operations. So either the task sees the commit, or the writer sees the
+/// task.
 #[derive(Default)]
 pub(super) struct Moved {
     notify: Notify,

@@ -13,9 +13,9 @@ use crate::sync::{Condvar, Mutex};
 /// The last commit whose history and undecodable objects are completely recorded. The history and the undecodable
 /// objects of a commit are recorded right after the commit becomes visible.
 ///
-/// A write without waiting readers takes no lock. This is safe because a waiting reader increments the count *before*
-/// it reads the stamp, and a writer reads the count *after* it has changed the stamp. So at least one of the two
-/// threads sees the change of the other thread.
+/// A write without waiting readers takes no lock. No wake-up is lost: a waiting reader increments the count *before* it
+/// reads the stamp, and a writer reads the count *after* it has changed the stamp. So at least one of the two threads
+/// sees the change of the other thread.
 #[derive(Default)]
 pub(super) struct Noted {
     stamp: AtomicU64,

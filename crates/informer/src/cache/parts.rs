@@ -12,8 +12,8 @@ use crate::selection::Selection;
 /// The parts of a store. An informer of several namespaces has one part for each namespace. Other informers have a
 /// single part.
 ///
-/// The revision of the store is the lowest revision of its parts. It stays empty until all parts have been listed. So
-/// the store has all changes up to its revision in every part.
+/// The revision of the store is the lowest revision of its parts. The revision of the store stays empty until all parts
+/// have been listed. So the store has all changes up to its revision in every part.
 #[derive(Default)]
 pub(crate) struct Parts {
     parts: BTreeMap<Place, Part>,

@@ -45,7 +45,8 @@ impl<T> From<Write<Stored<T>>> for Indexed<T> {
 pub(super) struct Refused {
     pub(super) error: IndexFailed,
     pub(super) entry: Undecodable,
-    /// Whether the stored object has the same key but another uid. If so, the stored object was deleted on the server.
+    /// Whether the stored object has the same key but another uid. If so, the stored object must have been deleted on
+    /// the server.
     pub(super) was_replaced: bool,
 }
 

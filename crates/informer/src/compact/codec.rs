@@ -1,5 +1,5 @@
-//! A compressor for texts of a few kilobytes that resemble known texts. It uses LZ77 with a dictionary that is hashed
-//! only once.
+//! A compressor for texts of a few kilobytes that resemble known texts. The compressor uses LZ77 with a dictionary that
+//! is hashed only once.
 //!
 //! Two additions make the compressor suitable for API objects. First, if two objects differ in one field, the value of
 //! that field usually has the same length in both. So the text before and the text after the field are copied from the
@@ -15,8 +15,8 @@
 //! | 80 to 143 | 2 | a copy of n bytes, at the distance of the last copy |
 //! | 144 to 255 | 5 | a copy of n bytes; two bytes with the distance follow |
 //!
-//! If the first byte of a copy has its maximum n, another number follows, which is added to n. That number has seven
-//! bits in each byte, the lowest bits first.
+//! If the first byte of a copy contains its maximum n, another number follows and is added to n. The following number
+//! has seven bits in each byte, the lowest bits first.
 
 const HEX: u8 = 48;
 const AGAIN: u8 = 80;
@@ -72,7 +72,7 @@ pub(super) fn compress(text: &[u8], known: &Places, dictionary: usize, begin: us
     let (mut done, mut at, mut distance) = (begin, begin, usize::MAX);
     while at < text.len() {
         let again = at.checked_sub(distance).map_or(0, |from| common(text, from, at));
-        // If literal bytes precede the copy, they become a separate item, which costs a byte.
+        // If literal bytes precede the copy, they become a separate item, and this costs one byte.
         let length = if again >= MIN_AGAIN + usize::from(done < at) {
             put_bytes(&text[done..at], &mut out);
             put_length(AGAIN, COPY - 1, again - MIN_AGAIN, &mut out);
@@ -98,8 +98,8 @@ pub(super) fn compress(text: &[u8], known: &Places, dictionary: usize, begin: us
     out
 }
 
-/// Decompresses `data` to `length` bytes, and appends them to `text`, which must end with the bytes before the original
-/// text. `None` if `data` is invalid.
+/// Decompresses `data` to `length` bytes, and appends them to `text`. At the call, `text` must end with the bytes
+/// before the original text. `None` if `data` is invalid.
 pub(super) fn decompress(mut data: &[u8], length: usize, text: &mut Vec<u8>) -> Option<()> {
     let end = text.len() + length;
     let mut distance = 0;

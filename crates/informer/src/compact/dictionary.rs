@@ -20,7 +20,7 @@ pub(super) struct Dictionary {
 }
 
 /// A text that only grows. Each compressed object records how long the dictionary was when the object was compressed.
-/// It is decompressed with that prefix of the dictionary.
+/// The object is decompressed with that prefix of the dictionary.
 #[derive(Clone)]
 struct GrowingText {
     text: Vec<u8>,

@@ -42,8 +42,8 @@ struct Skim {
     metadata: ObjectMeta,
 }
 
-/// The maximum size of an object. It ensures that all positions, including positions in the dictionary, fit into 32
-/// bits.
+/// The maximum size of an object. This limit ensures that all positions, including positions in the dictionary, fit
+/// into 32 bits.
 const MAX_LEN: u32 = 1 << 30;
 
 impl Record {

@@ -16,7 +16,7 @@ use super::offload::off_the_runtime;
 ///
 /// Items that are ready are collected in batches. Several batches can be decoded at the same time, on threads outside
 /// the runtime. The order of the items is kept. A few small items, such as the events of a quiet watch, are decoded on
-/// the current thread, which is faster than offloading them.
+/// the current thread. This is faster than offloading them.
 pub(super) struct Decoding<S, I, O> {
     /// `None` after the end of the source.
     source: Option<S>,
@@ -41,8 +41,8 @@ const BATCH_ITEMS: usize = 200;
 /// of a current-thread runtime.
 const INLINE_BYTES: usize = 32 << 10;
 
-/// The maximum number of items that are decoded on the current thread. Each item may call a transform, which is user
-/// code and may be slow.
+/// The maximum number of items that are decoded on the current thread. Each item may call a transform, and transforms
+/// are user code that may be slow.
 const INLINE_ITEMS: usize = 16;
 
 /// The maximum number of batches that are decoded at the same time. This maximum bounds the memory if the source is
@@ -71,7 +71,7 @@ where
         }
     }
 
-    /// Polls the next decoded item. Returns `None` at the end of the stream, which also follows an error.
+    /// Polls the next decoded item. Returns `None` at the end of the stream. The stream also ends after an error.
     pub(super) fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<O, ApiError>>> {
         loop {
             if let Some(item) = self.ready.pop_front() {

@@ -32,7 +32,7 @@ pub(super) struct Requests<T, L: ListWatch> {
     is_anew: bool,
     states: States,
     limits: Limits,
-    /// The permit of the list in progress, which is paged or streamed.
+    /// The permit of the list in progress, whether it is a paged list or a streaming list.
     permit: Option<OwnedSemaphorePermit>,
     /// The open watch.
     events: Option<Events<T, L>>,
@@ -190,7 +190,7 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Requests<T, L> {
             match timeout(self.limits.idle, poll_fn(|context| page.poll_next(context))).await {
                 Ok(part) => return part,
                 Err(_) if page.waits_for_its_source() => return Some(Err(self.unanswered())),
-                // The source has delivered data, which is still being decoded. Decoding has no timeout.
+                // The source has delivered data that is still being decoded. Decoding has no timeout.
                 Err(_) => {}
             }
         }

@@ -15,7 +15,8 @@ pub(crate) struct Pin<V: Value> {
     len: usize,
 }
 
-/// A key whose value differs between two pins, with its value in the older pin and its value in the newer pin.
+/// A key whose value differs between two pins. Its value in the older pin comes first, and its value in the newer pin
+/// second.
 pub(crate) type Difference<V> = (ObjectKey, Option<V>, Option<V>);
 
 impl<V: Value> Pin<V> {

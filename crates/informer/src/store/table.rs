@@ -1,4 +1,4 @@
-//! A hash table that grows one part at a time.
+//! A hash table that grows one part after the other.
 
 use hashbrown::HashTable;
 
@@ -10,7 +10,7 @@ pub(super) struct Table {
 
 const PARTS: usize = 16;
 
-/// A position, and half of the hash of its key. Half of the hash avoids most comparisons of keys, which is sufficient
+/// A position, and half of the hash of its key. Half of the hash avoids most comparisons of keys. This is sufficient
 /// for tables of this size.
 #[derive(Clone, Copy)]
 struct Entry {

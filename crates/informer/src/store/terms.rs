@@ -17,7 +17,7 @@ pub(super) struct Terms {
     ids: u32,
 }
 
-/// A page of terms, which contains at least one term.
+/// A page of terms that contains at least one term.
 #[derive(Default)]
 struct Page {
     terms: [Option<Term>; PAGE],

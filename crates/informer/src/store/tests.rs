@@ -223,7 +223,8 @@ proptest! {
     }
 }
 
-/// Many records got the value only recently. They must not hide the record that had the value when the pin was created.
+/// Many records got the value only recently. These records must not hide the record that had the value when the pin was
+/// created.
 #[test]
 fn old_index_values_are_found_among_many_later_ones() {
     let store = Arc::new(Store::new(1));

@@ -276,7 +276,7 @@ impl<T> Metadata for Record<T> {
     }
 }
 
-/// Formats the identity and the size of the object. Its content may be secret, so it is not shown.
+/// Formats the identity and the size of the object. The content of the object may be secret, so it is not shown.
 impl<T> fmt::Debug for Record<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}, {} bytes", self.namespace(), self.name(), self.json().len())

@@ -98,8 +98,8 @@ impl<T: Object> EventChannel<T> {
         self.synced.clone()
     }
 
-    /// Returns the backlog of the subscription, which does not include the events in the channel. The backlog is empty
-    /// after the end of the informer.
+    /// Returns the backlog of the subscription, without the events in the channel. The backlog is empty after the end
+    /// of the informer.
     pub fn status(&self) -> SubscriptionStatus {
         self.queue.upgrade().map(|queue| queue.status()).unwrap_or_default()
     }

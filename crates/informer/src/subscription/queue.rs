@@ -49,9 +49,9 @@ pub(crate) enum Notification<T> {
     },
 }
 
-/// A state of an object, with a hash of its uid. The hash avoids calls of the object's `Metadata`, which is user code,
-/// under the lock of a queue. Two objects with the same name have the same hash with a probability of 1 in 2^64. In
-/// that case, the subscriber receives an update instead of a deletion and an addition.
+/// A state of an object, together with a hash of the object's uid. With the hash, the object's `Metadata`, which is
+/// user code, is not called under the lock of a queue. Two objects with the same name have the same hash with a
+/// probability of 1 in 2^64. In that case, the subscriber receives an update instead of a deletion and an addition.
 pub(crate) struct HashedState<T> {
     pub(super) object: Stored<T>,
     uid: u64,
@@ -82,7 +82,7 @@ struct State<T> {
     waits_since: Option<Instant>,
 }
 
-/// Values that are no longer needed by the queue. These values are dropped without locks, because dropping them may run
+/// Values that are no longer needed by the queue. Such values are dropped without locks, because dropping them may run
 /// a user's `Drop`.
 struct Done<T> {
     /// Finished walks.

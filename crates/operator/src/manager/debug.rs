@@ -16,9 +16,9 @@ impl Manager {
     /// # Security
     ///
     /// Any client that reaches the address can read the page. The page shows names of objects, error texts of
-    /// reconcilers and of the API server, and names of replicas. It does not show contents of objects or credentials.
-    /// Do not put secrets into error texts. To restrict the access in a cluster, use a NetworkPolicy, or pass `false`
-    /// to disable the page.
+    /// reconcilers and of the API server, and names of replicas. The page does not show contents of objects or
+    /// credentials. Do not put secrets into error texts. To restrict the access in a cluster, use a NetworkPolicy, or
+    /// pass `false` to disable the page.
     ///
     /// # The members of `/debug.json`
     ///
@@ -59,9 +59,9 @@ impl Manager {
     /// `failures` in a row.
     ///
     /// For `/debug.json?controller=website&key=team-a/blog`, `explanation` describes that key. This object has the
-    /// member `controller` and the members of a key. Its `causes` are all remembered causes, not only the newest three.
-    /// For an unknown controller, the answer has the status 404 and a text. For an invalid query, the answer has the
-    /// status 400 and a text.
+    /// member `controller` and the members of a key. The `causes` of the explanation are all remembered causes, not
+    /// only the newest three. For an unknown controller, the answer has the status 404 and a text. For an invalid
+    /// query, the answer has the status 400 and a text.
     ///
     /// # Examples
     ///

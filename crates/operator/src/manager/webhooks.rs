@@ -46,10 +46,10 @@ impl Manager {
     /// [`CertificateFiles`]. It is reloaded when it changes.
     ///
     /// If the webhooks have an [endpoint](Webhooks::endpoint), the manager registers them. The manager applies a
-    /// ValidatingWebhookConfiguration and a MutatingWebhookConfiguration, both with the manager's name. It adds the
-    /// conversions to the definitions that it [installs](Self::install). When `ca.crt` changes, the manager applies all
-    /// of these objects again. The manager does not delete a configuration whose last webhook was removed from the
-    /// program. The service account needs the verb `patch` for these resources.
+    /// ValidatingWebhookConfiguration and a MutatingWebhookConfiguration, both with the manager's name. The manager
+    /// adds the conversions to the definitions that it [installs](Self::install). When `ca.crt` changes, the manager
+    /// applies all of these objects again. The manager does not delete a configuration whose last webhook was removed
+    /// from the program. The service account needs the verb `patch` for these resources.
     ///
     /// Readiness waits for the registration. Set `publishNotReadyAddresses: true` in the Service of the webhooks. The
     /// caches of a manager can be filled only when conversions work, and the manager is not ready before its caches are

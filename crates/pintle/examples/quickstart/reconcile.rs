@@ -13,8 +13,8 @@ use tokio::time::timeout;
 use crate::children::{config_map, deployment, same_pages, same_replicas};
 use crate::website::Website;
 
-/// Maintains a ConfigMap, a Deployment and the status of each website. It reads only from caches, and writes only
-/// objects that differ from the desired state.
+/// Maintains a ConfigMap, a Deployment and the status of each website. The reconciler reads only from caches, and
+/// writes only objects that differ from the desired state.
 pub(crate) struct WebsiteReconciler {
     sites: Lister<Website>,
     config_maps: Lister<ConfigMap>,

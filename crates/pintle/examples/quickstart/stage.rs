@@ -70,7 +70,8 @@ impl Stage {
         Ok(())
     }
 
-    /// Creates the websites, several at a time. Validation is strict, so an unknown field is an error.
+    /// Creates the websites. Several requests run at the same time. Validation is strict, so an unknown field is an
+    /// error.
     pub(crate) async fn create_websites(&self, manifests: Vec<Manifest>) -> Result<()> {
         const AT_ONCE: usize = 8;
         let sites: Api<DynamicObject> = Api::dynamic(self.cluster.client().clone(), Website::api_resource(), None)?;

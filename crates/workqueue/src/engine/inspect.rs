@@ -89,7 +89,7 @@ impl<K: Clone> Engine<K> {
 
 impl Counts {
     /// Returns the number of dirty keys that no worker is processing yet: queued keys, and keys that were added again
-    /// while in flight. This is the value of the metric `depth`, as in client-go.
+    /// while in flight. The result is the value of the metric `depth`, as in client-go.
     pub fn depth(&self) -> usize {
         self.queued + self.dirty_in_flight
     }

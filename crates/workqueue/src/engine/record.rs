@@ -17,8 +17,8 @@ pub(super) struct Record<K> {
     /// The highest priority of the adds of the key since it was last dequeued.
     pub(super) priority: i32,
     pub(super) hash: u32,
-    /// The number of failures, which saturates at `u16::MAX`. Every limiter reaches its longest delay with fewer
-    /// failures than this maximum.
+    /// The number of failures. It saturates at `u16::MAX`. Every limiter reaches its longest delay with fewer failures
+    /// than this maximum.
     pub(super) failures: u16,
     pub(super) state: State,
     /// The kind of the pending delay.

@@ -7,7 +7,8 @@ use super::record::{Record, State};
 use crate::chunks::Chunks;
 use crate::order::Ticket;
 
-/// The table of records, which can be found by ticket and by key. A ticket identifies one key until the key is removed.
+/// The table of records. A record can be found by its ticket and by its key. A ticket identifies one key until the key
+/// is removed.
 ///
 /// A record whose key was removed is *vacant*. A vacant record stays in the index until the table reuses it for another
 /// key, because the same key is likely to be added again.
