@@ -99,7 +99,7 @@ pub type QueueSetup = Arc<dyn Fn(&mut QueueConfig<ObjectKey, TokioClock>) + Send
 /// controller-runtime's.
 pub const LOW_PRIORITY: i32 = -100;
 
-/// The waiting time for which a key gains one priority level.
+/// How long a key must wait to gain one priority level.
 const LEVEL: Duration = Duration::from_secs(3);
 
 impl ControllerConfig {

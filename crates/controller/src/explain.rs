@@ -49,7 +49,7 @@ pub enum WorkState {
     RequeueIn(Duration),
     /// The key is not in the queue. The next change adds it.
     Idle,
-    /// The controller does not run, for example because this replica does not lead.
+    /// The controller is not running, for example because this replica does not lead.
     NotRunning,
 }
 

@@ -19,7 +19,7 @@ use crate::{Action, ReconcileError};
 ///
 /// # Errors
 ///
-/// Returns a conflict if the object has changed since it was read. Reconcile the object again in this case. Otherwise,
+/// Returns a conflict if the object has changed since it was read. In this case, reconcile the object again. Otherwise,
 /// returns the error of the request.
 ///
 /// # Cancel safety

@@ -1,4 +1,4 @@
-//! Handlers, which decide which keys to reconcile after an event.
+//! Handlers that decide which keys to reconcile after an event.
 
 use pintle_informer::ResourceEvent;
 use pintle_meta::{ApiResource, Metadata, Object, ObjectKey, Scope};
@@ -77,8 +77,8 @@ pub struct EnqueueOwner {
     pub kind: String,
     /// The scope of the owners. Namespaced owners are in the namespace of the dependent.
     pub scope: Scope,
-    /// Whether the handler considers only controller references, which are owner references with `controller: true`.
-    /// The default is true.
+    /// Whether the handler considers only owner references with `controller: true`, called controller references. The
+    /// default is true.
     pub controllers_only: bool,
 }
 

@@ -36,7 +36,7 @@ pub enum CauseReason {
         source: Arc<str>,
         /// What happened to the object.
         change: EventChange,
-        /// The object of the event. This object can be a dependent of the reconciled object.
+        /// The object of the event. The object can also be a dependent of the reconciled object.
         object: ObjectKey,
         /// The resourceVersion of the object.
         resource_version: String,

@@ -62,7 +62,7 @@ impl Kept {
         true
     }
 
-    /// Removes and returns all keys, sorted, with their priorities.
+    /// Removes all keys, and returns them in order, each with its priority.
     pub(crate) fn take(&mut self) -> Vec<(ObjectKey, i32)> {
         self.events.clear();
         let keys = take(&mut self.keys).into_iter();

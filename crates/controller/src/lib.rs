@@ -60,7 +60,8 @@
 //! - A [`Source`] adds keys: [`Kind`] for the objects of an informer, [`Trigger`] for keys from the program. A
 //!   [`Predicate`](predicate::Predicate) selects events, and a [`Handler`] maps them to keys.
 //! - A [`Finalizer`] blocks the deletion of objects until the controller has cleaned up after them.
-//! - A [`Manager`] runs controllers under leader election, with their informers and services. [`ManagerStatus`] answers probes.
+//! - A [`Manager`] runs controllers under leader election, together with their informers and services.
+//!   [`ManagerStatus`] answers probes.
 //! - [`Controller::explain`] says why a key is queued, delayed or in flight.
 //! - [`ControllerConfig::metrics`] sets the metrics provider. The metrics have the names of controller-runtime and client-go.
 //!
@@ -70,11 +71,11 @@
 //! - Nothing is reconciled before the caches of all sources have synced.
 //! - Changed objects are reconciled before the objects of a first list. Apart from that, keys are processed first in,
 //!   first out, and no key starves.
-//! - The key of a deleted object is reconciled, even if the deletion happened while the watch was disconnected. This
-//!   also applies if no replica led at the time of the deletion, provided that a standby or an earlier run of the same
-//!   controller had received the object.
-//! - A panic, an error and a timeout each fail one attempt of one key. Each key has its own back-off, which grows with each failure,
-//!   and a success resets it.
+//! - The key of a deleted object is reconciled, even if the deletion happened while the watch was disconnected. The key
+//!   is also reconciled if no replica led at the time of the deletion, provided that a standby or an earlier run of the
+//!   same controller had received the object.
+//! - A panic, an error and a timeout each fail one attempt of one key. Each key has its own back-off. The back-off
+//!   grows with each failure, and a success resets it.
 //! - A change that a failed call may have caused does not end the back-off, so a reconciler that writes and fails backs
 //!   off. After each of the first ten of these changes, the retry comes within 30 s, because another writer may have
 //!   fixed the cause of the failure.

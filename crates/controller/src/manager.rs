@@ -1,4 +1,4 @@
-//! The manager, which starts and stops the informers, controllers, services and leader election of a replica in order.
+//! The manager that starts and stops the informers, controllers, services and leader election of a replica in order.
 
 mod election;
 mod ending;
@@ -29,7 +29,7 @@ use crate::blocking::{Exit, Watchdog};
 use crate::stop::Stop;
 use crate::{Controller, ManagerError};
 
-/// Runs controllers, with their caches, services and leader election.
+/// Runs controllers, together with their caches, services and leader election.
 ///
 /// The manager starts the informers and services first, then the caches of the controllers, and then the election. So
 /// the caches of a standby are filled before the standby becomes the leader. When this replica becomes the leader, the
@@ -151,7 +151,7 @@ impl Manager {
         self
     }
 
-    /// Adds a controller, which runs on the leader, or on every replica if there is no election.
+    /// Adds a controller. It runs on the leader, or on every replica if there is no election.
     pub fn controller(self, controller: Controller) -> Self {
         self.status.add_controller(controller);
         self
@@ -205,9 +205,9 @@ impl Manager {
     /// # Cancel safety
     ///
     /// Dropping the future ends all parts, in no particular order, and does not release the lease. Controllers have
-    /// ended when the drop returns, and the election ends soon after. Reconciliations and services are tasks, which the
-    /// runtime drops soon after. A task that another thread is polling at the time of the drop continues until its next
-    /// await.
+    /// ended when the drop returns, and the election ends soon after. Reconciliations and services are tasks. The
+    /// runtime drops these tasks soon after. A task that another thread is polling at the time of the drop continues
+    /// until its next await.
     pub async fn run(self, stop: &CancellationToken) -> Result<(), ManagerError> {
         let Self { config, status, services, informers, election } = self;
         let controllers = status.controllers();

@@ -1,4 +1,4 @@
-//! The metrics of a controller, with controller-runtime's names.
+//! The metrics of a controller, named as in controller-runtime.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! A guard for the user's queue order, which may panic.
+//! A guard for the user's queue order, because the order may panic.
 
 use std::future::pending;
 use std::sync::atomic::{AtomicBool, Ordering};

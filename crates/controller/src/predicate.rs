@@ -1,4 +1,4 @@
-//! Predicates, which decide which events lead to a reconciliation.
+//! Predicates that decide which events lead to a reconciliation.
 //!
 //! A predicate receives the old and the new state of an object. The comparing predicates in this module pass all
 //! additions and deletions. So no deletion is missed, even if the object's spec did not change. These predicates read

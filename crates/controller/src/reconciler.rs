@@ -11,8 +11,8 @@ use pintle_meta::{ApiError, ObjectKey};
 
 /// Brings the actual state closer to the desired state of an object, as controller-runtime's `Reconciler`.
 ///
-/// A call receives a key, but not the event that caused the call. The reconciler reads the current state from listers,
-/// which lack the object if it was deleted. The reconciler must be idempotent, because it may be called at any time,
+/// A call receives a key, but not the event that caused the call. The reconciler reads the current state from listers.
+/// They lack the object if it was deleted. The reconciler must be idempotent, because it may be called at any time,
 /// even without a change. Calls for the same key never overlap.
 ///
 /// A panic counts as an error of that key. A closure that takes a [`ReconcileRequest`] and returns a future implements
@@ -165,8 +165,8 @@ impl Action {
 
 /// The error of a reconciliation. `?` converts every error into this type. The key is retried after the error.
 ///
-/// This type does not implement [`Error`] itself, because that would conflict with the conversion from all other
-/// errors.
+/// This type does not implement [`Error`] itself, because an implementation would conflict with the conversion from all
+/// other errors.
 ///
 /// # Examples
 ///
@@ -211,9 +211,8 @@ impl ReconcileError {
         Self { retry_after: Some(after), ..self }
     }
 
-    /// Returns whether the cause, or an error in its chain of sources, is a conflict, which means that the object
-    /// changed between the read and the write. The key is retried as after other errors, but the metrics do not count
-    /// an error.
+    /// Returns whether the cause, or an error in its chain of sources, is a conflict: the object changed between the
+    /// read and the write. The key is retried as after other errors, but the metrics do not count an error.
     pub fn is_conflict(&self) -> bool {
         !self.terminal && self.answer().is_some_and(ApiError::is_conflict)
     }

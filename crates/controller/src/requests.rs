@@ -71,7 +71,7 @@ pub struct Requests {
 struct Shared {
     controller: String,
     state: Mutex<State>,
-    /// The attempts have their own lock, which must be taken before the queue's lock.
+    /// The attempts have their own lock. It must be taken before the queue's lock.
     attempts: Mutex<Attempts>,
     histories: Histories,
 }
@@ -208,7 +208,7 @@ impl Requests {
         &self.shared.histories
     }
 
-    /// Removes and returns the kept keys, with their priorities.
+    /// Removes and returns the kept keys, each with its priority.
     pub(crate) fn take_kept(&self) -> Vec<(ObjectKey, i32)> {
         let mut state = self.lock();
         state.has_dropped = false;
@@ -267,8 +267,8 @@ impl Requests {
         attempts.fail(key, retry, Instant::now()) && queue.remove(key)
     }
 
-    /// Delays a failed key for at least the duration `after`. The key was added again and is still in flight. After an
-    /// urgent change, the key is not delayed.
+    /// Delays a failed key for at least the duration `after`. The key was added again and is still in flight. If an
+    /// urgent change has arrived, the key is not delayed.
     pub(crate) fn postpone(&self, queue: &Queue, key: &ObjectKey, after: Duration) -> Added {
         let attempts = self.attempts();
         // All steps run under one lock, so that no urgent add happens between them.
@@ -305,7 +305,7 @@ impl Requests {
     }
 }
 
-/// A weak handle, which does not keep the controller alive.
+/// A weak handle that does not keep the controller alive.
 #[derive(Clone)]
 pub(crate) struct WeakRequests(Weak<Shared>);
 

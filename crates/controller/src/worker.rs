@@ -1,4 +1,4 @@
-//! The workers, which take keys from the queue and call the reconciler.
+//! The workers that take keys from the queue and call the reconciler.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -56,7 +56,7 @@ enum Ended {
 /// The number of consecutive conflicts of a key after which a warning is logged.
 const CONFLICTS: u32 = 10;
 
-/// The longest delay that a server can request, which equals the longest delay of the default limiter.
+/// The longest delay that a server can request. It equals the longest delay of the default limiter.
 const LONGEST: Duration = Duration::from_secs(1_000);
 
 /// The retry delay if the limiter panicked.

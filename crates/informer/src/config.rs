@@ -63,8 +63,8 @@ pub struct InformerConfig<T> {
     ///
     /// If the transform panics on an object, the object is not stored. The object is listed in
     /// [`undecodable`](crate::Lister::undecodable), and its last good state stays in the cache. The entry in
-    /// `undecodable` has the name and namespace that the object has on the server. If a transform renames objects, the
-    /// last decodable state has another key, so the next list deletes it.
+    /// The entry in `undecodable` has the name and namespace that the object has on the server. If a transform renames
+    /// objects, the last decodable state has another key, so the next list deletes it.
     pub transform: Option<Transform<T>>,
     /// When objects are decoded. The default decodes objects of large types when they are read, and objects of other
     /// types when they arrive.
@@ -72,7 +72,7 @@ pub struct InformerConfig<T> {
     /// The maximum size in bytes of all decoded objects that are in memory, if objects are
     /// [decoded when they are read](DecodePolicy::OnRead). Beyond this limit, the informer drops the least recently
     /// read objects, and decodes them again at their next read. Objects that a reader holds are never dropped. The size
-    /// of an object is estimated: the size of its type, and six bytes for each byte of its JSON. The default is 256
+    /// of an object is estimated as the size of its type, plus six bytes for each byte of its JSON. The default is 256
     /// MiB.
     pub hot_bytes: usize,
     /// Called with each failure that delays the informer, and with each failure of an index function. The handler runs
@@ -115,7 +115,7 @@ pub type Transform<T> = Arc<dyn Fn(&mut T) + Send + Sync>;
 /// A function that receives failures: see [`InformerConfig::on_error`].
 pub type ErrorHandler = Box<dyn Fn(&ReflectorError) + Send + Sync>;
 
-/// When an informer decodes objects: see [`InformerConfig::decode`].
+/// Determines when an informer decodes objects: see [`InformerConfig::decode`].
 ///
 /// # Examples
 ///

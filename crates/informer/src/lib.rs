@@ -168,8 +168,8 @@
 //! 544 bytes for up to eleven short entries. Managed fields are the worst case, because each field name becomes a key
 //! of a tree.
 //!
-//! - Use the type without changes first. If all objects fit into [`hot_bytes`](InformerConfig::hot_bytes), reads are fastest: that is about 7,000
-//!   pods by default.
+//! - Use the type without changes first. Reads are fastest if all objects fit into
+//!   [`hot_bytes`](InformerConfig::hot_bytes). By default, about 7,000 pods fit.
 //! - If you know which fields you read, use a struct with these fields. Such a struct is small, and it is the fastest
 //!   to decode. In the last row of the table, six labels in a map are about half of the bytes.
 //! - For many objects that are rarely read, or if other code needs a whole `Pod`, use [`Compact`].

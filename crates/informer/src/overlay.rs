@@ -201,7 +201,8 @@ impl<T: Object> Overlay<T> {
 
     /// Returns all objects, in no particular order.
     pub fn list(&self) -> Vec<Arc<T>> {
-        // Copy the writes before reading the cache. If a write is evicted in between, the cache already contains it.
+        // Copy the writes before reading the cache. If a write is evicted between these two reads, the cache already
+        // contains it.
         let mut writes = self.versioned();
         let snapshot = self.lister.snapshot();
         let mut objects: Vec<Arc<T>> = snapshot.into_iter().collect();

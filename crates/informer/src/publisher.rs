@@ -164,9 +164,9 @@ impl<T: Object> Publisher<T> {
         self.sync();
     }
 
-    /// Stores a batch of a part in one step, and returns the changes for the subscribers. `choice` is the number of
-    /// selector changes before the last list began. The caller must keep its [turn](Self::turn) until it has delivered
-    /// the changes.
+    /// Stores a batch of a part in one atomic step, and returns the changes for the subscribers. `choice` is the number
+    /// of selector changes before the last list began. The caller must keep its [turn](Self::turn) until it has
+    /// delivered the changes.
     pub(crate) fn apply(
         &self,
         place: &Place,

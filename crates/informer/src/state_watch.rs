@@ -57,7 +57,8 @@ impl StateWatch {
     }
 
     /// Waits until the state differs from the state that was last marked as seen. Returns the current state and marks
-    /// it as seen. Initially, the state at the call of [`states`](crate::SharedInformer::states) counts as seen.
+    /// it as seen. Initially, the state at the time of the call of [`states`](crate::SharedInformer::states) counts as
+    /// seen.
     ///
     /// Intermediate states may be skipped. Returns `None` if the informer has ended and its last state was already
     /// returned.

@@ -32,14 +32,14 @@ use crate::{EventObject, ResourceEvent};
 ///
 /// A subscription starts with a [`ResourceEvent::Added`] for each cached object, and then delivers each change after
 /// the cache has changed. The initial objects are read on demand, each in its current state. Until the subscriber has
-/// read all of them, replaced objects stay in memory, as with a [`Snapshot`](crate::Snapshot).
+/// read all initial objects, replaced objects stay in memory, as with a [`Snapshot`](crate::Snapshot).
 ///
 /// A slow subscriber does not delay the informer or other subscribers, and its backlog is bounded:
 ///
 /// - By default, at most one event for each key is waiting. The `old` state of a waiting event is the last delivered
 ///   state, and its `new` state is the newest state. Events wait in the order in which their keys first changed. Both
-///   states stay in memory until the subscriber takes the event. In the worst case, that is a second state of each
-///   known object. A [`NewestSubscription`] avoids this if you do not need the old state.
+///   states stay in memory until the subscriber takes the event. In the worst case, the queue keeps a second state of
+///   each known object. A [`NewestSubscription`] avoids this if you do not need the old state.
 /// - With [`subscribe_ordered`](crate::SharedInformer::subscribe_ordered), every change is delivered in order, up to a
 ///   bound. When the bound is reached, a new change is merged into the last queued change of its key. The subscriber
 ///   then receives this change before the changes of other keys that were queued in between. The subscriber always

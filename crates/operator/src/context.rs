@@ -20,8 +20,8 @@ use crate::bound::Shared;
 ///
 /// - **Reads** use the caches of the kinds that the controller declares with [`owns`](crate::ControllerBuilder::owns),
 ///   [`watches`](crate::ControllerBuilder::watches) or [`reads`](crate::ControllerBuilder::reads). They include the
-///   writes of this controller immediately. Reading another kind is a terminal error, which explains how to declare the
-///   kind.
+///   writes of this controller immediately. Reading another kind is a terminal error. Its message explains how to
+///   declare the kind.
 /// - **Writes** are sent only while this replica leads. When the leadership term ends, a write in flight is dropped,
 ///   even in another task.
 /// - **Applies** send no request if nothing would change.

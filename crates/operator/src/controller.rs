@@ -150,22 +150,22 @@ impl<K: Resource> ControllerBuilder<K> {
         self
     }
 
-    /// Sets how many objects are reconciled concurrently, as a number or as a [`Concurrency`], which can be changed while the controller
-    /// runs. The default is 1.
+    /// Sets how many objects are reconciled concurrently. A [`Concurrency`] can be changed while the controller runs,
+    /// but a number cannot. The default is 1.
     pub fn concurrency(mut self, limit: impl Into<Concurrency>) -> Self {
         self.concurrency = Some(limit.into());
         self
     }
 
-    /// Sets the configuration of the engine: timeouts, the queue, the concurrency. The manager's metrics provider applies unless the
-    /// configuration has one.
+    /// Sets the configuration of the engine: timeouts, the queue, the concurrency. If the configuration has no metrics
+    /// provider, the manager's metrics provider is used.
     pub fn config(mut self, config: ControllerConfig) -> Self {
         self.config = config;
         self
     }
 
-    /// Caches the objects of type `T`. When one of these objects changes, reconciles its controller owner. This method
-    /// is needed to [`apply`](Context::apply) or [`create`](Context::create) such objects.
+    /// Caches the objects of type `T`. When one of these objects changes, reconciles its controller owner. A controller
+    /// needs this declaration to [`apply`](Context::apply) or [`create`](Context::create) such objects.
     pub fn owns<T: Resource + DeserializeOwned>(mut self) -> Self {
         self.steps.push(Box::new(|engine, binding| {
             let children = binding.caches.open::<T>(binding.cluster, &binding.others());

@@ -36,7 +36,7 @@ pub(crate) struct Debug {
 }
 
 impl Debug {
-    /// Returns the HTML page, which is the same for every program.
+    /// Returns the HTML page. The page is the same for every program.
     pub(crate) fn page(&self) -> Response<Full<Bytes>> {
         let mut response = response(StatusCode::OK, "text/html; charset=utf-8", page::HTML);
         page::add_headers(response.headers_mut());
@@ -90,7 +90,7 @@ impl Debug {
         }
     }
 
-    /// Returns the controller and the key that the query asks for, or the status and the text of an error.
+    /// Returns the controller and the key in the query, or the status and the text of an error.
     fn explained<'a>(
         &self,
         query: Option<&str>,

@@ -29,7 +29,7 @@ pub enum OperatorError {
         name: String,
         /// How long the manager waited.
         seconds: u64,
-        /// The conditions of the definition that are false, with the messages of these conditions.
+        /// The conditions of the definition that are false, each with its message.
         reason: String,
     },
     /// The address for probes and metrics cannot be used.

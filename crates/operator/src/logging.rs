@@ -17,6 +17,7 @@ use tracing_subscriber::filter::LevelFilter;
 /// ```
 pub fn init_tracing() {
     let filter = EnvFilter::builder().with_default_directive(LevelFilter::INFO.into()).from_env_lossy();
-    // Ignore an error. An error means that the program has installed a subscriber, which stays in use.
+    // Ignore an error. An error means that the program has installed a subscriber. The program's subscriber stays in
+    // use.
     _ = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).try_init();
 }

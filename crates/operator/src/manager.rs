@@ -176,7 +176,8 @@ impl Manager {
         self.leader_election_with(LeaderElectionConfig::default())
     }
 
-    /// Runs the controllers only on the leader, with this configuration of the election. See [`leader_election`](Self::leader_election).
+    /// Runs the controllers only on the leader. `config` configures the election. See
+    /// [`leader_election`](Self::leader_election).
     pub fn leader_election_with(mut self, config: LeaderElectionConfig) -> Self {
         self.election = Some(config);
         self
@@ -231,7 +232,7 @@ impl Manager {
         self
     }
 
-    /// Adds a controller, which runs on the leader, or on every replica without a leader election.
+    /// Adds a controller. It runs on the leader, or on every replica without a leader election.
     pub fn controller<K>(mut self, controller: Controller<K>) -> Self
     where
         K: Resource + Serialize + DeserializeOwned,
@@ -256,7 +257,7 @@ impl Manager {
 
     /// Runs a service on the leader while it leads, or all the time without a leader election. The service is dropped
     /// when the leadership term ends, and started again in the next term. The service should end when its token is
-    /// cancelled, which happens when the manager stops. After an error or a panic, the service is started again after a
+    /// cancelled. This happens when the manager stops. After an error or a panic, the service is started again after a
     /// growing delay.
     ///
     /// # Examples

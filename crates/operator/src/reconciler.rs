@@ -54,7 +54,7 @@ use crate::{Context, Result};
     note = "the future must be `Send`: do not hold an `Rc`, a `RefCell` borrow or a `std::sync::MutexGuard` across an `.await`"
 )]
 pub trait Reconciler<K: Resource>: Send + Sync + 'static {
-    /// Reconciles one object, which is not being deleted.
+    /// Reconciles one object. The object is not being deleted.
     ///
     /// # Errors
     ///

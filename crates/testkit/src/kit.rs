@@ -1,4 +1,4 @@
-//! The kit, which contains an operator, the steps of its user, and the checks.
+//! The kit. It contains an operator, the steps of its user, and the checks.
 
 mod chaos;
 mod crashes;
@@ -89,8 +89,8 @@ impl<W: World> Kit<W> {
     }
 
     /// Sets how long the operator must make no change before it counts as idle. The default is 30 s on the paused
-    /// clock, which is longer than the takeover of a Lease. Increase this value if the operator waits longer between
-    /// two writes.
+    /// clock. This is longer than the takeover of a Lease. Increase this value if the operator waits longer between two
+    /// writes.
     pub fn quiet(mut self, quiet: Duration) -> Self {
         self.settings.quiet = quiet;
         self

@@ -63,9 +63,9 @@
 //! # How a run works
 //!
 //! A check starts one thread for each processor. Each run has a runtime with one thread and tokio's clock paused, and
-//! an embedded server without a socket. All requests of a process pass through the kit, which records and delays them,
-//! and can cut their connections. A process is a task. Killing a process stops its requests immediately and drops the
-//! task, without releasing the Lease.
+//! an embedded server without a socket. All requests of a process pass through the kit. The kit records and delays
+//! requests, and can cut their connections. A process is a task. Killing a process stops its requests immediately and
+//! drops the task, without releasing the Lease.
 //!
 //! These parts are real: the operator, its client, informers, queues and election, and the server's storage, admission,
 //! watches and garbage collection. The time, the network and the kill of a process are simulated. A killed process

@@ -11,7 +11,7 @@ use crate::Violation;
 const LIMIT: Duration = Duration::from_secs(120);
 /// The minimum interval between two observations.
 const INTERVAL: Duration = Duration::from_millis(20);
-/// The interval is the time since the start, divided by this number. So even a long wait has only some hundred
+/// The interval is the time since the start, divided by this number. So even a long wait has only a few hundred
 /// observations.
 const PART: u32 = 50;
 

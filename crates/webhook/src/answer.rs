@@ -29,8 +29,8 @@ pub struct Allowed<T = ()> {
 }
 
 impl<T> Allowed<T> {
-    /// Adds a warning, which the API server sends to the client. Line breaks become spaces, because the API server drops warnings with line
-    /// breaks.
+    /// Adds a warning that the API server sends to the client. Line breaks become spaces, because the API server drops
+    /// warnings with line breaks.
     #[must_use]
     pub fn warn(mut self, warning: impl AsRef<str>) -> Self {
         self.notes.warn(warning.as_ref());
@@ -54,8 +54,8 @@ impl<T> From<T> for Allowed<T> {
 
 /// The answer of a handler that rejects a request. The client receives this answer as the error of its request.
 ///
-/// `?` converts every error into a denial with the code 500. The message of this denial is the text of the error, which
-/// the client can read.
+/// `?` converts every error into a denial with the code 500. The message of this denial is the text of the error, so
+/// the client can read it.
 ///
 /// # Examples
 ///
@@ -129,7 +129,7 @@ impl Denial {
         self
     }
 
-    /// Sets the reason, which programs can compare with known reasons.
+    /// Sets the reason of the denial. Programs can compare it with known reasons.
     #[must_use]
     pub fn reason(mut self, reason: Reason) -> Self {
         self.0.reason = reason;
@@ -176,7 +176,7 @@ impl<E: Error> From<E> for Denial {
     }
 }
 
-/// The warnings and audit annotations, which both kinds of answers can have.
+/// The warnings and audit annotations. Both kinds of answers can have them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Notes {
     pub(crate) warnings: Vec<String>,

@@ -42,7 +42,7 @@ impl Budget {
     }
 
     /// Waits for memory. During the wait, drops slow bodies, starting with the oldest. Returns `None` if the budget is
-    /// closed, which never happens.
+    /// closed. In practice, the budget is never closed.
     pub(crate) async fn reserve(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
         // The limit of a body never exceeds the budget, so the number of permits fits into 32 bits.
         let mut permits = std::pin::pin!(self.permits.clone().acquire_many_owned(bytes.div_ceil(PERMIT).max(1) as u32));

@@ -159,7 +159,7 @@ struct Pair {
     key: Zeroizing<Vec<u8>>,
 }
 
-/// The certificate in use, which the server presents to new connections.
+/// The certificate that the server presents to new connections.
 pub(crate) struct Current {
     files: CertificateFiles,
     key: RwLock<Arc<CertifiedKey>>,

@@ -47,7 +47,8 @@ impl Connections {
     }
 
     /// Adds a connection. If there are too many connections, closes the connection that has been idle for the longest
-    /// time. If no connection is idle, waits. Returns `None` if the server is closed, which never happens.
+    /// time. If no connection is idle, waits. Returns `None` if the server is closed. In practice, the server is never
+    /// closed.
     pub(crate) async fn open(&self) -> Option<Arc<Connection>> {
         let slot = match self.slots.clone().try_acquire_owned() {
             Ok(slot) => slot,

@@ -98,7 +98,7 @@ impl<H: Resource + DeserializeOwned + Serialize> Hub<H> {
     ///
     /// # Panics
     ///
-    /// Panics if `S` has another group, kind or plural than the hub, or if the version was already added.
+    /// Panics if the group, kind or plural of `S` differs from the hub's, or if the version was already added.
     pub fn spoke<S>(mut self) -> Self
     where
         S: Resource + DeserializeOwned + Serialize + TryInto<H> + TryFrom<H>,

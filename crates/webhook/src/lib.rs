@@ -68,7 +68,8 @@
 //! - If a handler panics, fails or exceeds its time limit, its request is denied. Other requests are not affected.
 //! - A patch contains only the changes of the handler. Fields that the Rust type lacks keep their values.
 //! - A conversion changes no metadata except labels and annotations.
-//! - All request bodies in flight together use at most 256 MiB. A body that is too large, invalid or late is rejected.
+//! - All request bodies in flight together use at most 256 MiB. A request body that is too large, invalid or late is
+//!   rejected.
 //! - No `Debug` output, log or error contains an object or the private key.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]

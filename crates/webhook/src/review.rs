@@ -30,7 +30,7 @@ pub struct AdmissionReview {
     pub response: Option<AdmissionResponse>,
 }
 
-/// The request in an [`AdmissionReview`], with its objects as JSON.
+/// The request in an [`AdmissionReview`]. Its objects are JSON.
 #[derive(Clone, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AdmissionRequest {

@@ -119,7 +119,7 @@ impl WebhookServer {
         Ok(Self { listener, certificate, acceptor: TlsAcceptor::from(Arc::new(config)), webhooks })
     }
 
-    /// Returns the address, with the port that the operating system chose for port 0.
+    /// Returns the address. If the configured port is 0, the address has the port that the operating system chose.
     ///
     /// # Errors
     ///

@@ -26,7 +26,7 @@ use crate::webhooks::{Route, Webhooks};
 /// The maximum size of the body of an admission review. An object has at most 3 MiB, and the review of an update
 /// contains both the old and the new object.
 const ADMISSION_BYTES: usize = 8 << 20;
-/// The maximum size of the body of a conversion review, which contains all objects of a list.
+/// The maximum size of the body of a conversion review. The body contains all objects of a list.
 const CONVERSION_BYTES: usize = 64 << 20;
 /// The maximum total time for getting a share of the body budget and receiving the body.
 const BODY: Duration = Duration::from_secs(10);

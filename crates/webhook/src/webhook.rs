@@ -159,8 +159,8 @@ impl Webhook {
         self
     }
 
-    /// Sets the name, which distinguishes several webhooks for one resource. The name is a DNS label, such as `quota`,
-    /// and becomes a part of the path.
+    /// Sets the name of the webhook. Names distinguish several webhooks for one resource. The name is a DNS label, such
+    /// as `quota`, and becomes a part of the path.
     ///
     /// # Panics
     ///
@@ -185,12 +185,12 @@ impl Webhook {
         self
     }
 
-    /// Sets the time limit for the handler, which the API server uses as well. The default is 10 s. The API server
+    /// Sets the time limit for the handler. The API server uses the same limit. The default is 10 s. The API server
     /// receives this limit in whole seconds, rounded up.
     ///
     /// # Panics
     ///
-    /// Panics if the limit is 0 or more than 30 s, which the API server rejects.
+    /// Panics if the limit is 0 or more than 30 s, because the API server rejects such limits.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         assert!(
             !timeout.is_zero() && timeout <= Duration::from_secs(30),

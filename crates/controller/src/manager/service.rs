@@ -1,4 +1,4 @@
-//! Services, which run next to the controllers.
+//! Services that run next to the controllers.
 
 use std::error::Error;
 use std::pin::Pin;
@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 use crate::ManagerError;
 use crate::panic::caught;
 
-/// A service, which runs on every replica while the manager runs.
+/// A service that runs on every replica while the manager runs.
 pub(super) struct Service {
     name: String,
     run: Launch,

@@ -1,4 +1,4 @@
-//! The controllers of a manager, which only the leader runs.
+//! The controllers of a manager. Only the leader runs them.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -284,7 +284,7 @@ impl<T: Object, H: Handler<T>> Mapper<T, H> {
         });
     }
 
-    /// Returns the event as the reason for `key`.
+    /// Returns the event in the form of a reason for `key`.
     fn reason(&self, event: &ResourceEvent<T>, key: &ObjectKey) -> CauseReason {
         let change = match event {
             ResourceEvent::Added { is_initial: true, .. } => EventChange::Listed,

@@ -45,7 +45,7 @@ pub struct Trigger(Arc<Mutex<State>>);
 #[derive(Debug, Default)]
 struct State {
     controllers: Vec<WeakRequests>,
-    /// Whether one of the controllers has run.
+    /// Whether at least one of the controllers has run.
     has_run: bool,
     /// Keys for controllers that are built later. These keys arrived before the first run, or when the trigger had no
     /// controller.

@@ -284,7 +284,7 @@ pub(crate) struct Index<T> {
     function: Option<Function<T>>,
     /// The first commit at which the index contains all objects. `u64::MAX` if the index is not ready.
     ready: Arc<AtomicU64>,
-    /// The first failure of the function before the index was ready.
+    /// The first failure of the index function, if the function failed before the index was ready.
     failure: Arc<OnceLock<IndexFailed>>,
 }
 

@@ -41,7 +41,7 @@ pub(super) struct Requests<T, L: ListWatch> {
 /// The limits of a driver's requests.
 #[derive(Clone)]
 pub(crate) struct Limits {
-    /// The time without any data after which a request fails.
+    /// A request fails after this time without any data.
     pub(crate) idle: Duration,
     /// The permits for lists. All drivers of an informer share these limits.
     pub(crate) lists: Arc<Semaphore>,

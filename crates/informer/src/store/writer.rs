@@ -93,7 +93,7 @@ impl<'a, V: Value> Writer<'a, V> {
     }
 
     /// Replaces all values whose keys satisfy `within`, in one atomic step. `within` must accept the keys of all
-    /// writes. A value is not written if `is_same` returns `true` for it and the stored value.
+    /// writes. A value is not written if `is_same` returns `true` for the value and the stored value.
     pub(crate) fn replace(
         &mut self,
         writes: Vec<Write<V>>,

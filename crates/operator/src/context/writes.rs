@@ -159,8 +159,8 @@ impl<K: Resource> Context<K> {
     }
 
     /// Creates a child of the reconciled object, and returns the stored object. Adds a controller reference to the
-    /// child, and the namespace of its owner if the child has no namespace. Prefer [`apply`](Self::apply), which may be
-    /// repeated.
+    /// child, and the namespace of its owner if the child has no namespace. Prefer [`apply`](Self::apply), because an
+    /// apply may be repeated.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! The HTML page, which is a single file without external resources.
+//! The HTML page: a single file without external resources.
 
 use http::header::CONTENT_SECURITY_POLICY;
 use http::{HeaderMap, HeaderValue};

@@ -9,9 +9,9 @@ impl Manager {
     /// default is true. Without [`serve`](Self::serve), there is no server.
     ///
     /// The page shows the current state of the manager: queues, informers, leases and shards. The page also shows the
-    /// keys that fail, are slow or are active, with the causes of their calls. The search explains one key. No data is
-    /// collected for the page in advance. Each answer is computed when it is requested, has a bounded size, and does
-    /// not interrupt the workers.
+    /// keys that fail, are slow or are active. Each key is shown with the causes of its calls. The search explains one
+    /// key. No data is collected for the page in advance. Each answer is computed when it is requested, has a bounded
+    /// size, and does not interrupt the workers.
     ///
     /// # Security
     ///
@@ -22,10 +22,10 @@ impl Manager {
     ///
     /// # The members of `/debug.json`
     ///
-    /// All members always exist, and can be null only as described. Times are RFC 3339 texts in UTC, and durations are
-    /// seconds. Lists have up to 100 items and texts up to 400 characters. Lists of keys have up to 10 items, or fewer
-    /// with more than 20 controllers. New members may be added. If a member is removed or changes its meaning, `format`
-    /// increases.
+    /// All members always exist. They can be null only where this is described. Times are RFC 3339 texts in UTC, and
+    /// durations are seconds. Lists have up to 100 items and texts up to 400 characters. Lists of keys have up to 10
+    /// items, or fewer with more than 20 controllers. New members may be added. If a member is removed or changes its
+    /// meaning, `format` increases.
     ///
     /// | member | meaning |
     /// |---|---|

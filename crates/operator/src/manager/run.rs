@@ -116,7 +116,7 @@ impl Manager {
     }
 }
 
-/// Installs the definitions. Returns whether the manager may continue, which is false once a stop was requested.
+/// Installs the definitions. Returns whether the manager may continue. The result is `false` once a stop was requested.
 async fn install_all(
     cluster: &Cluster,
     definitions: &[CustomResourceDefinition],

@@ -129,7 +129,8 @@ impl Manager {
 }
 
 impl Served {
-    /// Applies the configurations. Returns whether the manager may continue, which is false once a stop was requested.
+    /// Applies the configurations. Returns whether the manager may continue. The result is `false` once a stop was
+    /// requested.
     pub(super) async fn register(
         &self,
         cluster: &Cluster,

@@ -41,7 +41,7 @@ fn parse(text: &str) -> Option<Range<u64>> {
     }
 }
 
-/// The result of a check with seeds: the totals of all runs. Use these totals to see whether there were any
+/// The result of a check with several seeds: the totals of all runs. Use these totals to see whether there were any
 /// disturbances.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]

@@ -14,7 +14,7 @@ impl<W: World> Kit<W> {
     ///
     /// # Errors
     ///
-    /// Returns the requests of the second process that changed an object, with the changed fields.
+    /// Returns the requests of the second process that changed an object, and the fields that each request changed.
     ///
     /// # Panics
     ///
