@@ -115,8 +115,8 @@ pub struct ReconcileRequest {
     /// The number of consecutive failures of this key.
     pub failures: u32,
     /// The leadership term of this call, if the controller runs under leader election. The controller drops the
-    /// call when the term ends. Effects that last longer than the call, for example in
-    /// another process, each need a [permit](Leadership::permit).
+    /// call when the term ends. Effects that last longer than the call, for example in another process, each need a
+    /// [permit](Leadership::permit).
     pub leadership: Option<Leadership>,
 }
 

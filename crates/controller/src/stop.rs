@@ -35,7 +35,7 @@ impl Stop {
         self.timeout
     }
 
-    /// Requests the stop. Cancelling the returned signal does not cancel the token that it follows.
+    /// Requests the stop. The token that this signal follows is not cancelled.
     pub(crate) fn request(&self) {
         self.token.cancel();
         self.since();

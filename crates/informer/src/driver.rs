@@ -255,7 +255,8 @@ impl<T: Object + DeserializeOwned> Steps<T> {
         }
     }
 
-    /// Reports failures of index functions. Yield to other tasks between the calls, since error handlers are user code.
+    /// Reports failures of index functions. Yields to other tasks between the calls, since error handlers are user
+    /// code.
     async fn report(&mut self, unindexed: Vec<IndexFailed>) {
         for error in unindexed {
             tracing::error!(informer = %self.name, key = %error.key, index = error.index, %error, "cannot index an object");

@@ -66,8 +66,8 @@ pub trait ResourceEventHandler<T>: Send + Sync + 'static {
     fn on_delete(&self, object: &Arc<T>, final_state_known: bool);
 
     /// Receives each event. The default decodes the objects of the event and calls one of the other methods. Implement this method if the
-    /// handler needs only keys or metadata, for which [no object is decoded](crate::EventObject). The default then
-    /// calls none of the other methods.
+    /// handler needs only keys or metadata, for which [no object is decoded](crate::EventObject). The other methods are
+    /// then not called.
     fn on_event(&self, event: &ResourceEvent<T>) {
         match event {
             ResourceEvent::Added { object, is_initial } => self.on_add(object, *is_initial),

@@ -162,11 +162,11 @@
 //! common, compressed pods are larger. `cargo xtask bench cache` measures the same values for the whole path from a
 //! server to the cache.
 //!
-//! The types of k8s-openapi are large because they reserve space for every field of the API. An absent string, map or
-//! list takes 24 bytes in them. An empty `Container` takes 2,120 bytes. A `Volume` takes 3,208, because it has space
-//! for some thirty sources and uses one. In addition, each string and each list is a heap allocation, and a map takes
-//! 544 bytes for up to eleven short entries. Managed fields are the worst case, because each field name becomes a key
-//! of a tree.
+//! The types of k8s-openapi are large because they reserve space for every field of the API. In these types, an absent
+//! string, map or list takes 24 bytes. An empty `Container` takes 2,120 bytes. A `Volume` takes 3,208, because it has
+//! space for some thirty sources and uses one. In addition, each string and each list is a heap allocation, and a map
+//! takes 544 bytes for up to eleven short entries. Managed fields are the worst case, because each field name becomes a
+//! key of a tree.
 //!
 //! - Use the type without changes first. Reads are fastest if all objects fit into
 //!   [`hot_bytes`](InformerConfig::hot_bytes). By default, about 7,000 pods fit.

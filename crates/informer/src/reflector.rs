@@ -376,7 +376,7 @@ impl<T: Object> Reflector<T> {
         }
     }
 
-    /// Returns the lowest acceptable revision. The minimum revision is empty if any revision is acceptable.
+    /// Returns the lowest acceptable revision. The result is empty if any revision is acceptable.
     fn floor(&self) -> &str {
         let returned = [&self.resource_version, &self.known_elsewhere];
         returned.into_iter().find(|returned| !returned.is_empty()).unwrap_or(&self.config.not_older_than)

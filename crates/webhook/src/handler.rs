@@ -1,4 +1,4 @@
-//! Handlers without their types. A handler that turns the request of a review into its response.
+//! Handlers without their types. A handler turns the request of a review into its response.
 
 use std::panic::AssertUnwindSafe;
 use std::pin::Pin;

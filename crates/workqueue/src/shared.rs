@@ -103,9 +103,9 @@ impl<K, C: Clock> Shared<K, C> {
         self.state.try_lock().unwrap_or_else(|| self.lock_contended())
     }
 
-    /// Takes a contended lock. If the lock is contended, spins for some microseconds before the thread blocks. While
-    /// this thread spins, the thread that holds the lock can run several operations with the data in its processor's
-    /// cache. With eight workers on two processors, spinning halves the total time.
+    /// Takes a contended lock. Spins for some microseconds before the thread blocks. While this thread spins, the
+    /// thread that holds the lock can run several operations with the data in its processor's cache. With eight workers
+    /// on two processors, spinning halves the total time.
     #[cold]
     fn lock_contended(&self) -> MutexGuard<'_, State<K>> {
         for _ in 0..LOOKS {

@@ -60,7 +60,7 @@ impl<'a> Run<'a> {
         Ok(Self { inner, queue, order_panic, feeds, workers, _running: running })
     }
 
-    /// Runs until the stop. Returns after all tasks of the run have ended.
+    /// Runs until a stop is requested. Returns after all tasks of the run have ended.
     pub(super) async fn work(mut self, stop: &Stop, leadership: Option<&Leadership>) -> Result<(), ControllerError> {
         let ended = self.reconcile(pin!(stop.requested_or_term_ended(leadership)), leadership).await;
         if ended.is_err() {

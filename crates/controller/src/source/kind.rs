@@ -102,7 +102,7 @@ struct Pump {
     has_read: Arc<AtomicBool>,
 }
 
-/// How long lists and watches may fail before the source counts as not ready. After this time, the source is not ready.
+/// How long lists and watches may fail before the source counts as not ready.
 const UNREADY_AFTER: Duration = Duration::from_secs(120);
 
 impl<T: Object, H: Handler<T>> KindSource<T, H> {

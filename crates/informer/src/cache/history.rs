@@ -59,8 +59,7 @@ impl<T> History<T> {
         self.bounds.push(bound);
     }
 
-    /// Removes a guard. Removes a guard, and returns the changes that the history drops because no other guard requests
-    /// them.
+    /// Removes a guard. Returns the changes that the history drops because no other guard requests them.
     fn remove(&mut self, bound: usize) -> VecDeque<Past<T>> {
         if let Some(at) = self.bounds.iter().position(|known| *known == bound) {
             self.bounds.swap_remove(at);

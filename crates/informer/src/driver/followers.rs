@@ -59,7 +59,7 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Followers<T, L> {
         }
     }
 
-    /// Switches to other namespaces. End the drivers of removed namespaces first, so that they write nothing after
+    /// Switches to other namespaces. Ends the drivers of removed namespaces first, so that they write nothing after
     /// their objects are deleted.
     async fn switch_to(&mut self, followed: Followed, stop: &CancellationToken) {
         let places = followed.places();

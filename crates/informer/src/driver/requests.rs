@@ -43,7 +43,7 @@ pub(super) struct Requests<T, L: ListWatch> {
 pub(crate) struct Limits {
     /// A request fails after this time without any data.
     pub(crate) idle: Duration,
-    /// The permits for lists. All drivers of an informer share these limits.
+    /// The permits for lists. All drivers of an informer share these permits.
     pub(crate) lists: Arc<Semaphore>,
 }
 

@@ -20,7 +20,8 @@ pub(super) struct Initial<T> {
     /// The hash of each object's key, with the position of the object.
     places: HashTable<(u64, usize)>,
     hasher: DefaultHashBuilder,
-    /// When the last new object arrived. If no object has arrived, when the stream was opened.
+    /// The time at which the last new object arrived. If no object has arrived, the time at which the stream was
+    /// opened.
     pub(super) progressed: Instant,
 }
 

@@ -28,7 +28,7 @@ const BOOKMARK_PERIOD: Duration = Duration::from_secs(60);
 pub(super) struct Stream {
     pub(super) opened: Instant,
     pub(super) until: Instant,
-    /// When the last event arrived. If no event has arrived, when the watch was opened.
+    /// The time at which the last event arrived. If no event has arrived, the time at which the watch was opened.
     last_received: Instant,
     /// When the last bookmark arrived. `None` if no bookmark has arrived.
     bookmarked: Option<Instant>,

@@ -58,7 +58,7 @@ impl Manager {
     /// with `at` and `text`; and `last_call`, which is null before the first call ends: `at`, `seconds`, `error` (null after a success) and
     /// `failures` in a row.
     ///
-    /// For `/debug.json?controller=website&key=team-a/blog`, `explanation` describes that key. This object has the
+    /// For `/debug.json?controller=website&key=team-a/blog`, `explanation` describes that key. `explanation` has the
     /// member `controller` and the members of a key. The `causes` of the explanation are all remembered causes, not
     /// only the newest three. For an unknown controller, the answer has the status 404 and a text. For an invalid
     /// query, the answer has the status 400 and a text.

@@ -82,9 +82,9 @@ impl<W: World> Kit<W> {
     /// Checks that the operator reaches the same final state even if its views of the cluster lag.
     ///
     /// Lists and watches return a state that lags by some time or by a number of versions. The lag depends on the seed.
-    /// An API server with a lagging watch cache does the same. The user does not wait until the operator is idle, and
-    /// processes are killed or stopped during the run. So a new leader can see an older state than the previous leader.
-    /// An operator with a leader election runs with two replicas.
+    /// An API server with a lagging watch cache behaves in the same way. The user does not wait until the operator is
+    /// idle, and processes are killed or stopped during the run. So a new leader can see an older state than the
+    /// previous leader. An operator with a leader election runs with two replicas.
     ///
     /// # Errors
     ///

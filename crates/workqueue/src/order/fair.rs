@@ -147,7 +147,7 @@ mod tests {
     use super::super::tests::{Naive, compare, config};
     use super::*;
 
-    /// The tenants in the order of their turns, each with its keys. The number is the number of tenants.
+    /// The tenants in the order of their turns, each with its keys, and the number of tenants.
     struct Tenants(VecDeque<(u32, Vec<Ticket>)>, u32);
 
     impl Naive for Tenants {
