@@ -40,12 +40,12 @@ pub struct ControllerConfig {
     /// The time limit of one reconciliation. When the time limit expires, the reconciliation is dropped and counts as
     /// failed. `None`, the default, sets no limit.
     pub reconcile_timeout: Option<Duration>,
-    /// How long a run waits for all caches to sync. After that, the run fails with an error that names the missing
+    /// How long a run waits for all caches to sync. After that time, the run fails with an error that names the missing
     /// caches. The default is 2 minutes. `None` waits forever. Use `None` for a program that starts before its
     /// resources or permissions exist. During this wait, the readiness check names the missing caches.
     pub cache_sync_timeout: Option<Duration>,
-    /// How long a reconciliation may block its thread. After that, the reconciliation is logged and counted, and the
-    /// replica is not ready. The default is 5 s. This time is measured by the real clock, even if tokio's clock is
+    /// How long a reconciliation may block its thread. After that time, the reconciliation is logged and counted, and
+    /// the replica is not ready. The default is 5 s. This time is measured by the real clock, even if tokio's clock is
     /// paused.
     pub blocked_after: Duration,
     /// How long a stopping controller waits for running reconciliations before it drops them. The default is 25 s. In a
@@ -54,8 +54,8 @@ pub struct ControllerConfig {
     /// The setup of the queue. `None`, the default, means:
     ///
     /// - Changes come before the keys of a first list, because these keys have [`LOW_PRIORITY`]. A waiting key gains
-    ///   one priority level every 3 s. So a key of a first list comes before changes that arrive 5 minutes later, and
-    ///   no key starves. Apart from that, keys are processed first in, first out.
+    ///   one priority level every 3 s. So a key of a first list is reconciled before changes that arrive 5 minutes
+    ///   later, and no key starves. Apart from that, keys are processed first in, first out.
     /// - The first error of a key delays its retry by 5 ms. Each further error doubles the delay, up to 1000 s.
     /// - A change ends the delay, unless the failed call may have caused the change. Each change that arrives during
     ///   the call or up to 5 s after it is assumed to be caused by the call. Such a change only shortens the delay to

@@ -87,7 +87,7 @@ impl Controller {
         }
     }
 
-    /// Returns up to `limit` keys whose last call failed. Keys with more failures come first.
+    /// Returns up to `limit` keys whose last call failed. Keys with more failures are listed first.
     pub fn most_failing(&self, limit: usize) -> Vec<(ObjectKey, KeyHistory)> {
         let failures = |call: &LastCall| Some(call.failures).filter(|failures| *failures > 0);
         self.histories().top(limit, |history| failures(history.last_call.as_ref()?))

@@ -77,7 +77,7 @@
 //! - A panic, an error and a timeout each fail one attempt of one key. Each key has its own back-off. The back-off
 //!   grows with each failure, and a success resets it.
 //! - A change that a failed call may have caused does not end the back-off, so a reconciler that writes and fails backs
-//!   off. After each of the first ten of these changes, the retry comes within 30 s, because another writer may have
+//!   off. For each of the first ten of these changes, the retry follows within 30 s, because another writer may have
 //!   fixed the cause of the failure.
 //! - A reconciliation that blocks its thread is reported in logs, metrics and readiness. If the reconciliation does not
 //!   end when the manager stops, the manager exits the process.

@@ -6,8 +6,8 @@ use crate::{KeyError, Store, StoreError, Transaction, TransactionError};
 
 /// A [`Store`] that passes the list of all its objects to a function after each change: client-go's `UndeltaStore`.
 ///
-/// Use this store for consumers that need the current objects and not the changes. Each change costs time proportional
-/// to the number of objects, so use it for few objects.
+/// Use this store for consumers that need the current objects and not the changes. The cost of each change is
+/// proportional to the number of objects, so use this store for few objects.
 ///
 /// # Examples
 ///

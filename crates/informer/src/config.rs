@@ -71,9 +71,9 @@ pub struct InformerConfig<T> {
     pub decode: DecodePolicy,
     /// The maximum size in bytes of all decoded objects that are in memory, if objects are
     /// [decoded when they are read](DecodePolicy::OnRead). Beyond this limit, the informer drops the least recently
-    /// read objects, and decodes them again at their next read. Objects that a reader holds are never dropped. The size
-    /// of an object is estimated as the size of its type, plus six bytes for each byte of its JSON. The default is 256
-    /// MiB.
+    /// read objects, and decodes them again at their next read. Objects that a reader still references are never
+    /// dropped. The size of an object is estimated as the size of its type, plus six bytes for each byte of its JSON.
+    /// The default is 256 MiB.
     pub hot_bytes: usize,
     /// Called with each failure that delays the informer, and with each failure of an index function. The handler runs
     /// without locks, and its result does not influence the informer. If the handler panics, the panic is logged. If

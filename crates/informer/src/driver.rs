@@ -39,7 +39,7 @@ pub(crate) use self::states::{States, Whole};
 /// Runs a reflector: executes its commands, reads the clock and stores its output.
 pub(crate) struct Driver<T, L> {
     pub(crate) name: String,
-    /// The part of the store that this driver fills.
+    /// The part of the store, such as one namespace, that this driver fills.
     pub(crate) place: Place,
     pub(crate) list_watch: L,
     /// The number of selector changes before the last list began.
@@ -268,7 +268,7 @@ impl<T: Object + DeserializeOwned> Steps<T> {
         }
     }
 
-    /// Notifies the subscribers of a change in chunks, and yields to other tasks in between.
+    /// Notifies the subscribers of a change in chunks, and yields to other tasks between the chunks.
     async fn notify(&mut self, mut notifications: Notifications<T>) {
         while let Some(changes) = notifications.step() {
             self.notified += changes;

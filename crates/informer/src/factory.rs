@@ -180,7 +180,7 @@ impl InformerFactory {
     ///
     /// # Cancel safety
     ///
-    /// All informers begin to stop at the first poll, even if the future is dropped afterwards.
+    /// All informers begin to stop at the first poll of the future, even if it is dropped later.
     pub async fn shutdown(&self) {
         self.lock().is_shut_down = true;
         let all = self.all();

@@ -231,7 +231,7 @@ impl HandlerGuard {
     ///
     /// # Cancel safety
     ///
-    /// The handler is removed at the first poll, even if the future is dropped afterwards.
+    /// The handler is removed at the first poll of the future, even if it is dropped later.
     pub async fn remove(mut self) {
         self.worker.dismiss();
         match &mut self.worker {

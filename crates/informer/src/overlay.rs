@@ -17,8 +17,8 @@ pub use self::own_writes::OwnWrites;
 /// A [`Lister`] that shows the writes of this process immediately. Clones share the writes.
 ///
 /// The overlay observes the writes of the [API](Self::api) that it wraps. Alternatively, the caller passes the server's
-/// response to [`wrote`](Self::wrote) or [`deleted`](Self::deleted). After that, reads return the written object until
-/// the cache has caught up. No read waits. Writes of other clients appear when the cache receives them.
+/// response to [`wrote`](Self::wrote) or [`deleted`](Self::deleted). After such a write, reads return the written
+/// object until the cache has caught up. No read waits. Writes of other clients appear when the cache receives them.
 ///
 /// # Guarantees
 ///

@@ -13,7 +13,7 @@ pub(crate) fn catch<T>(part: impl FnOnce() -> T) -> Result<T, String> {
     catch_unwind(AssertUnwindSafe(part)).map_err(message)
 }
 
-/// Polls `part` until it completes, and returns its output, or the message of its panic.
+/// Polls the future `part` until it completes, and returns its output, or the message of its panic.
 pub(crate) async fn caught<F: Future>(part: F) -> Result<F::Output, String> {
     let mut part = pin!(part);
     poll_fn(|context| match catch(|| part.as_mut().poll(context)) {

@@ -35,8 +35,8 @@ pub(crate) struct Publisher<T> {
     turns: Arc<Turns<()>>,
     /// Hashes uids.
     hasher: RandomState,
-    /// Whether all parts have been listed. This flag is changed under the lock of `audience`, but read without it,
-    /// because an index function may call `has_synced`.
+    /// Whether all parts of the store have been listed. This flag is changed under the lock of `audience`, but is read
+    /// without this lock, because an index function may call `has_synced`.
     has_synced: AtomicBool,
     /// Notified when a subscriber is added. The resync of a new subscriber may be due before all other resyncs.
     pub(crate) resyncs_changed: Arc<Notify>,
@@ -138,7 +138,7 @@ impl<T: Object> Publisher<T> {
     }
 
     /// Sets the namespaces to follow, and deletes the objects of other namespaces. The caller must have the exclusive
-    /// right of a [turn](Self::turn).
+    /// right to change the cache (the [turn](Self::turn)).
     pub(crate) fn follow(&self, followed: &Followed) {
         let resource_version = self.cache.resource_version();
         let undecodable = self.cache.undecodable().into_iter().map(|entry| entry.key);
@@ -164,9 +164,9 @@ impl<T: Object> Publisher<T> {
         self.sync();
     }
 
-    /// Stores a batch of a part in one atomic step, and returns the changes for the subscribers. `choice` is the number
-    /// of selector changes before the last list began. The caller must keep its [turn](Self::turn) until it has
-    /// delivered the changes.
+    /// Stores a batch of changes for one part of the store in one atomic step, and returns the changes for the
+    /// subscribers. `choice` is the number of selector changes before the last list began. The caller must keep the
+    /// exclusive right to change the cache (the [turn](Self::turn)) until it has delivered the changes.
     pub(crate) fn apply(
         &self,
         place: &Place,
@@ -248,7 +248,8 @@ impl<T: Object> Publisher<T> {
         let unindexed = replaced.unindexed;
         let mut notifications = Notifications::nothing();
         if is_first {
-            // No subscriber has received an object of this part, so every subscriber starts with this list.
+            // No subscriber has received an object of this part of the store, so every subscriber starts with this
+            // list.
             let listed: Arc<[Entry<T>]> = replaced.present.into_iter().map(|(key, _, new)| (key, new)).collect();
             queues.iter().for_each(|queue| drop(queue.begin(Walk::listed(listed.clone()))));
         } else {
@@ -265,7 +266,7 @@ impl<T: Object> Publisher<T> {
 
     /// Handles objects that were found to be undecodable after they were stored. Restores their last decodable states,
     /// and lists the objects as undecodable. Subscribers are not notified, because their events already contain the
-    /// decodable states. The caller must have the exclusive right of a [turn](Self::turn).
+    /// decodable states. The caller must have the exclusive right to change the cache (the [turn](Self::turn)).
     pub(crate) fn mend(&self, found: Vec<Found<T>>) {
         let (mut changes, mut entries) = (Vec::with_capacity(found.len()), Vec::with_capacity(found.len()));
         for Found { record, entry } in found {
@@ -319,7 +320,7 @@ impl<T: Object> Publisher<T> {
         }
     }
 
-    /// Once all parts have been listed, marks the cache as synced and notifies the subscribers.
+    /// Once all parts of the store have been listed, marks the cache as synced and notifies the subscribers.
     fn sync(&self) {
         if self.has_synced() || !self.cache.parts().have_listed() {
             return;
@@ -442,14 +443,14 @@ impl<T: Object> Publisher<T> {
         drop(admitted);
     }
 
-    /// Starts a subscriber with a snapshot. The caller must hold the lock of the audience, so that no write begins
-    /// before the subscriber is added.
+    /// Starts a subscriber with a snapshot. The caller must hold the lock of `audience`, so that no write begins before
+    /// the subscriber is added.
     fn admit<'a>(&self, queue: &'a Queue<T>) -> (Aftermath<'a, T>, Option<Aftermath<'a, T>>) {
         let started = queue.begin(Walk::of(self.cache.snapshot()));
         (started, self.has_synced().then(|| queue.upstream_synced()))
     }
 
-    /// Whether all parts have been listed at least once.
+    /// Whether all parts of the store have been listed at least once.
     pub(crate) fn has_synced(&self) -> bool {
         self.has_synced.load(Ordering::Acquire)
     }
@@ -525,11 +526,11 @@ impl<T: Object> Audience<T> {
 pub(crate) struct Notifications<T> {
     queues: Vec<Arc<Queue<T>>>,
     changes: Vec<(ObjectKey, Notification<T>)>,
-    /// The number of completed steps. Each step delivers one chunk to one queue. All queues receive a chunk before the
-    /// next chunk starts.
+    /// The number of completed steps. Each step delivers one chunk of changes to one subscriber's queue. All queues
+    /// receive a chunk before the next chunk is delivered.
     delivered: usize,
-    /// The part that was listed, and the number of selector changes before its list began. The list counts as complete
-    /// once all subscribers have received it.
+    /// The part of the store that was listed, and the number of selector changes before its list began. The list counts
+    /// as complete once all subscribers have received it.
     listed: Option<(Place, u64)>,
     /// The failures of index functions on objects of the change.
     unindexed: Vec<IndexFailed>,
@@ -545,8 +546,8 @@ impl<T: Object> Notifications<T> {
         std::mem::take(&mut self.unindexed)
     }
 
-    /// Delivers one chunk to one queue. Returns the number of changes in the chunk, or `None` if all changes were
-    /// delivered before.
+    /// Delivers one chunk of changes to one subscriber's queue. Returns the number of changes in the chunk, or `None`
+    /// if all changes were delivered before.
     pub(crate) fn step(&mut self) -> Option<usize> {
         let chunk = self.changes.chunks(CHUNK).nth(self.delivered.checked_div(self.queues.len())?)?;
         self.queues[self.delivered % self.queues.len()].notify(chunk);

@@ -205,7 +205,7 @@ impl<T: Object> SharedInformer<T> {
     ///
     /// # Cancel safety
     ///
-    /// The informer begins to stop at the first poll, even if the future is dropped afterwards.
+    /// The informer begins to stop at the first poll of the future, even if it is dropped later.
     pub async fn shutdown(&self) {
         self.owner.stop();
         self.owner.tasks.close();

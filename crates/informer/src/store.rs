@@ -51,7 +51,7 @@ const SECTION: usize = 32;
 pub(crate) struct Store<V> {
     hasher: DefaultHashBuilder,
     shards: Box<[RwLock<Shard<V>>]>,
-    /// The stamp of the last visible commit. The stamp changes under the lock of `now`.
+    /// The stamp of the last commit that is visible to readers. This stamp changes under the lock of `now`.
     visible: AtomicU64,
     now: Mutex<Now>,
     writer: Mutex<()>,

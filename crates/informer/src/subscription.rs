@@ -42,8 +42,8 @@ use crate::{EventObject, ResourceEvent};
 ///   each known object. A [`NewestSubscription`] avoids this if you do not need the old state.
 /// - With [`subscribe_ordered`](crate::SharedInformer::subscribe_ordered), every change is delivered in order, up to a
 ///   bound. When the bound is reached, a new change is merged into the last queued change of its key. The subscriber
-///   then receives this change before the changes of other keys that were queued in between. The subscriber always
-///   receives the final state. [`status`](Self::status) counts merged changes.
+///   then receives this change before the changes of other keys that were queued between the two changes. The
+///   subscriber always receives the final state. [`status`](Self::status) counts merged changes.
 ///
 /// See also [`EventChannel`], which delivers the events to threads without a runtime.
 ///
@@ -181,7 +181,7 @@ impl<T: Object> Subscription<T> {
     }
 
     /// Returns the number of waiting events. Fewer events may be delivered if initial objects or objects of a resync
-    /// change meanwhile.
+    /// change before their delivery.
     pub fn len(&self) -> usize {
         self.queue.len()
     }

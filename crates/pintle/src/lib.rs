@@ -49,8 +49,8 @@
 //! ```
 //!
 //! This example needs the feature `k8s-openapi`. The example also needs these crates: k8s-openapi, schemars, serde with
-//! `derive`, and tokio with `macros` and `rt-multi-thread`. Each file in the folder `examples` of this crate answers
-//! one question and runs without a cluster. `cargo xtask new-operator` creates a project.
+//! `derive`, and tokio with `macros` and `rt-multi-thread`. Each file in the folder `examples` of this crate shows how
+//! to do one thing, and runs without a cluster. `cargo xtask new-operator` creates a project.
 //!
 //! # Main types
 //!

@@ -7,9 +7,9 @@ use crate::sync::{Mutex, MutexGuard};
 /// Operations that were called while the queue was locked. Their callers did not wait for the lock. The next thread
 /// that takes the lock applies these operations first, so callers cannot observe the delay.
 ///
-/// The inbox makes concurrent producers and consumers fast. Without it, each operation would move the queue's tables from the cache of one
-/// processor to the cache of another. The inbox is closed while a caller waits for a key or for the end of a shutdown.
-/// An operation in the inbox would not wake that caller.
+/// The inbox makes concurrent producers and consumers fast. Without the inbox, each operation would move the queue's
+/// tables from the cache of one processor to the cache of another. The inbox is closed while a caller waits for a key
+/// or for the end of a shutdown. An operation in the inbox would not wake that caller.
 #[derive(Debug)]
 pub(crate) struct Inbox<K> {
     /// Whether the inbox may have entries. If `false`, callers do not take the lock of the inbox.

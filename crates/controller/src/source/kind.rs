@@ -127,7 +127,7 @@ impl<T: Object, H: Handler<T>> KindSource<T, H> {
         let (mapper, reads) = (self.mapper(), has_read.clone());
         let run = async move {
             while let Some(event) = events.next().await {
-                // Set the flag before mapping the event, so that a run that begins afterwards sees it.
+                // Set the flag before mapping the event, so that a run that begins later sees the flag.
                 reads.store(true, Ordering::SeqCst);
                 match mapper.requests.is_open() {
                     true => mapper.map(&event),
@@ -312,7 +312,7 @@ impl<T: Object, H: Handler<T>> Mapper<T, H> {
     }
 }
 
-/// Objects of a first list or a resync may not have changed, so changed objects come first.
+/// Objects of a first list or a resync may not have changed, so objects that have changed are reconciled first.
 fn priority<T>(event: &ResourceEvent<T>) -> i32 {
     match event {
         ResourceEvent::Added { is_initial: true, .. } => LOW_PRIORITY,

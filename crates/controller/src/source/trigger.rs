@@ -13,9 +13,9 @@ use crate::requests::WeakRequests;
 
 /// A source to which the program adds keys from any thread, as controller-runtime's `Channel`.
 ///
-/// Clones are handles to the same trigger. A trigger may feed several controllers, and each controller gets each key.
-/// Keys that arrive while a controller is not running are kept for its next run, without duplicates. Keys that arrive
-/// before the first run of any of these controllers reach all controllers that are built before that run.
+/// Clones are handles to the same trigger. A trigger may feed several controllers, and each controller receives each
+/// key. Keys that arrive while a controller is not running are kept for its next run, without duplicates. Keys that
+/// arrive before the first run of any of these controllers reach all controllers that are built before that run.
 ///
 /// # Examples
 ///

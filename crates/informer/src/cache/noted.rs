@@ -14,8 +14,8 @@ use crate::sync::{Condvar, Mutex};
 /// objects of a commit are recorded right after the commit becomes visible.
 ///
 /// A write without waiting readers takes no lock. No wake-up is lost: a waiting reader increments the count *before* it
-/// reads the stamp, and a writer reads the count *after* it has changed the stamp. So at least one of the two threads
-/// sees the change of the other thread.
+/// reads the stamp of the last commit, and a writer reads the count *after* it has changed this stamp. So at least one
+/// of the two threads sees the change of the other thread.
 #[derive(Default)]
 pub(super) struct Noted {
     stamp: AtomicU64,
@@ -40,7 +40,7 @@ impl Noted {
         }
     }
 
-    /// Waits until the history and the undecodable objects of the visible commit `stamp` are recorded.
+    /// Waits until the history and the undecodable objects of the visible commit with this `stamp` are recorded.
     fn wait(&self, stamp: u64) {
         if self.stamp.load(Ordering::Acquire) >= stamp {
             return;

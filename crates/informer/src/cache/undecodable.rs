@@ -12,9 +12,9 @@ use crate::stored::Stored;
 
 impl<T: Object> Cache<T> {
     /// Returns an entry for each object whose newest state is not stored, in the order of the keys. A state is not
-    /// stored if it cannot be decoded, or if an index function failed on it. The result covers all visible commits. The
-    /// call may wait until the entries of the last commit are complete. An object that is [decoded when it is
-    /// read](crate::DecodePolicy::OnRead) has no entry before its first read or check.
+    /// stored if it cannot be decoded, or if an index function failed on it. The result includes all visible commits.
+    /// The call may wait until the entries of the last commit are complete. An object that is
+    /// [decoded when it is read](crate::DecodePolicy::OnRead) has no entry before its first read or check.
     pub fn undecodable(&self) -> Vec<Undecodable> {
         self.wait_for_notes();
         let found = self.found();

@@ -6,7 +6,8 @@ use std::cmp::Ordering;
 pub(crate) struct Revision {
     /// The revision up to which the cache has all changes.
     pub(crate) whole: String,
-    /// The revision of the part that is furthest ahead. The cache has only some of the changes up to this revision.
+    /// The revision of the part of the store that is furthest ahead. The cache has only some of the changes up to this
+    /// revision.
     pub(crate) newest: String,
 }
 

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use crate::sync::Mutex;
 
-/// Recently decoded objects. The address of a compressed object determines its slot. Several addresses share a slot,
-/// and a new object replaces the previous object in its slot.
+/// Recently decoded objects. The address of a compressed object determines its slot in the cache. Several addresses
+/// share a slot, and a new object replaces the previous object in its slot.
 #[derive(Default)]
 pub(super) struct Recent(Mutex<Vec<Slot>>);
 

@@ -75,13 +75,13 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Followers<T, L> {
             drop(turn);
         })
         .await;
-        // Change the state only now. Once the objects of removed namespaces are deleted, the state depends only on the
-        // remaining parts.
+        // Change the state only now. Once the objects of removed namespaces are deleted, the informer's state depends
+        // only on the remaining namespaces.
         self.whole.follow(&places);
         for place in places {
             if !self.running.contains_key(&place) {
-                // Do not use the revision of the store here. The store's revision is the lowest revision of the parts,
-                // and a new driver needs the newest.
+                // Do not use the revision of the store here. The store's revision is the lowest revision of all
+                // namespaces, and a new driver needs the newest.
                 let known_elsewhere = self.publisher.cache.parts().newest().to_owned();
                 let driver = (self.driver)(&place, known_elsewhere);
                 let stop = stop.child_token();

@@ -91,8 +91,8 @@ impl<T: Object> Work<T> {
         }
     }
 
-    /// Creates the driver of one part. The driver does not accept states older than `known_elsewhere`, the newest
-    /// revision of the other parts.
+    /// Creates the driver of one namespace, or of the whole resource. The driver does not accept states older than
+    /// `known_elsewhere`, which is the newest revision of the other drivers.
     pub(super) fn driver<L: ListWatch<Object = T>>(
         &self,
         place: &Place,

@@ -1,4 +1,4 @@
-//! Reads of the store at an earlier stamp.
+//! Reads of the store in the state at an earlier commit.
 
 use std::sync::Arc;
 
@@ -50,7 +50,8 @@ impl<V: Value> Pin<V> {
         }
     }
 
-    /// Works like [`visit`](Self::visit), and also passes the key and the stamp of the commit that wrote the value.
+    /// Works like [`visit`](Self::visit), and also passes the key of each value and the stamp of the commit that wrote
+    /// it.
     pub(crate) fn visit_keys(&self, mut each: impl FnMut(&ObjectKey, u64, &V)) {
         let mut at = PageAt::default();
         while let Some(page) = self.page(&mut at) {
@@ -75,7 +76,7 @@ impl<V: Value> Pin<V> {
         let sought = TermQuery::new(&self.store.hasher, index, value);
         let mut found = Vec::new();
         for shard in &self.store.shards {
-            // The slots before this slot were already read.
+            // The slots before this slot of the shard were already read.
             let mut from = 0;
             loop {
                 let shard = shard.read();
@@ -104,14 +105,14 @@ impl<V: Value> Pin<V> {
     pub(crate) fn values_of(&self, index: u32) -> Vec<String> {
         let mut values = Vec::new();
         for shard in &self.store.shards {
-            // The slots of the current term before `from` were already read.
+            // The slots of the current index value before `from` were already read.
             let (mut id, mut from, mut is_over) = (0, 0, false);
             while !is_over {
                 let shard = shard.read();
                 for _ in 0..SECTION {
                     match shard.terms.next_slot(id, index, from) {
-                        // The pinned version in this slot does not have the term. A newer version in the slot has it,
-                        // so continue with the next slot.
+                        // The pinned version in this slot does not have the index value. A newer version in the slot
+                        // has the index value, so continue with the next slot.
                         Some(Some((_, slot))) if shard.value_with_term(slot, self.stamp, id).is_none() => {
                             from = slot + 1
                         }

@@ -18,7 +18,7 @@ pub(crate) struct Page<V> {
     used: usize,
 }
 
-/// The stamp and the value of the newest version of a key.
+/// The commit stamp and the value of the newest version of a key.
 #[derive(Clone)]
 struct Head<V> {
     stamp: u64,
@@ -120,7 +120,7 @@ impl<V> Page<V> {
         }
     }
 
-    /// Removes the superseded version with this stamp.
+    /// Removes the superseded version that has this commit stamp.
     pub(super) fn release(&mut self, at: usize, stamp: u64) -> Option<Version<V>> {
         let older = &mut self.bodies[at].as_mut()?.older;
         let place = older.iter().position(|older| older.version.stamp == stamp)?;
@@ -131,7 +131,7 @@ impl<V> Page<V> {
         Some(version)
     }
 
-    /// Whether any version of the record has the term.
+    /// Whether any version of the record has this index value.
     pub(super) fn has_term(&self, at: usize, term: u32) -> bool {
         self.bodies[at].as_ref().is_some_and(|body| {
             body.terms.contains(term) || body.older.iter().any(|older| older.version.terms.contains(term))

@@ -1,4 +1,4 @@
-//! A shard of the store. A shard contains the records of some keys, and the terms of these records.
+//! A shard of the store. A shard contains the records of some keys, and the index values of these records.
 
 use std::sync::Arc;
 
@@ -19,14 +19,14 @@ pub(super) struct Shard<V> {
     /// An empty page that replaces each page that has become empty.
     empty: Arc<Page<V>>,
     free: Vec<u32>,
-    /// The number of slots that were ever used.
+    /// The number of record slots that were ever used.
     slots: u32,
     /// The number of superseded versions that are kept for pins.
     kept: usize,
     pub(super) terms: Terms,
 }
 
-/// The slot of a written key, and its previous version.
+/// The slot of the record of a written key, and the previous version of this key.
 pub(super) type Put<V> = (u32, Option<Version<V>>);
 
 impl<V: Value> Shard<V> {
@@ -60,11 +60,11 @@ impl<V: Value> Shard<V> {
     }
 
     /// Returns the value that is visible at `stamp`, if that version has the term. `slot` must be one of the slots of
-    /// the term.
+    /// this index value.
     pub(super) fn value_with_term(&self, slot: u32, stamp: u64, term: u32) -> Option<&V> {
         match self.kept {
-            // No superseded version is kept, so the slots of the term refer to the newest versions. Therefore, the
-            // terms of the version need not be read from memory.
+            // No superseded version is kept, so the slots of each index value refer to the newest versions. Therefore,
+            // the index values of the version need not be read from memory.
             0 => self.value_at(slot, stamp),
             _ => self.page_of(slot)?.value_with_term(at(slot), stamp, term),
         }
@@ -117,8 +117,8 @@ impl<V: Value> Shard<V> {
         self.kept += 1;
     }
 
-    /// Frees the terms of a superseded version that no pin needs. If the record of the version is empty, removes the
-    /// record too.
+    /// Frees the index values of a superseded version that no pin needs. If the record of the version is empty, removes
+    /// the record too.
     pub(super) fn discard(&mut self, hash: u32, slot: u32, version: Version<V>) -> Option<V> {
         let page = &mut self.pages[slot as usize / PAGE];
         for id in version.terms.as_slice() {
@@ -167,7 +167,7 @@ impl<V: Value> Shard<V> {
         }
     }
 
-    /// Removes the terms of an index from the records of a page.
+    /// Removes the values of an index from the records of a page.
     pub(super) fn forget_index(&mut self, page: usize, index: u32) {
         let records = Arc::make_mut(&mut self.pages[page]);
         for place in 0..PAGE {

@@ -1,4 +1,4 @@
-//! The index values of a shard. Each value is stored once, with the slots that have it.
+//! The index values of a shard. Each value is stored once, together with the slots of the records that have it.
 
 use std::hash::BuildHasher;
 
@@ -6,7 +6,7 @@ use hashbrown::DefaultHashBuilder;
 
 use super::table::Table;
 
-/// The terms of a shard. A term is a value of an index. A term exists as long as a version in the store has that term.
+/// The terms of a shard. A term is one value of one index. A term exists as long as some version in the store has it.
 #[derive(Default)]
 pub(super) struct Terms {
     table: Table,
@@ -30,12 +30,12 @@ struct Term {
     index: u32,
     hash: u32,
     value: Box<str>,
-    /// The slots in which at least one version has the term, sorted. A reader must check whether the version that is
-    /// visible to the reader has the term.
+    /// The slots of the records in which at least one version has the term, sorted. A reader must check whether the
+    /// version that it sees has the term.
     slots: Vec<u32>,
 }
 
-/// A term to look up in each shard.
+/// An index value to look up in each shard.
 #[derive(Clone, Copy)]
 pub(crate) struct TermQuery<'a> {
     pub(super) index: u32,
@@ -50,8 +50,8 @@ impl<'a> TermQuery<'a> {
 }
 
 impl Terms {
-    /// Returns the ids of the terms of a new version in `slot`. `known` are the ids of the previous version. They are
-    /// often the same.
+    /// Returns the ids of the terms of a new version in `slot`. `known` contains the ids of the previous version. They
+    /// are often the same.
     pub(super) fn term_ids<'a>(
         &mut self,
         hasher: &DefaultHashBuilder,

@@ -103,7 +103,7 @@ impl<'a, V: Value> Writer<'a, V> {
     ) -> Replaced<V> {
         let stamp = self.stamp() + 1;
         let mut pending = Pending::default();
-        // Marks the slots that the writes use: one bit for each slot, and one word for each page.
+        // Marks the slots that the writes use. There is one bit for each slot, and one word for each page of slots.
         let mut seen = vec![Vec::<u64>::new(); self.store.shards.len()];
         let mut before = Vec::with_capacity(writes.len());
         for write in writes {

@@ -365,7 +365,7 @@ impl<T: Object> State<T> {
         self.done.undelivered.extend(undelivered.map(|undelivered| undelivered.object));
     }
 
-    /// Takes the next event. Initial objects come first, then changes, then objects of a resync.
+    /// Takes the next event. Initial objects are delivered first, then changes, then objects of a resync.
     fn pop(&mut self) -> Popped<T> {
         self.initial_in_hand = false;
         if self.is_behind {
@@ -430,7 +430,7 @@ impl<T: Object> State<T> {
         self.is_behind = self.beginning.is_some();
     }
 
-    /// Collects the pages that were read during walks, so that they can be dropped without the lock.
+    /// Collects the pages that were read by walks over the store, so that they can be dropped without the lock.
     fn take_read_pages(&mut self) {
         let walks = self.beginning.iter_mut().map(|beginning| &mut beginning.rest);
         let walks = walks.chain(self.reminder.iter_mut().map(|reminder| &mut reminder.rest));

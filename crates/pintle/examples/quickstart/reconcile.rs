@@ -116,7 +116,7 @@ where
 }
 
 /// Waits until the cache contains the write of this call. Otherwise, the reconcile that the write triggers would use an
-/// old state. The wait is short. If a watch is down, the reconcile uses an old state, which only costs a conflict.
+/// old state. The wait is short. If a watch is down, the reconcile uses an old state, but this only causes a conflict.
 async fn seen<T: Object>(cache: &Lister<T>, written: Option<T>) {
     const MOMENT: Duration = Duration::from_millis(500);
     if let Some(written) = written {

@@ -59,8 +59,8 @@ pub struct CrashReport {
 impl<W: World> Kit<W> {
     /// Crashes the operator at each of its requests, and checks that it reaches the same final state as without a crash.
     ///
-    /// A run without a disturbance counts the requests. For each request, there are runs that cut the connection before
-    /// the request takes effect, and runs that cut it afterwards. The process is killed when the connection is cut. The
+    /// A run without a disturbance counts the requests. For each request, some runs cut the connection before the
+    /// request takes effect, and other runs cut it after that. The process is killed when the connection is cut. The
     /// process is restarted immediately, or in other runs after the user's next step. Renewals of a Lease while the
     /// operator is idle do not count.
     ///

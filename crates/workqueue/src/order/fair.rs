@@ -50,8 +50,8 @@ impl<K, T: Ord + Clone> Fair<K, T> {
         Self::with_lanes(tenant, || Box::new(Fifo::default()))
     }
 
-    /// Creates an order that dequeues the keys of one tenant in the order that `lane` creates. `lane` is called when a tenant gets queued
-    /// keys.
+    /// Creates an order that dequeues the keys of one tenant in the order that `lane` creates. `lane` is called when a
+    /// tenant without queued keys gets its first one.
     pub fn with_lanes(
         tenant: impl Fn(&K) -> T + Send + 'static,
         lane: impl Fn() -> Box<dyn Order<K>> + Send + 'static,

@@ -60,7 +60,7 @@ impl Script {
         for _ in 0..steps {
             events.push((at, Event::Step));
             acts.push(at);
-            // The next step of the user comes after a long or a short pause.
+            // The user waits for a long or a short time before the next step.
             let longest = [100, 3_000, 20_000][random.usize(0..3)];
             at += Duration::from_millis(random.u64(0..longest));
         }
