@@ -1,4 +1,5 @@
-//! Tests how much memory objects take. One test runs at a time, because the allocator counts for the whole process.
+//! Tests how much memory objects take. Tests run one after the other, because the allocator counts for the whole
+//! process.
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 use std::alloc::System;

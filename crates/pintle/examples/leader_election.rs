@@ -1,4 +1,4 @@
-//! Leader election alone, with callbacks: client-go's `examples/leader-election`.
+//! Leader election without a controller, with callbacks: client-go's `examples/leader-election`.
 //!
 //! Two replicas contend for a Lease. When the leader stops, its work ends first. After that, it releases the Lease, and
 //! the other replica takes the Lease immediately.

@@ -14,8 +14,8 @@ async fn main() -> anyhow::Result<()> {
     let options = WriteOptions::default();
     deployments.create(&serde_json::from_value(deployment("nginx:1.27"))?, &options).await?;
 
-    // An update replaces the object that was read. If another client has changed the object meanwhile, the update reads
-    // the object again and retries.
+    // An update replaces the object that was read. If another client has changed the object between the read and the
+    // write, the update reads the object again and retries.
     let updated = retry_on_conflict(5, async || {
         let mut live = deployments.get("web").await?;
         live.spec.replicas = Some(2);

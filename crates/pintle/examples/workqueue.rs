@@ -1,4 +1,4 @@
-//! An informer, a work queue and workers by hand, with retries and a drain at the end.
+//! An informer, a work queue and workers that are combined by hand, with retries and a drain at the end.
 //!
 //! This is client-go's `examples/workqueue`. A controller does the same internally. With a `Controller`, the code is
 //! shorter: see `operator.rs`.

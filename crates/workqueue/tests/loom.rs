@@ -107,7 +107,7 @@ fn dropped_get_passes_its_wakeup_on() {
     });
 }
 
-/// The first add notifies this waiter, which is dropped during the second add. Both keys must be dequeued.
+/// The first add notifies this waiter. The waiter is dropped during the second add. Both keys must be dequeued.
 #[test]
 fn get_dropped_between_two_adds_delays_neither_key() {
     explore(2, |queue| {

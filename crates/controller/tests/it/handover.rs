@@ -153,7 +153,7 @@ async fn changes_on_a_standby_are_reconciled_once() {
     assert_eq!(calls.take_sorted(), ["x", "y"]);
 }
 
-/// When the source reads the event, there is no run. Its handler is still running when the next run takes the kept
+/// When the source reads the event, there is no run. The handler is still running when the next run takes the kept
 /// keys.
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
 async fn deletion_handled_while_a_run_begins_is_reconciled() {

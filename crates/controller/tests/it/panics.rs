@@ -27,7 +27,7 @@ fn config(queue: QueueSetup, metrics: &TestMetrics) -> ControllerConfig {
     ControllerConfig { queue: Some(queue), ..metrics.config() }
 }
 
-/// Returns the error of a run that must end by itself.
+/// Returns the error of a run that must end without a stop request.
 async fn end(running: Running) -> ControllerError {
     let ended = tokio::time::timeout(Duration::from_secs(1_000), running.task).await;
     ended.expect("the run is stuck").unwrap().unwrap_err()

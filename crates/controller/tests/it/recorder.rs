@@ -110,7 +110,7 @@ impl Reconciler for Recorder {
     }
 }
 
-/// A single call, which records whether it completed.
+/// A single call. It records whether it completed.
 struct Call {
     recorder: Recorder,
     key: String,

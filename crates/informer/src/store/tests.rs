@@ -243,8 +243,8 @@ fn old_index_values_are_found_among_many_later_ones() {
     assert_eq!(values, ["z", "xz"]);
 }
 
-/// Prints the longest critical sections of a shard with a quarter of a million objects. This number corresponds to a
-/// million objects in four shards. Run it with
+/// Prints the longest critical sections of a shard with a quarter of a million objects. A quarter of a million objects
+/// in one shard corresponds to a million objects in four shards. Run it with
 /// `cargo test --release -p pintle-informer --lib longest -- --ignored --nocapture`.
 #[test]
 #[ignore = "it takes a while, and a release build on a machine that does nothing else"]

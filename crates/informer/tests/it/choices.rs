@@ -92,8 +92,8 @@ fn held(informer: &SharedInformer<Pod>) -> State {
     informer.lister().list().iter().map(|pod| (pod.key(), (**pod).clone())).collect()
 }
 
-/// Checks that each namespace contains its objects of some revision. That revision is not older than the revision of
-/// the cache.
+/// Checks that each namespace contains its objects of some revision. The revision of each namespace is not older than
+/// the revision of the cache.
 fn check(source: &Collection<Pod>, choice: &Choice, informer: &SharedInformer<Pod>) -> Result<(), TestCaseError> {
     let held = held(informer);
     let floor: u64 = informer.lister().resource_version().parse().unwrap_or(0);
@@ -177,7 +177,7 @@ async fn run(operations: Vec<Operation>, streaming_list: bool, seed: u64) -> Res
         if at % 3 == 0 {
             settle().await;
         }
-        // If `wait_for_sync` completes at once, the cache must contain the selected objects.
+        // If `wait_for_sync` completes immediately, the cache must contain the selected objects.
         if tokio::time::timeout(Duration::ZERO, informer.wait_for_sync()).await.is_ok() {
             check(&source, &choice, &informer)?;
         }

@@ -38,7 +38,7 @@ fn received<'de, D: Deserializer<'de>>(deserializer: D) -> Result<usize, D::Erro
 }
 
 /// Returns the recorded calls for the numbers from `first` on. Each test uses its own range of numbers, because all
-/// tests share the record.
+/// tests use the same record of calls.
 fn decoded_from(first: usize) -> Vec<(ThreadId, usize)> {
     let decoded = DECODED.lock().unwrap();
     decoded.iter().filter(|(_, number)| (first..first + 100_000).contains(number)).copied().collect()

@@ -225,7 +225,8 @@ async fn removing_a_namespace_ends_waits_for_it() {
     assert_eq!(held(&informer), "a");
 }
 
-/// The new namespace has never seen the older state. It starts from the revision of the other namespaces.
+/// The new namespace has never seen the older state. The driver of the new namespace starts from the revision of the
+/// other namespaces.
 #[tokio::test(start_paused = true)]
 async fn added_namespace_accepts_a_restored_server() {
     let source = |namespace: Option<&str>| {

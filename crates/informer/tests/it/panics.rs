@@ -29,7 +29,7 @@ fn shown<T: pintle_meta::Object>(informer: &SharedInformer<T>) -> Vec<String> {
     entries.iter().map(|entry| format!("{}: {}", entry.key, entry.error)).collect()
 }
 
-/// Adds an index by node. Its function panics for bad nodes.
+/// Adds an index by node. The index function panics for bad nodes.
 fn by_node(informer: &SharedInformer<Pod>) -> Result<(), AddIndexError> {
     informer.add_index("node", |pod| {
         assert_ne!(pod.node, "bad", "wanted");

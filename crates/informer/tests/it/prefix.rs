@@ -103,7 +103,7 @@ struct Recorded {
 type State = BTreeMap<ObjectKey, Option<Pod>>;
 
 impl Recorded {
-    /// Creates a source with two pods. Also returns the source that the informer uses.
+    /// Creates a source with two pods. Also returns the source from which the informer reads.
     fn new(decode: DecodePolicy) -> (Self, Reshaping) {
         let source = Collection::default();
         let (reshaping, shapes) = Reshaping::new(source.clone());
@@ -147,8 +147,8 @@ impl Recorded {
         self.states.range(..=revision).next_back().expect("there is a state at revision 0").1
     }
 
-    /// Returns the pods that the cache may contain for an undecodable object. These are all its earlier states since
-    /// its creation.
+    /// Returns the pods that the cache may contain for an undecodable object. The result contains all earlier states of
+    /// the object since its creation.
     fn was(&self, key: &ObjectKey, revision: u64) -> impl Iterator<Item = &Pod> {
         let states = self.states.range(..=revision).rev().map(|(_, state)| state.get(key));
         states.take_while(Option::is_some).flatten().flatten()

@@ -367,7 +367,7 @@ async fn wait_fails_when_a_restore_lost_its_revision() {
     assert!(tokio::time::timeout(Duration::from_secs(600), lister.wait_for("101")).await.is_err());
 }
 
-/// An aggregated API may have no resourceVersions. Each watch then starts with all objects.
+/// An aggregated API may have no resourceVersions. Without revisions, each watch starts with all objects.
 #[test]
 fn watch_without_revisions_is_followed_by_a_list() {
     for version in ["", "0"] {

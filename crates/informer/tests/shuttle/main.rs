@@ -44,7 +44,7 @@ fn batch(version: u64) -> Vec<(ObjectKey, Option<Arc<PartialObject>>)> {
     NAMES.iter().map(|name| (key(name), Some(pod(name, version)))).collect()
 }
 
-/// Returns a cache of three pods at version 1, with an index by version.
+/// Returns a cache of three pods at version 1. The cache has an index by version.
 fn pods() -> Pods {
     let cache = Cache::new();
     cache.add_index("version", |pod: &PartialObject| vec![pod.metadata.resource_version.clone()]).unwrap();

@@ -65,7 +65,7 @@ impl World {
         Self { cluster: Cluster::embedded().await.unwrap() }
     }
 
-    /// Starts a cluster that serves websites, with one site.
+    /// Starts a cluster that serves websites and contains one site.
     pub(crate) async fn with_site(name: &str) -> Self {
         let world = Self::start().await;
         let stop = CancellationToken::new();

@@ -1,4 +1,4 @@
-//! The reconciler, which compares the cache with the desired state for one key. This is the code that a user of Pintle
+//! The reconciler. It compares the cache with the desired state for one key. This is the code that a user of Pintle
 //! writes.
 
 use std::time::Duration;

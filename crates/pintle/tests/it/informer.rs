@@ -1,4 +1,4 @@
-//! Tests of informers against the embedded server, with faults.
+//! Tests of informers against the embedded server, with injected faults.
 
 use pintle::apiserver::RequestVerb;
 use pintle::apiserver::faults::{Answer, Fault, Rule};

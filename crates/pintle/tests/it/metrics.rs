@@ -48,7 +48,7 @@ async fn provider_gets_all_series_until_their_components_end() {
     let (status, stop) = ("leader_election_master_status", CancellationToken::new());
     let work = LeaderCallbacks::new(async |_| {
         assert_eq!(looking.value(status, &[("name", "probe")]), Some(1.0));
-        // The elector has a separate client, which has sent requests for the lease.
+        // The elector has a separate client. This client has sent requests for the lease.
         let missed = looking.value("rest_client_requests_total", &[("code", "404"), ("method", "GET")]);
         assert_eq!(missed, Some(1.0));
     });

@@ -21,7 +21,7 @@ use pintle::restreq::Api;
 
 use crate::support::{ConfigMap, client, eventually};
 
-/// The default number of seeds, which is enough for each kind of fault.
+/// The default number of seeds. It is enough for each kind of fault.
 const SEEDS: u64 = 24;
 const _: () = assert!(SEEDS >= FAULTS);
 
@@ -170,7 +170,7 @@ fn map(namespace: &str, name: &str, app: &str, round: usize) -> ConfigMap {
     map
 }
 
-/// Creates, updates and deletes config maps, with a bounded set of names.
+/// Creates, updates and deletes config maps. The set of names is bounded.
 async fn write(maps: &Api<ConfigMap>, chance: &mut fastrand::Rng, round: usize) {
     let (namespace, name) = (NAMESPACES[chance.usize(..3)], ["x", "y", "z", "w"][chance.usize(..4)]);
     let key = ObjectKey::new(namespace, name);

@@ -126,8 +126,8 @@ fn panicking_clock_does_not_abort_drops_during_unwinding() {
     assert_eq!(wakes.count(), 1, "the other waiter is woken");
 }
 
-/// The alarm's timer can be set only while a task itself is polled. On other threads, setting the timer fails. So all
-/// waiting tasks are woken and set the timer in their polls.
+/// The alarm's timer can be set only while a task itself is polled. On other threads, setting the timer fails. The
+/// failure wakes all waiting tasks, and each task sets the timer when it is polled.
 #[test]
 fn waiting_tasks_set_the_timer_when_another_thread_cannot() {
     let (queue, bad) = Bad::queue();

@@ -21,7 +21,7 @@ fn queue<K: Eq + Send + 'static>() -> (WorkQueue<K, ManualClock>, ManualClock) {
     (WorkQueue::new(QueueConfig::new(clock.clone())), clock)
 }
 
-/// Each `try_get` queues at most 16 due keys. It returns the key with the earliest deadline.
+/// Each `try_get` queues at most 16 due keys. The call returns the key with the earliest deadline.
 #[test]
 fn due_keys_are_queued_in_small_batches() {
     let (queue, clock) = queue();
@@ -121,8 +121,8 @@ fn expired_failures_are_forgotten_during_a_wait() {
     assert!((20..100).contains(&polls), "{polls} polls for 1000 records");
 }
 
-/// The due timers may make no key available, because they belong to expired failures or to keys in flight. In that
-/// case, the queue fires more timers.
+/// The due timers may make no key available, because they belong to expired failures or to keys in flight. If so, the
+/// queue fires more timers.
 #[test]
 fn due_key_is_found_behind_other_due_keys() {
     let clock = ManualClock::new();

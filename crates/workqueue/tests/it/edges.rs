@@ -257,7 +257,7 @@ fn drain_reports_remaining_keys_at_its_deadline() {
     assert_eq!((report.complete, report.in_flight), (false, vec!["a"]));
 }
 
-/// One timer serves all waiting tasks, even after the first waiting task was dropped.
+/// A single timer serves all waiting tasks, even after the first waiting task was dropped.
 #[test]
 fn one_timer_serves_all_tasks_and_outlives_the_first() {
     let (queue, clock) = queue();

@@ -35,7 +35,8 @@ struct Gated<K> {
     bar: Bar,
 }
 
-/// A limiter whose `forget` blocks. A `forget` changes no key, so the blocked call does not wake a waiter when it continues.
+/// A limiter whose `forget` blocks. A `forget` makes no key available, so the blocked call does not wake a waiter when
+/// it continues.
 pub(crate) struct GatedLimiter(pub(crate) Bar);
 
 /// A clock that can open a gate when it is read. A queue with metrics reads the clock when an operation finds the lock contended, before

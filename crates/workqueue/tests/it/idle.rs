@@ -132,7 +132,7 @@ fn late_task_without_a_key_wakes_no_other_task() {
     assert_eq!(clock.sleepers(), 0, "no deadline is pending");
 }
 
-/// The dequeue limit allows one key to be dequeued. This key does not wait for a task that is not polled, either.
+/// The dequeue limit allows one key to be dequeued. This key also does not wait for a task that is not polled.
 #[test]
 fn unpolled_task_does_not_lose_a_token() {
     let clock = ManualClock::new();

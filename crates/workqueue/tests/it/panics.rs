@@ -253,8 +253,8 @@ fn no_waker_is_called_or_dropped_under_the_lock() {
     });
 }
 
-/// After a panic of user code, there may be a key that must be dropped. When a key of this test is dropped, it uses the
-/// queue. If the queue were still locked, this would deadlock.
+/// After a panic of user code, there may be a key that must be dropped. The drop of a key of this test uses the queue.
+/// If the queue were still locked, this would deadlock.
 #[test]
 fn panic_drops_no_key_under_the_lock() {
     let keys = Keys::default();

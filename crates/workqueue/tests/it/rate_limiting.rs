@@ -128,7 +128,7 @@ fn forget_is_called_on_the_limiter() {
     }
 }
 
-/// Each case tests another method as the first access to the queue after the failures expired.
+/// In each case, another method is the first access to the queue after the failures expired.
 #[test]
 fn expired_failures_never_count_again() {
     type Queue = WorkQueue<&'static str, ManualClock>;

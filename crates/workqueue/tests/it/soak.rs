@@ -67,7 +67,7 @@ fn soak_on_threads_and_tasks() {
                     }
                 });
             }
-            // One thread runs tasks. Some of their `get` futures are dropped while they wait.
+            // One thread runs tasks. Some of their `get` futures are dropped during the wait.
             scope.spawn(|| {
                 let mut seed = 99;
                 loop {

@@ -15,7 +15,7 @@ const NAMES: [&str; 4] = ["a", "b", "c", "d"];
 pub(crate) struct Tape(pub(crate) std::vec::IntoIter<u8>);
 
 impl Tape {
-    /// Picks one of `many` choices. At the end of the tape, picks the last one.
+    /// Picks one of `many` choices. At the end of the tape, picks the last alternative.
     fn pick(&mut self, many: u8) -> u8 {
         self.0.next().map_or(many - 1, |byte| byte % many)
     }

@@ -118,7 +118,7 @@ pub(crate) struct Reshaped<S, I> {
     record: fn(&mut Inner, &I, &mut bool),
     /// Whether the items are watch events rather than objects of a list.
     is_change: bool,
-    /// The repeated event, which is the next item.
+    /// The repeated event, which is returned as the next item.
     echo: Option<I>,
 }
 
