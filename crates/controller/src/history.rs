@@ -10,8 +10,8 @@ use pintle_meta::ObjectKey;
 
 /// The number of causes that are kept for a key.
 const CAUSES: usize = 8;
-/// The minimum number of keys that are kept. The keys with the newest causes are kept. At most twice as many keys are
-/// kept as this number.
+/// The minimum number of keys that are kept. The keys with the newest causes are kept. The maximum number of kept keys
+/// is twice this number.
 const KEYS: usize = 5_000;
 /// The maximum length of a stored error text, in bytes. Without this limit, thousands of keys that fail with long texts
 /// would use much memory.

@@ -18,8 +18,8 @@ impl Progress {
         self.populated = true;
     }
 
-    /// Records that a list was queued. `items` is the number of queued items after this, including the items of the
-    /// list.
+    /// Records that a list was queued. `items` is the number of queued items after the list was queued, including the
+    /// items of the list.
     pub(crate) fn listed(&mut self, items: usize) {
         if !self.populated {
             self.populated = true;

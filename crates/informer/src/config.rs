@@ -145,7 +145,7 @@ pub enum DecodePolicy {
     OnRead,
 }
 
-/// The minimum size of a type whose objects are decoded when they are read by default.
+/// By default, objects of types that have at least this size are decoded when they are read.
 const LARGE: usize = 1 << 10;
 
 impl<T> InformerConfig<T> {

@@ -104,8 +104,8 @@ impl<T: Object + DeserializeOwned> Decoder<T> {
         let transform = || self.transform.as_ref().map(|transform| transform(&mut decoded));
         let transformed = catch(transform).map_err(|panic| ("the transform", panic));
         let decoded = CatchDrop::from(Arc::new(decoded));
-        // Read the metadata once here, so that a panic affects only this object. The cache and the subscribers read it later, when a panic
-        // would affect other objects as well.
+        // Read the metadata once here, so that a panic affects only this object. The cache and the subscribers read the
+        // metadata later. A panic at that time would affect other objects as well.
         let probed = transformed.and_then(|_| catch(|| probe(&**decoded)).map_err(|panic| ("its Metadata", panic)));
         match probed {
             Ok(true) => Decoded::Object(Stored::Eager(decoded)),

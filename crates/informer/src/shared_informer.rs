@@ -129,8 +129,8 @@ impl<T: Object> SharedInformer<T> {
         work.informer(|stop| driver.drive(stop))
     }
 
-    /// Creates an informer of several namespaces. `source` returns the source of a namespace. For `None`, it returns
-    /// the source of all namespaces. Each source uses one list and one watch. The informer is not started.
+    /// Creates an informer of several namespaces. `source` returns the source of a namespace. For `None`, `source`
+    /// returns the source of all namespaces. Each source uses one list and one watch. The informer is not started.
     ///
     /// The set of namespaces [may change](Namespaces::set) at any time. Objects of a removed namespace are deleted from
     /// the cache. An added namespace is listed, and its objects are added. Watches of other namespaces continue.

@@ -59,8 +59,8 @@ pub(crate) struct Store<V> {
 
 /// A value of a store. Cloning a value must be cheap, as cloning an `Arc` is.
 pub(crate) trait Value: Clone {
-    /// Reads the reference count of a value, because a later clone will change it. If this is first called for several
-    /// values, the processor can fetch all their counts from memory at the same time. Returns `true`.
+    /// Reads the reference count of a value, because a later clone will change it. If this method is first called for
+    /// several values, the processor can fetch all their counts from memory at the same time. Returns `true`.
     fn warm(&self) -> bool;
 }
 

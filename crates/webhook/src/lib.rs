@@ -61,7 +61,7 @@
 //!   that register the webhooks: [`ValidatingWebhookConfiguration`], [`MutatingWebhookConfiguration`] and the
 //!   conversion of a definition.
 //! - An [`Admission`] is the request that a handler receives. The handler answers with [`Allowed`] or a [`Denial`].
-//! - An [`Endpoint`] says where the API server finds the webhooks.
+//! - An [`Endpoint`] is the address at which the API server finds the webhooks.
 //!
 //! # Guarantees
 //!

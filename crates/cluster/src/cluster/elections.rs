@@ -190,9 +190,9 @@ impl Cluster {
         Ok(lock.observed_by(Observers { metrics: self.inner.metrics.clone(), events }))
     }
 
-    /// Returns a candidate for the Lease with this key, for coordinated leader election. It must run together with an
-    /// [`elector`](Self::elector) that has the same `identity` and is [coordinated](LeaderElectionConfig::coordinated). The
-    /// candidate uses a separate client.
+    /// Returns a candidate for the Lease with this key, for coordinated leader election. The candidate must run
+    /// together with an [`elector`](Self::elector) that has the same `identity` and is
+    /// [coordinated](LeaderElectionConfig::coordinated). The candidate uses a separate client.
     ///
     /// # Examples
     ///

@@ -17,7 +17,7 @@ impl Log {
     /// Records all events of this thread until the guard is dropped.
     pub(crate) fn here() -> (Self, DefaultGuard) {
         // With a single subscriber in the process, tracing caches the interest of the first thread that reaches an
-        // event. If that thread has no subscriber, the event is off for all threads.
+        // event. If that thread has no subscriber, the event is disabled for all threads.
         static ANOTHER: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(Log::default()));
         LazyLock::force(&ANOTHER);
         let log = Self::default();

@@ -53,7 +53,7 @@ impl Recorder {
         self.state.lock().unwrap().plans.insert(format!("ns/{name}"), Arc::new(plan));
     }
 
-    /// Returns the names of the keys since the last call, in order.
+    /// Returns the names of the keys that were reconciled since the last call of this method, in order.
     pub(crate) fn take(&self) -> Vec<String> {
         self.take_timed().into_iter().map(|(_, name)| name).collect()
     }

@@ -340,7 +340,7 @@ async fn run(
             check_prefix(&source, &informer)?;
         }
     }
-    // A new watch delivers the changes without events. A silent watch ends at its timeout.
+    // A new watch delivers the changes for which the old watch sent no events. A silent watch ends at its timeout.
     source.source.break_watches(Break::End);
     tokio::time::sleep(Duration::from_secs(3600)).await;
     check_prefix(&source, &informer)?;

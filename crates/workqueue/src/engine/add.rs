@@ -11,7 +11,7 @@ use crate::order::Ticket;
 use crate::panic::catch;
 
 // Adds keys and sets delays. Callers pass the key to these methods in an `Option`. If a method does not store the key,
-// for example because of a panic, the key stays in the `Option`. The caller then drops it outside the lock.
+// for example because of a panic, the key stays in the `Option`. The caller then drops the key outside the lock.
 impl<K: Eq> Engine<K> {
     /// Adds `key` without a delay.
     pub(crate) fn add(&mut self, hash: u32, key: &mut Option<K>, priority: i32, now: &Now<'_>) -> Added {

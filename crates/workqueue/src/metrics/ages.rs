@@ -13,8 +13,8 @@ pub(crate) struct Ages {
     links: Chunks<Link>,
     first: u32,
     last: u32,
-    /// The keys whose start time is earlier than the time of the list's last key. For these keys, the end of their
-    /// delay was processed late.
+    /// The keys whose start time is earlier than the time of the list's last key. For these keys, the queue noticed
+    /// late that the delay had ended.
     early: BTreeSet<(u64, Ticket)>,
     count: usize,
     /// The sum of the times.

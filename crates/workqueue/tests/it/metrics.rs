@@ -379,7 +379,7 @@ fn key_due_during_busy_workers_ages_from_its_deadline() {
     }
 }
 
-/// An operation on the key processes the end of the delay.
+/// The next operation on the key notices that the delay of the key has ended.
 #[test]
 fn key_added_after_its_delay_ages_from_the_deadline() {
     let (queue, clock, memory) = queue();
