@@ -72,7 +72,7 @@ pub enum ControllerError {
     },
 }
 
-/// The keys that a run did not finish. The next run of the same controller reconciles them.
+/// The keys that a run did not finish. The next run of the same controller reconciles these keys.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct UnfinishedKeys {

@@ -41,7 +41,7 @@ use crate::{Controller, ManagerError};
 ///   call that blocks its thread cannot be dropped. Until this call has ended, the replica is not ready and does not
 ///   contend for the lease. If the call takes longer than
 ///   [the time limit of a stop](ManagerConfig::graceful_shutdown_timeout), the manager fails.
-/// - **Failure.** If a controller or a service fails or panics, the manager stops, in the same order.
+/// - **Failure.** If a controller or a service fails or panics, the manager stops in the order that is described above.
 /// - **Standby.** A standby reads the events of its caches. The standby remembers the keys of deleted objects, up to
 ///   the newest 100,000 for each controller. When the standby becomes the leader, it reconciles these keys and all
 ///   existing objects. So no deletion is missed, even if no replica leads at that time.

@@ -64,7 +64,7 @@ const BATCH: usize = 32;
 /// code and may take long.
 const CALLS: usize = 16;
 
-/// The number of changes that subscribers are notified of before the driver yields to other tasks.
+/// The number of changes of which subscribers are notified before the driver yields to other tasks.
 const NOTIFICATIONS: usize = 512;
 
 impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Driver<T, L> {

@@ -46,7 +46,8 @@
 //! - A [`SharedInformer`] keeps a copy of one resource. An [`InformerFactory`] shares informers between callers that need the same
 //!   resource. [`InformerState`] shows why an informer is not up to date.
 //! - [`Namespaces`] is a set of namespaces that can change while informers follow it.
-//! - A [`Subscription`] yields [`ResourceEvent`]s after the cache has changed. A [`ResourceEventHandler`] is called with them.
+//! - A [`Subscription`] yields [`ResourceEvent`]s after the cache has changed. A [`ResourceEventHandler`] is called
+//!   with these events.
 //! - A [`Lister`] reads the cache by key, namespace, [`LabelSelector`](pintle_meta::LabelSelector) or index, or as a [`Snapshot`].
 //! - An [`Overlay`] is a lister that immediately shows the writes of this process. The overlay [wraps](Overlay::api) an
 //!   API, or the caller reports the writes.
@@ -168,7 +169,7 @@
 //! takes 544 bytes for up to eleven short entries. Managed fields are the worst case, because each field name becomes a
 //! key of a tree.
 //!
-//! - Use the type without changes first. Reads are fastest if all objects fit into
+//! - At first, use the type without changes. Reads are fastest if all objects fit into
 //!   [`hot_bytes`](InformerConfig::hot_bytes). By default, about 7,000 pods fit.
 //! - If you know which fields you read, use a struct with these fields. Such a struct is small, and it is the fastest
 //!   to decode. In the last row of the table, six labels in a map are about half of the bytes.

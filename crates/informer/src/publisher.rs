@@ -156,7 +156,7 @@ impl<T: Object> Publisher<T> {
                 changes.filter_map(|(key, written)| Some((key, self.unobserved_deletion(written.before?)))).collect();
             self.notify(Notifications { queues, changes, ..Notifications::nothing() });
         }
-        // Wake tasks that wait for the change only now, when the objects of removed namespaces are deleted.
+        // Only now wake the tasks that wait for the change, because the objects of removed namespaces are now deleted.
         self.cache.change_parts(|parts| parts.follow(followed));
         // The revision may advance now, because the namespace with the oldest revision may be gone.
         let least = self.cache.parts().least();
@@ -295,7 +295,8 @@ impl<T: Object> Publisher<T> {
         self.writes.load(Ordering::Relaxed)
     }
 
-    /// Whether index functions read objects that are decoded at their first read, so that writes must not run on the runtime.
+    /// Whether index functions read objects that are decoded at their first read. If so, writes must not run on the
+    /// runtime.
     pub(crate) fn decodes_on_write(&self) -> bool {
         self.cache.source().is_some() && self.cache.indices().iter().any(Index::reads_objects)
     }

@@ -1,7 +1,7 @@
 //! An informer, a work queue and workers that are combined by hand, with retries and a drain at the end.
 //!
-//! This is client-go's `examples/workqueue`. A controller does the same internally. With a `Controller`, the code is
-//! shorter: see `operator.rs`.
+//! This is client-go's `examples/workqueue`. Internally, a controller works in the same way. With a `Controller`, the
+//! code is shorter: see `operator.rs`.
 #![allow(clippy::print_stdout, reason = "a program that talks to a terminal")]
 
 use std::collections::BTreeMap;

@@ -10,7 +10,7 @@ pub use fair::Fair;
 pub use fifo::Fifo;
 pub use priority::Priority;
 
-/// A number that identifies a queued key within one queue. A ticket is small and `Copy`.
+/// A number that identifies a queued key within one queue. A ticket is a small value that implements `Copy`.
 ///
 /// An [`Order`] receives a ticket in `push`. The ticket identifies that key until the ticket is popped or removed. After that, another key
 /// may get the same ticket.

@@ -140,8 +140,8 @@ impl<T: Object> Cache<T> {
     }
 
     fn add(&self, name: String, function: Function<T>) -> Result<(), AddIndexError> {
-        // From here on, each write also computes the values of the new index. The following code computes the values of
-        // existing objects.
+        // After this point, each write also computes the values of the new index. The following code computes the
+        // values of existing objects.
         let writer = self.store.writer();
         let mut indices = self.indices().to_vec();
         if indices.iter().any(|index| *index.name == *name) {
@@ -241,8 +241,9 @@ impl<T: Object> Cache<T> {
         }
     }
 
-    /// Computes the index values of an object. If an index function fails, the cache of an informer stores the object without the values of
-    /// that index, since the informer has other users. A cache without an informer refuses the object.
+    /// Computes the index values of an object. If an index function fails, the cache of an informer stores the object
+    /// without the values of that index, because the failure must not affect other users of the informer. A cache
+    /// without an informer refuses the object.
     pub(super) fn put(
         &self,
         indices: &[Index<T>],

@@ -41,7 +41,7 @@ impl Moved {
 }
 
 impl Waiting<'_> {
-    /// Returns a future that completes when the waiting tasks are next woken after this call.
+    /// Returns a future that completes the next time that the waiting tasks are woken after this call.
     pub(super) fn next(&self) -> Notified<'_> {
         self.0.notify.notified()
     }

@@ -111,7 +111,8 @@ fn expired_failures_are_forgotten_during_a_wait() {
     let mut get = pin!(queue.get());
     assert!(get.as_mut().poll(&mut cx).is_pending());
     clock.advance(2 * SECOND);
-    // The waiter is woken until all records are removed. Each poll of the waiter removes a few of the records.
+    // The waiter is woken repeatedly until all records are removed. Each poll of the waiter removes a few of the
+    // records.
     let mut polls = 0;
     while wakes.count() > polls {
         polls += 1;

@@ -30,8 +30,9 @@ fn take(queue: &Queue) -> Vec<&'static str> {
     std::iter::from_fn(|| queue.try_get().ok()).map(|item| *item).collect()
 }
 
-/// While the queue is locked, a key with a pending delay is added, and another key is done. Every later call observes
-/// both operations: the first key is queued behind earlier keys and its delay is absorbed, and no key is in flight.
+/// While the queue is locked, a key with a pending delay is added, and another key is marked as done. Every later call
+/// observes both operations: the first key is queued behind earlier keys and its delay is absorbed, and no key is in
+/// flight.
 #[test]
 fn late_add_is_not_observable() {
     for look in LOOKS {

@@ -1,4 +1,4 @@
-//! Tests of `next`, which combines done and get.
+//! Tests of `next`, which marks a key as done and gets the next key.
 
 use std::pin::pin;
 use std::sync::Arc;

@@ -58,7 +58,7 @@ impl Model {
         }
     }
 
-    /// Must be called after each operation. The failures of keys that became idle begin to expire.
+    /// Must be called after each operation. For keys that became idle, the failures begin to expire.
     pub(crate) fn rest(&mut self) {
         let busy = |key: &Key| self.dirty.contains(key) || self.running.contains(key) || self.waiting.contains_key(key);
         for key in self.failures.keys().filter(|key| !busy(key)) {

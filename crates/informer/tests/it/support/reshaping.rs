@@ -24,7 +24,8 @@ pub(crate) struct Shapes(Arc<Mutex<Inner>>);
 
 #[derive(Default)]
 struct Inner {
-    /// The shapes by name and version. The last shape of each version is the current shape.
+    /// The shapes of all pods, by the name and the version of the pod. The last shape of each version is the current
+    /// shape.
     shapes: BTreeMap<(String, String), Vec<String>>,
     /// The shape that a watch sent last, by name and version. 0 is the original shape.
     received: BTreeMap<(String, String), usize>,
