@@ -185,7 +185,7 @@ impl Manager {
     }
 
     /// Returns the status of the manager's parts, for example for health checks or to check whether this replica leads.
-    /// The status includes controllers and caches that are added later, so it can be passed to a service.
+    /// The status includes controllers and caches that are added later, so the status can be passed to a service.
     pub fn status(&self) -> ManagerStatus {
         self.status.clone()
     }

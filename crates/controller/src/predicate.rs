@@ -70,7 +70,7 @@ impl<T, F: Fn(&ResourceEvent<T>) -> bool + Send + Sync + 'static> Predicate<T> f
 pub struct GenerationChanged;
 
 /// Passes updates that change the generation, labels, annotations or finalizers, and updates that begin a deletion.
-/// Updates that change only the status do not pass. This predicate is a good filter for the main kind of a controller.
+/// Updates that change only the status do not pass. This predicate is suitable for the main kind of a controller.
 ///
 /// For kinds without a generation, all updates except resyncs pass, as with [`GenerationChanged`].
 ///
@@ -187,8 +187,8 @@ pub fn or<A, B>(a: A, b: B) -> Or<A, B> {
     Or(a, b)
 }
 
-/// Passes events that the predicate does not pass. The comparing predicates of this module pass additions and deletions
-/// even when they are negated, alone or within [`and`] and [`or`]. The negation of a function passes every event for
+/// Passes events that the predicate does not pass. Even if they are negated, the comparing predicates of this module
+/// pass additions and deletions, alone or within [`and`] and [`or`]. The negation of a function passes every event for
 /// which the function returns `false`.
 ///
 /// # Examples

@@ -61,7 +61,7 @@ pub struct MutationCacheConfig {
 pub struct ObjectVersion<K> {
     /// The key.
     pub key: K,
-    /// The UID. It distinguishes the object from other objects with the same key.
+    /// The UID. The UID distinguishes the object from other objects with the same key.
     pub uid: String,
     /// The resourceVersion. A state with a higher number is newer. The numbers can be compared even between different
     /// objects of one resource type.

@@ -147,7 +147,7 @@ impl<Q: Queue> SharedFifo<Q> {
     /// # Panics
     ///
     /// Panics if this method is called by a function that [`process`](Self::process) runs, because the call would
-    /// deadlock. That function receives the queue as an argument.
+    /// deadlock. The `process` function receives the queue as an argument.
     pub fn lock(&self) -> Guard<'_, Q> {
         let state = match self.state.try_lock() {
             Ok(state) => state,

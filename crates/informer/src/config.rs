@@ -139,9 +139,9 @@ pub enum DecodePolicy {
     /// [`Metadata`](pintle_meta::Metadata) must equal the metadata in the JSON. If there is a transform, objects are decoded when they arrive, because the
     /// transform may change their metadata.
     ///
-    /// An object that cannot be decoded is found at its first read, or by a check that runs when the informer has been
-    /// idle for a second. Until then, it is not in `undecodable`. Meanwhile, reads return the last state of the object
-    /// that could be decoded.
+    /// An undecodable object is found at its first read, or by a check that runs when the informer has been idle for a
+    /// second. Until then, it is not in `undecodable`. Meanwhile, reads return the last state of the object that could
+    /// be decoded.
     OnRead,
 }
 

@@ -137,7 +137,7 @@ impl<T: Object + DeserializeOwned> Steps<T> {
             command = self.step(input);
             // Add the events that are already available to the batch.
             for _ in 1..BATCH {
-                // Without this, a source that always has an event ready would block other tasks.
+                // Without this call, a source that always has an event ready would block other tasks.
                 tokio::task::coop::consume_budget().await;
                 if !matches!(command, Command::Read { .. }) || stop.is_cancelled() {
                     break;

@@ -11,7 +11,7 @@ use crate::stored::Stored;
 /// An object of a [`ResourceEvent`](crate::ResourceEvent). This type dereferences to the object, which is decoded at
 /// the first access to its fields.
 ///
-/// Its methods of [`Object`], such as [`key`](Object::key) and [`metadata`](Object::metadata), do not decode the
+/// The methods of [`Object`], such as [`key`](Object::key) and [`metadata`](Object::metadata), do not decode the
 /// object. All readers of the object share one decoded object. Any reader that has a clone of this value keeps the
 /// decoded object in memory.
 ///

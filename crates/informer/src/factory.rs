@@ -28,8 +28,8 @@ use crate::{ErrorHandler, InformerConfig, InformerStatus, Namespaces, NotSynced,
 /// | `resync` | the same informer; the period applies to subscriptions of the caller's handle and its clones |
 /// | `on_error` | the same informer; both handlers are called; the handler of a caller is called as long as the caller uses the informer |
 ///
-/// Transforms and metrics providers are equal if they are clones of one `Arc`. Another informer costs another list,
-/// watch and copy of the objects, so callers should agree on these settings if they want to share.
+/// Transforms and metrics providers are equal if they are clones of one `Arc`. A separate informer needs another list,
+/// watch and copy of the objects. So callers should agree on these settings if they want to share an informer.
 ///
 /// The users of an informer are its handles, listers, subscriptions and handlers. An informer ends when its last user
 /// is dropped. [`start`](Self::start) also starts informers that currently have no user. Such an informer runs until it

@@ -135,10 +135,10 @@
 //! the informer drops objects that no reader uses and that were not read recently. These objects are decoded again at
 //! their next read. `Deserialize` must be deterministic, and must not wait for another read of the cache.
 //!
-//! The following never decode an object: keys and [`Metadata`](pintle_meta::Metadata) of events, label selectors,
-//! [metadata indexes](SharedInformer::add_metadata_index), [`len`](Lister::len), keys of indexes, and lists from the
-//! server. If labels, annotations, finalizers or owners of an object are read, they stay in memory in addition to its
-//! JSON.
+//! The following operations never decode an object: reading keys and [`Metadata`](pintle_meta::Metadata) of events,
+//! label selectors, [metadata indexes](SharedInformer::add_metadata_index), [`len`](Lister::len), keys of indexes, and
+//! lists from the server. If labels, annotations, finalizers or owners of an object are read, they stay in memory in
+//! addition to its JSON.
 //!
 //! The check in the last row of the table finds objects that cannot be decoded. The check decodes each object once
 //! after its last change, and drops the decoded object. If the informer is busy for 30 seconds, the check takes at most

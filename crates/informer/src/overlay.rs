@@ -90,8 +90,8 @@ pub struct Overlay<T> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OverlayConfig {
     /// The maximum number of keys whose last write is remembered. The oldest writes are forgotten first. Up to this
-    /// many written objects stay in memory, even if they are older than [`max_age`](Self::max_age) or the cache has
-    /// caught up with them. The default is 1024.
+    /// number of written objects stay in memory, even if they are older than [`max_age`](Self::max_age) or the cache
+    /// has caught up with them. The default is 1024.
     pub capacity: usize,
     /// How long a write is shown. The maximum age limits the effect of a write that the watch never delivers. Examples
     /// are a write to an object that the selectors of the informer exclude, and a deletion that did not happen. The

@@ -102,8 +102,8 @@ impl Scanner {
     /// Scans the bytes of an object. Returns `None` if the scanned part is not a JSON object. The decoder then reports
     /// the reason.
     ///
-    /// Other fields are skipped without validation. The decoder validates them later, unless they are dropped. If a
-    /// field occurs twice in the metadata, the last occurrence is used.
+    /// Other fields are skipped without validation. The decoder validates these fields later, unless they are dropped.
+    /// If a field occurs twice in the metadata, the last occurrence is used.
     pub(crate) fn scan(&self, json: &[u8]) -> Option<Outline> {
         let ends_with_metadata = self.nodes[ROOT].len() == 1;
         let mut walk =

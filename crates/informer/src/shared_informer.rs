@@ -220,7 +220,8 @@ impl<T: Object> SharedInformer<T> {
 
     /// Creates a subscription that delivers every change, in the order of all changes. At most `bound` changes wait.
     /// [`Subscription`] describes how further changes are merged. A subscription that is created before the first list
-    /// delivers the initial objects in the order of that list. Otherwise they arrive in no particular order.
+    /// delivers the initial objects in the order of that list. Otherwise, the initial objects arrive in no particular
+    /// order.
     pub fn subscribe_ordered(&self, bound: usize) -> Subscription<T> {
         self.subscription(Delivery::Ordered { bound })
     }

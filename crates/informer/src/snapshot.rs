@@ -85,8 +85,8 @@ impl<T> Snapshot<T> {
         self.clone().into_iter()
     }
 
-    /// Calls `each` with every object, in no particular order, as client-go's `ListAll`. This is the fastest way to
-    /// read all objects, because it clones no `Arc`.
+    /// Calls `each` with every object, in no particular order, as client-go's `ListAll`. This method is the fastest way
+    /// to read all objects, because it clones no `Arc`.
     pub fn for_each(&self, mut each: impl FnMut(&Arc<T>)) {
         self.pin.visit(|object| _ = object.read().as_ref().map(&mut each));
     }

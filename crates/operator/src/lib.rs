@@ -1,7 +1,7 @@
 //! Operators: a manager, controllers with a context, and the probes, metrics and signal handling that a pod needs.
 //!
-//! This crate is the layer that programs use. [`pintle_controller`] is the engine below this crate. The README has a
-//! complete operator. This is a small one:
+//! This crate is the layer that most programs use directly. [`pintle_controller`] is the engine below this crate. The
+//! README has a complete operator. This is a small one:
 //!
 //! ```no_run
 //! use std::sync::Arc;

@@ -153,7 +153,7 @@ fn fields_or_map(schema: &Value, path: &str, depth: usize, random: &mut Rng) -> 
     Ok(map.into())
 }
 
-/// Returns the fields of an object. These are all required fields, and some optional fields.
+/// Returns the fields of an object. These fields are all required fields, and some optional fields.
 fn generate_fields(
     schema: &Value,
     path: &str,

@@ -75,8 +75,8 @@
 //!
 //! - A run with the same seed has the same faults at the same times. If the operator is deterministic, the run sends
 //!   the same requests. An operator that iterates over a `HashMap` is not deterministic.
-//! - Each check ends, because the [limit](Kit::limit) on the paused clock and the number of requests bound it. But an
-//!   operator that blocks its thread blocks the test.
+//! - Each check ends, because the [limit](Kit::limit) on the paused clock and the maximum number of requests bound it.
+//!   But an operator that blocks its thread blocks the test.
 //! - No report shows the values of a Secret.
 
 #![allow(clippy::test_attr_in_doctest, reason = "the page shows the tests of a user, and calls them")]

@@ -61,7 +61,7 @@ where
     })
 }
 
-/// Returns the changes of a handler as a patch of the object that the API server sent.
+/// Returns the changes of a handler as a patch for the object that the API server sent.
 fn changes<T: DeserializeOwned + Serialize>(
     request: &AdmissionRequest,
     before: &Value,

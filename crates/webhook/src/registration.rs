@@ -110,8 +110,8 @@ impl Webhooks {
     }
 
     /// Returns the configuration of the validating webhooks, if there are any. `authority` contains the certificates
-    /// that sign the server's certificate, as PEM. If it is empty, the API server uses the root certificates of its
-    /// system.
+    /// that sign the server's certificate, as PEM. If `authority` is empty, the API server uses the root certificates
+    /// of its system.
     ///
     /// # Examples
     ///

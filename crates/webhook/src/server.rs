@@ -24,8 +24,8 @@ use crate::certificate::Current;
 use crate::connections::{Connection, Connections};
 use crate::{CertificateError, CertificateFiles, Webhooks};
 
-/// The maximum number of open connections. For a further connection, the connection that has been idle for the longest
-/// time is closed. If no connection is idle, further connections wait.
+/// The maximum number of open connections. If a further connection arrives, the connection that has been idle for the
+/// longest time is closed. If no connection is idle, further connections wait.
 const CONNECTIONS: usize = 256;
 /// The maximum number of requests in flight on one HTTP/2 connection. kube-apiserver uses a single connection for all
 /// of its calls.

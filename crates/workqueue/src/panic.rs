@@ -18,7 +18,7 @@ pub(crate) fn call_all<F: FnOnce()>(calls: impl IntoIterator<Item = F>) -> Optio
     first
 }
 
-/// Calls `call` and catches its panic. This also works while the thread is unwinding.
+/// Calls `call` and catches its panic. The function also works while the thread is panicking.
 pub(crate) fn catch<T>(call: impl FnOnce() -> T) -> Result<T, Panic> {
     catch_unwind(AssertUnwindSafe(call))
 }

@@ -174,7 +174,7 @@ impl<K: Hash + Eq, C: Clock> WorkQueue<K, C> {
     /// If the lock is contended and no worker waits for a key, `add` pushes the key to an inbox of at most 64 entries and returns. The next
     /// thread that takes the lock applies the inbox. Dropping a guard works the same way. The results of all calls are
     /// the same as without the inbox, with one exception. A panic of the key's `Eq`, of the order or of the metrics
-    /// propagates from the call that applies the inbox.
+    /// propagates from the call that applies the operations in the inbox.
     pub fn add(&self, key: K) {
         self.shared.add(key);
     }

@@ -122,7 +122,7 @@ impl Settled {
         let Self { wakes, alarm: Planned { arm, unused } } = self;
         let panic = wakes.wake();
         // If the alarm's timer cannot be set, all waiting tasks are woken. When they are polled, each task sets its own
-        // timer. Therefore, a panic of a timer propagates from the polls of tasks that use this timer.
+        // timer. Therefore, a panic of a timer propagates from the polls of the tasks that use the timer.
         let of_timer = arm.and_then(|arm| outside.arm(arm)).filter(|_| is_poll);
         panic.or(of_timer).or(catch(|| drop(unused)).err())
     }

@@ -231,6 +231,6 @@ fn block_forever() {
         stop.cancel();
         assert!(run.await.unwrap().is_err());
     });
-    // This drop also happens at the end of `main`. This drop would wait for the blocked thread forever.
+    // At the end of `main`, a runtime is dropped in the same way. This drop would wait for the blocked thread forever.
     drop(runtime);
 }

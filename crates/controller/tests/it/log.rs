@@ -16,7 +16,7 @@ pub(crate) struct Log(Arc<Mutex<Vec<String>>>);
 impl Log {
     /// Records all events of this thread until the guard is dropped.
     pub(crate) fn here() -> (Self, DefaultGuard) {
-        // With a single subscriber in the process, tracing caches the interest of the first thread that reaches an
+        // If the process has a single subscriber, tracing caches the interest of the first thread that reaches an
         // event. If that thread has no subscriber, the event is disabled for all threads.
         static ANOTHER: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(Log::default()));
         LazyLock::force(&ANOTHER);

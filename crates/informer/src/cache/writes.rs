@@ -24,7 +24,7 @@ pub(crate) struct Replaced<T> {
     pub(crate) deleted: Vec<(ObjectKey, Stored<T>)>,
     /// The objects of the list. Each object is paired with the previous object of its key.
     pub(crate) present: Vec<(ObjectKey, Option<Stored<T>>, Stored<T>)>,
-    /// The failures of index functions on objects of the list. These objects are stored without the values of these
+    /// The failures of index functions on objects of the list. Such an object is stored without the values of these
     /// indices.
     pub(crate) unindexed: Vec<IndexFailed>,
 }

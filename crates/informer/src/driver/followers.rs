@@ -16,7 +16,7 @@ use super::{Driver, Whole};
 use crate::namespaces::{Followed, Place};
 use crate::publisher::Publisher;
 
-/// The drivers of an informer of several namespaces, each in its own task.
+/// The drivers of an informer of several namespaces. Each driver has its own task.
 pub(crate) struct Followers<T: Object, L> {
     followed: watch::Receiver<Followed>,
     /// Creates a driver for one part of the store. The string is the newest revision that any other driver has

@@ -150,7 +150,7 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Requests<T, L> {
     pub(super) fn ready(&mut self) -> Option<Input<Observed<Stored<T>>>> {
         match self.poll_event(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(event) => Some(Input::Received(event)),
-            // This poll registered a no-op waker. The next poll registers a real waker.
+            // This poll of the stream registered a no-op waker. The next poll of the stream registers a real waker.
             Poll::Pending => None,
         }
     }

@@ -110,7 +110,7 @@ impl Whole {
         parts.iter().filter_map(|(place, state)| Some((place.as_ref()?.to_string(), (**state).clone()))).collect()
     }
 
-    /// Returns the time at which the state last changed its variant, and the time and the degraded state of the last
+    /// Returns when the state last changed its variant. Also returns the time and the degraded state of the last
     /// failure.
     pub(crate) fn history(&self) -> (Option<Instant>, Option<(Instant, Arc<InformerState>)>) {
         let inner = self.lock();

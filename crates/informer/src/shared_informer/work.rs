@@ -23,7 +23,7 @@ use crate::selection::{Selected, Selection, Selectors};
 use crate::stored::Source;
 use crate::{InformerConfig, ReflectorConfig};
 
-/// The state that all drivers of one informer share, and its configuration.
+/// The state that all drivers of one informer share, and the configuration of the informer.
 pub(super) struct Work<T> {
     name: String,
     scope: Arc<Scope<T>>,

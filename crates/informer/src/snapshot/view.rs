@@ -38,7 +38,7 @@ pub struct View {
 }
 
 impl View {
-    /// Takes a snapshot of each cache. Writers of these caches wait during this call. Readers do not wait.
+    /// Takes a snapshot of each cache. Writers of these caches wait until this call returns. Readers do not wait.
     pub fn new(caches: &[&dyn Viewed]) -> Self {
         let mut held = Vec::with_capacity(caches.len());
         let mut order: Vec<(usize, &&dyn Viewed)> = caches.iter().enumerate().collect();

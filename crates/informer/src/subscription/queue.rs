@@ -481,7 +481,7 @@ fn unhashed<T>(change: Change<HashedState<T>>) -> Change<Stored<T>> {
 }
 
 impl<T: Object> HashedState<T> {
-    /// Creates a state. Only states that were created with the same hasher can be compared.
+    /// Creates a state. Two states can be compared only if they were created with the same hasher.
     pub(crate) fn new(object: Stored<T>, hasher: &RandomState) -> Self {
         let uid = hasher.hash_one(object.uid());
         Self { object, uid }

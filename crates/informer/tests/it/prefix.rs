@@ -168,7 +168,8 @@ impl Recorded {
                     "the cache has {cached:?}, but at revision {revision} the source has {pod:?}"
                 ),
                 None => {
-                    // An object that is decoded when it is read falls back to any earlier state that can be decoded.
+                    // If such an object cannot be decoded, reads may fall back to any earlier state that can be
+                    // decoded.
                     let is_one = |cached: &Pod, pod: &Pod| match self.decode {
                         DecodePolicy::OnRead => cached.metadata == pod.metadata,
                         _ => self.shapes.is_one_of(cached, pod),

@@ -338,7 +338,7 @@ fn object_without_revision_keeps_the_reflector_revision() {
 #[test]
 fn watch_timeout_is_random_and_enforced() {
     let mut timeouts = Vec::new();
-    // With this idle timeout, the watch may be silent until its own timeout.
+    // With this idle timeout, a silent watch ends only at its own timeout.
     let silent = ReflectorConfig { watch_idle_timeout: Some(Duration::from_secs(3600)), ..config() };
     let mut rig = Rig::with(silent);
     rig.list(&["a"], 5);

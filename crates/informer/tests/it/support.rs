@@ -92,8 +92,8 @@ pub(crate) fn cut() -> ApiError {
     ApiError::transport("the connection was cut")
 }
 
-/// Returns the event in short form: `A name@1` for an addition, `A! name@1` for an initial object, `U name@1..2` for an update, `D name@2`
-/// for a deletion, and `D? name@1` for a deletion that the watch missed.
+/// Returns the event in short form: `A name@1` for an addition, `A! name@1` for an initial object, `U name@1..2` for an
+/// update, and `D name@2` for a deletion. A deletion that the watch missed is `D? name@1`.
 pub(crate) fn shorthand(event: &ResourceEvent<Pod>) -> String {
     let (name, version) = (&event.object().metadata.name, &event.object().metadata.resource_version);
     match event {

@@ -1,5 +1,5 @@
 //! Tests of operations of the typed handle and the REST mapper that need several requests. By default, these tests run
-//! against the embedded server. With `cargo xtask conformance --client`, they run against a real server.
+//! against the embedded server. With `cargo xtask conformance --client`, the tests run against a real server.
 
 use std::num::NonZeroUsize;
 

@@ -6,7 +6,7 @@ use super::record::{Record, State};
 use super::{DelayKind, Engine};
 use crate::order::Ticket;
 
-/// The number of keys in a queue, by state. A key that has several states counts in each of them.
+/// The number of keys in a queue, by state. A key that has several states is counted for each of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Counts {

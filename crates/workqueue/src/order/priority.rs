@@ -30,7 +30,7 @@ pub struct Priority {
     /// counter.
     next: u64,
     /// With ageing, the place of a key usually equals its time. This map contains the times of the keys whose place
-    /// differs from their time. These keys became due earlier than a key that was pushed before them.
+    /// differs from their time. Such keys became due earlier than a key that was pushed before them.
     since: BTreeMap<u64, u64>,
 }
 

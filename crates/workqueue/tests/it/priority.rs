@@ -263,7 +263,7 @@ fn c15_end(queue: &WorkQueue<u64>) {
     drop(queue.shut_down(ShutdownMode::FinishBacklog));
 }
 
-/// This test checks the priorities. Adds and dequeues run under a lock of the test, so that their order is known.
+/// This test checks the priorities. Adds and dequeues run under a lock of the test, so that the test knows their order.
 #[test]
 fn c15_fuzz_priority_queue() {
     ends(|| {

@@ -25,7 +25,7 @@ impl Tape {
     }
 }
 
-/// The history of the source, and the state of its open watch.
+/// The history of the source's objects, and the state of the open watch.
 pub(crate) struct Replicas {
     pub(crate) tape: Tape,
     /// The change of each revision, and the number of the changed pod. Revisions start at 1.
