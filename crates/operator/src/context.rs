@@ -70,7 +70,7 @@ struct Call<K> {
     request: ReconcileRequest,
     /// The reconciled object. `None` if the object no longer exists.
     object: Option<Arc<K>>,
-    /// The last applies. The last applies are looked up at the first use, because most reconciliations apply nothing.
+    /// The last applies. This cell is filled at the first use, because most reconciliations apply nothing.
     applied: OnceLock<Arc<Mutex<Applied>>>,
 }
 

@@ -1,4 +1,4 @@
-//! The operator that the README shows, and its tests.
+//! Tests of the operator that the README shows.
 #![allow(clippy::print_stdout, reason = "the report is for people")]
 
 use std::sync::Arc;
