@@ -1,6 +1,7 @@
 //! The controllers that run in the server. Clients expect their effects as a part of the API. In a real cluster, they run in two programs:
 //!
-//! - kube-controller-manager: the controllers that delete the contents of deleted namespaces, collect garbage, and aggregate cluster roles
+//! - kube-controller-manager: the controllers that delete the contents of deleted namespaces, collect garbage, aggregate cluster roles, and check the
+//!   types of admission policies
 //! - kube-apiserver: the controllers that maintain custom resource definitions, the Service `kubernetes`, APIServices and the status of
 //!   FlowSchemas, and that delete expired events
 //!
@@ -15,6 +16,7 @@ mod flows;
 mod garbage;
 mod kubernetes;
 mod namespaces;
+mod policy_status;
 mod roles;
 
 use std::net::SocketAddr;
@@ -77,6 +79,7 @@ impl Background {
         let wanted = registry.config.controllers;
         let mut started = Starting { registry, stop, tasks, idle_at: Vec::new(), wake: watch::Sender::new(()) };
         started.run(definitions::Definitions::default());
+        let served_at = started.idle_at.last().cloned();
         started.run(api_services::ApiServices::default());
         started.run(kubernetes::Kubernetes { address });
         started.run(events::Expiry::default());
@@ -89,6 +92,10 @@ impl Background {
         }
         if wanted.namespaces {
             started.run(namespaces::Cleaner::default());
+        }
+        if let Some(served_at) = served_at.filter(|_| wanted.policies) {
+            let wake = started.wake.clone();
+            started.run(policy_status::PolicyStatus::new(served_at, wake));
         }
         let Starting { mut idle_at, wake, .. } = started;
         for idle_at in &mut idle_at {

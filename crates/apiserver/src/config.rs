@@ -144,16 +144,18 @@ pub struct Controllers {
     pub namespaces: bool,
     /// Whether to aggregate cluster roles.
     pub roles: bool,
+    /// Whether to write the status of ValidatingAdmissionPolicies: the generation that was checked, and the warnings of the type check.
+    pub policies: bool,
 }
 
 impl Controllers {
     /// The configuration without optional controllers. It corresponds to a kube-apiserver without kube-controller-manager.
-    pub const NONE: Self = Self { garbage: false, namespaces: false, roles: false };
+    pub const NONE: Self = Self { garbage: false, namespaces: false, roles: false, policies: false };
 }
 
 /// Runs all controllers.
 impl Default for Controllers {
     fn default() -> Self {
-        Self { garbage: true, namespaces: true, roles: true }
+        Self { garbage: true, namespaces: true, roles: true, policies: true }
     }
 }

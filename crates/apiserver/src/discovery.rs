@@ -17,6 +17,7 @@ use aggregated::aggregated;
 pub(crate) use documents::{Document, DocumentForm, DocumentScope, Documents, Listing};
 pub(crate) use legacy::{api_versions, group, resource_list};
 use legacy::{group_list, paths};
+pub(crate) use openapi::inlined;
 
 use crate::kinds::{Kind, ServedSubresource};
 

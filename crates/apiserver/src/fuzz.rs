@@ -1,4 +1,4 @@
-//! Fuzz targets for the programs in `fuzz/` and the tests below. Each function panics if an invariant is violated.
+//! Fuzz targets for the programs in `crates/fuzz/` and the tests below. Each function panics if an invariant is violated.
 
 #![allow(clippy::unwrap_used, reason = "a fuzz target reports a violation by a panic")]
 
@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     fn replay(name: &str, check: fn(&[u8])) {
-        replay_corpus(format!("{}/../../fuzz/corpus/{name}", env!("CARGO_MANIFEST_DIR")), 1_000, check);
+        replay_corpus(format!("{}/../fuzz/corpus/{name}", env!("CARGO_MANIFEST_DIR")), 1_000, check);
     }
 
     #[test]

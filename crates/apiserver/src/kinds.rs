@@ -65,7 +65,7 @@ mod token_grant;
 #[cfg(test)]
 mod validation_rows;
 mod warnings;
-mod webhook_service;
+pub(crate) mod webhook_service;
 pub(crate) mod without_effect;
 
 pub(crate) use self::core::{NAMESPACES, unknown_namespace};

@@ -56,8 +56,9 @@
 //! `deletecollection` yields between two objects.
 //!
 //! In addition to the connections and the accept loop, each controller has a task (`background/`). Controllers establish custom resource
-//! definitions, collect garbage, delete the contents of deleted namespaces, aggregate cluster roles, and manage APIServices and the Service
-//! `kubernetes`. The controllers call the same handlers as the requests of clients.
+//! definitions, collect garbage, delete the contents of deleted namespaces, aggregate cluster roles, check the types in
+//! ValidatingAdmissionPolicies, and manage APIServices and the Service `kubernetes`. The controllers call the same handlers as the requests
+//! of clients.
 
 /// Fails to compile if one of these types implements `Debug`. Their values may contain a Secret or a token, which must not appear in logs.
 #[cfg(test)]

@@ -72,6 +72,8 @@ enum ControllerName {
     Namespaces,
     #[value(name = "clusterrole-aggregation", alias = "clusterrole-aggregation-controller")]
     Roles,
+    #[value(name = "policy-status", alias = "validatingadmissionpolicy-status-controller")]
+    Policies,
     /// Run no controller.
     #[value(name = "none")]
     Nothing,
@@ -131,6 +133,7 @@ async fn run(arguments: Arguments) -> Result<(), Box<dyn std::error::Error>> {
         garbage: runs(ControllerName::Garbage),
         namespaces: runs(ControllerName::Namespaces),
         roles: runs(ControllerName::Roles),
+        policies: runs(ControllerName::Policies),
     };
     let config = ApiServerConfig {
         bind: arguments.bind,

@@ -8,8 +8,10 @@ mod environment;
 mod evaluate;
 mod matching;
 mod mutate;
+mod type_check;
 
 pub(crate) use compile::{CompiledPolicy, Expressions, INSTANTIATION_FAILED};
 pub(crate) use evaluate::{Denial, Inputs, Verdict};
 pub(crate) use matching::{Candidate, Matched, matches, name_of};
 pub(crate) use mutate::MutationError;
+pub(crate) use type_check::TypeCheck;

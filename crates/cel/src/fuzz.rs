@@ -1,4 +1,4 @@
-//! Entry points for fuzzing, used by `fuzz/` and by the tests below. Each function panics if a property does not hold.
+//! Entry points for fuzzing, used by `crates/fuzz/` and by the tests below. Each function panics if a property does not hold.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "failed checks panic")]
 
@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     fn replay(name: &str, check: fn(&[u8])) {
-        replay_corpus(format!("{}/../../fuzz/corpus/{name}", env!("CARGO_MANIFEST_DIR")), 1_000, check);
+        replay_corpus(format!("{}/../fuzz/corpus/{name}", env!("CARGO_MANIFEST_DIR")), 1_000, check);
     }
 
     #[test]

@@ -185,4 +185,10 @@ impl Schema {
     pub fn resource(schema: &dyn Node) -> Self {
         build::schema(schema, true, "selfType")
     }
+
+    /// Reads the schema of a resource as [`resource`](Self::resource) does, with a name for its type. The names of the types of its parts
+    /// begin with this name, so an environment can declare several schemas with different names.
+    pub fn named_resource(schema: &dyn Node, type_name: &str) -> Self {
+        build::schema(schema, true, type_name)
+    }
 }

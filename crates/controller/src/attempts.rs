@@ -3,8 +3,9 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use pintle_meta::ObjectKey;
 use tokio::time::Instant;
+
+use crate::RequestKey;
 
 /// A change that arrives within this time after a failed call counts as a write of the failed call.
 pub(crate) const OWN_WRITE: Duration = Duration::from_secs(5);
@@ -18,9 +19,9 @@ pub(crate) const EARLY_RETRY: Duration = Duration::from_secs(30);
 const MAX_EARLY_RETRIES: u8 = 10;
 
 /// The state of keys that are in flight, or whose last call failed.
-#[derive(Debug, Default)]
-pub(crate) struct Attempts {
-    keys: HashMap<ObjectKey, Attempt>,
+#[derive(Debug)]
+pub(crate) struct Attempts<K> {
+    keys: HashMap<K, Attempt>,
     /// The number of keys after the last removal of old failures.
     pruned: usize,
 }
@@ -68,21 +69,27 @@ pub(crate) enum ChangeAction {
     Wait,
 }
 
-impl Attempts {
+impl<K> Default for Attempts<K> {
+    fn default() -> Self {
+        Self { keys: HashMap::new(), pruned: 0 }
+    }
+}
+
+impl<K: RequestKey> Attempts<K> {
     /// Records that a call begins.
-    pub(crate) fn begin(&mut self, key: &ObjectKey) {
+    pub(crate) fn begin(&mut self, key: &K) {
         let early_retries = self.keys.get(key).map_or(0, |attempt| attempt.early_retries);
         self.keys.insert(key.clone(), Attempt { state: AttemptState::Running, is_urgent: false, early_retries });
     }
 
     /// Records that a call succeeded or was dropped.
-    pub(crate) fn end(&mut self, key: &ObjectKey) {
+    pub(crate) fn end(&mut self, key: &K) {
         self.keys.remove(key);
     }
 
     /// Records that a call failed. Returns whether the changes that arrived during the call may wait for the key's
     /// retry.
-    pub(crate) fn fail(&mut self, key: &ObjectKey, retry: Retry, now: Instant) -> bool {
+    pub(crate) fn fail(&mut self, key: &K, retry: Retry, now: Instant) -> bool {
         let state = AttemptState::Failed { at: now, retry };
         let (is_urgent, early_retries) = match self.keys.get(key) {
             Some(Attempt { state: AttemptState::Running, is_urgent, early_retries }) => (*is_urgent, *early_retries),
@@ -102,7 +109,7 @@ impl Attempts {
     }
 
     /// Records a change of the key. `is_urgent` means that no call of this controller can have caused the change.
-    pub(crate) fn change(&mut self, key: &ObjectKey, is_urgent: bool, now: Instant) -> ChangeAction {
+    pub(crate) fn change(&mut self, key: &K, is_urgent: bool, now: Instant) -> ChangeAction {
         let Some(attempt) = self.keys.get_mut(key) else { return ChangeAction::Add };
         attempt.is_urgent |= is_urgent;
         match attempt.state {
@@ -115,17 +122,17 @@ impl Attempts {
     }
 
     /// Returns whether a change may shorten the delay of the key's pending retry.
-    pub(crate) fn may_retry_early(&self, key: &ObjectKey) -> bool {
+    pub(crate) fn may_retry_early(&self, key: &K) -> bool {
         self.keys.get(key).is_some_and(Attempt::may_retry_early)
     }
 
     /// Returns whether a change that the call cannot have caused has arrived since the last call began.
-    pub(crate) fn is_urgent(&self, key: &ObjectKey) -> bool {
+    pub(crate) fn is_urgent(&self, key: &K) -> bool {
         self.keys.get(key).is_some_and(|attempt| attempt.is_urgent)
     }
 
     /// Records that a change has shortened the delay of the key's pending retry.
-    pub(crate) fn retried_early(&mut self, key: &ObjectKey) {
+    pub(crate) fn retried_early(&mut self, key: &K) {
         if let Some(attempt) = self.keys.get_mut(key) {
             attempt.early_retries = attempt.early_retries.saturating_add(1);
         }
@@ -145,6 +152,8 @@ impl Attempt {
 
 #[cfg(test)]
 mod tests {
+    use pintle_meta::ObjectKey;
+
     use super::*;
 
     #[test]

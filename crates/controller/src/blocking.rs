@@ -7,50 +7,51 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use pintle_meta::ObjectKey;
 use tokio_util::sync::CancellationToken;
 
+use crate::RequestKey;
+use crate::key::Text;
 use crate::metrics::Metrics;
 use crate::no_subscriber::with_current_subscriber;
 
 /// The workers of one controller and the polls in progress. All runs of the controller share these workers.
-pub(crate) struct Polls {
+pub(crate) struct Polls<K> {
     controller: String,
     /// The time after which a poll counts as blocking its thread.
     limit: Duration,
     metrics: Metrics,
-    workers: Mutex<Vec<Weak<Poll>>>,
+    workers: Mutex<Vec<Weak<Poll<K>>>>,
 }
 
 /// The poll that a worker currently executes.
-pub(crate) struct Poll {
-    current: Mutex<Current>,
+pub(crate) struct Poll<K> {
+    current: Mutex<Current<K>>,
     metrics: Metrics,
 }
 
-#[derive(Default)]
-struct Current {
-    key: Option<ObjectKey>,
+struct Current<K> {
+    /// A shared key, so that no code of its type runs under the lock.
+    key: Option<Arc<K>>,
     since: Option<Instant>,
     /// Whether the watchdog has reported this poll.
     is_reported: bool,
 }
 
 /// A call of the reconciler that blocks its thread.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Blocked {
-    pub(crate) key: ObjectKey,
+pub(crate) struct Blocked<K> {
+    pub(crate) key: Arc<K>,
     pub(crate) since: Instant,
 }
 
-impl Polls {
+impl<K: RequestKey> Polls<K> {
     pub(crate) fn new(controller: &str, limit: Duration, metrics: Metrics) -> Self {
         let limit = limit.max(Duration::from_millis(1));
         Self { controller: controller.into(), limit, metrics, workers: Mutex::default() }
     }
 
-    pub(crate) fn worker(&self) -> Arc<Poll> {
-        let poll = Arc::new(Poll { current: Mutex::default(), metrics: self.metrics.clone() });
+    pub(crate) fn worker(&self) -> Arc<Poll<K>> {
+        let current = Mutex::new(Current { key: None, since: None, is_reported: false });
+        let poll = Arc::new(Poll { current, metrics: self.metrics.clone() });
         let mut workers = lock(&self.workers);
         workers.retain(|worker| worker.strong_count() > 0);
         workers.push(Arc::downgrade(&poll));
@@ -58,16 +59,16 @@ impl Polls {
     }
 
     /// Returns the calls that have blocked their thread for at least the limit.
-    pub(crate) fn blocked(&self) -> Vec<Blocked> {
+    pub(crate) fn blocked(&self) -> Vec<Blocked<K>> {
         self.blocked_for(self.limit)
     }
 
-    fn blocked_for(&self, limit: Duration) -> Vec<Blocked> {
+    fn blocked_for(&self, limit: Duration) -> Vec<Blocked<K>> {
         let now = Instant::now();
         self.polls().iter().filter_map(|poll| lock(&poll.current).blocked(limit, now)).collect()
     }
 
-    fn polls(&self) -> Vec<Arc<Poll>> {
+    fn polls(&self) -> Vec<Arc<Poll<K>>> {
         lock(&self.workers).iter().filter_map(Weak::upgrade).collect()
     }
 
@@ -86,7 +87,7 @@ impl Polls {
             let (controller, blocked_for) = (&self.controller, now.duration_since(since));
             tracing::error!(
                 controller,
-                %key,
+                key = %Text(&*key),
                 ?blocked_for,
                 "a reconciliation blocks its thread, so it cannot time out or be dropped; move blocking work to spawn_blocking"
             );
@@ -101,44 +102,81 @@ impl Polls {
     }
 }
 
-impl Blocked {
-    fn describe(&self, now: Instant) -> String {
-        format!("the call for {} has blocked its thread for {} s", self.key, now.duration_since(self.since).as_secs())
+/// The [`Polls`] of a controller, whatever its keys are.
+pub(crate) trait Watched: Send + Sync {
+    /// Returns the duration after which a poll counts as blocking its thread.
+    fn limit(&self) -> Duration;
+
+    /// Reports calls that started to block their thread since the last check.
+    fn report_blocked(&self);
+
+    /// Describes the calls that have blocked their thread for at least `limit`.
+    fn describe_blocked_for(&self, limit: Duration) -> Vec<String>;
+}
+
+impl<K: RequestKey> Watched for Polls<K> {
+    fn limit(&self) -> Duration {
+        self.limit
+    }
+
+    fn report_blocked(&self) {
+        Self::report_blocked(self);
+    }
+
+    fn describe_blocked_for(&self, limit: Duration) -> Vec<String> {
+        let now = Instant::now();
+        let blocked = self.blocked_for(limit).into_iter();
+        blocked.map(|blocked| format!("controller {:?}: {}", self.controller, blocked.describe(now))).collect()
     }
 }
 
-impl Current {
-    fn blocked(&self, limit: Duration, now: Instant) -> Option<Blocked> {
+impl<K: RequestKey> Blocked<K> {
+    fn describe(&self, now: Instant) -> String {
+        format!(
+            "the call for {} has blocked its thread for {} s",
+            Text(&*self.key),
+            now.duration_since(self.since).as_secs()
+        )
+    }
+}
+
+impl<K> Current<K> {
+    fn blocked(&self, limit: Duration, now: Instant) -> Option<Blocked<K>> {
         let since = self.since.filter(|since| now.duration_since(*since) >= limit)?;
         Some(Blocked { key: self.key.clone()?, since })
     }
 }
 
-impl Poll {
+impl<K: RequestKey> Poll<K> {
     /// Runs a call, and records when the call is being polled.
-    pub(crate) async fn watch<F: Future>(&self, key: &ObjectKey, call: F) -> F::Output {
+    pub(crate) async fn watch<F: Future>(&self, key: Arc<K>, call: F) -> F::Output {
         let mut call = pin!(call);
         poll_fn(|context| {
-            let _polling = self.enter(key);
+            let _polling = self.enter(&key);
             call.as_mut().poll(context)
         })
         .await
     }
 
-    fn enter(&self, key: &ObjectKey) -> Polling<'_> {
+    fn enter(&self, key: &Arc<K>) -> Polling<'_, K> {
         let mut current = lock(&self.current);
-        if current.key.as_ref() != Some(key) {
-            current.key = Some(key.clone());
-        }
+        let before = match &current.key {
+            Some(before) if Arc::ptr_eq(before, key) => None,
+            _ => current.key.replace(key.clone()),
+        };
         current.since = Some(Instant::now());
-        Polling(self)
+        drop(current);
+        let polling = Polling(self);
+        // Drop the key without the lock, because this may run code of its type.
+        drop(before);
+        polling
     }
 }
 
 /// A poll in progress.
-struct Polling<'a>(&'a Poll);
+struct Polling<'a, K: RequestKey>(&'a Poll<K>);
 
-impl Drop for Polling<'_> {
+impl<K: RequestKey> Drop for Polling<'_, K> {
     fn drop(&mut self) {
         let mut current = lock(&self.0.current);
         let since = current.since.take();
@@ -147,7 +185,7 @@ impl Drop for Polling<'_> {
         drop(current);
         if let (Some(key), Some(since)) = (key, since) {
             self.0.metrics.blocked(-1);
-            tracing::warn!(%key, blocked_for = ?since.elapsed(), "a reconciliation no longer blocks its thread");
+            tracing::warn!(key = %Text(&*key), blocked_for = ?since.elapsed(), "a reconciliation no longer blocks its thread");
         }
     }
 }
@@ -157,7 +195,7 @@ impl Drop for Polling<'_> {
 pub(crate) struct Watchdog(Arc<Shared>);
 
 struct Shared {
-    controllers: Mutex<Vec<Arc<Polls>>>,
+    controllers: Mutex<Vec<Arc<dyn Watched>>>,
     exit: Option<Exit>,
     has_ended: Mutex<bool>,
     ended: Condvar,
@@ -175,8 +213,8 @@ impl Watchdog {
     /// Starts a watchdog for these controllers. If `exit` is set, the watchdog exits the process if calls still block
     /// their threads when the time for stopping has passed. The watchdog does so even after it was dropped, because
     /// nothing else can end these calls.
-    pub(crate) fn start(controllers: Vec<Arc<Polls>>, exit: Option<Exit>) -> Self {
-        let tick = controllers.iter().map(|polls| polls.limit / 2).min().unwrap_or(SECOND);
+    pub(crate) fn start(controllers: Vec<Arc<dyn Watched>>, exit: Option<Exit>) -> Self {
+        let tick = controllers.iter().map(|polls| polls.limit() / 2).min().unwrap_or(SECOND);
         let tick = if exit.is_some() { tick.min(SECOND) } else { tick };
         let (controllers, has_ended) = (Mutex::new(controllers), Mutex::new(false));
         let shared = Arc::new(Shared { controllers, exit, has_ended, ended: Condvar::new() });
@@ -226,19 +264,15 @@ impl Shared {
         }
     }
 
-    fn controllers(&self) -> Vec<Arc<Polls>> {
+    fn controllers(&self) -> Vec<Arc<dyn Watched>> {
         lock(&self.controllers).clone()
     }
 
-    /// Returns the calls that cannot be stopped, with their controllers.
-    fn held(&self) -> Vec<(String, Blocked)> {
+    /// Describes the calls that cannot be stopped, with their controllers.
+    fn held(&self) -> Vec<String> {
         const HELD: Duration = Duration::from_millis(100);
-        let mut all = Vec::new();
-        for polls in self.controllers() {
-            let held = polls.blocked_for(HELD.min(polls.limit));
-            all.extend(held.into_iter().map(|blocked| (polls.controller.clone(), blocked)));
-        }
-        all
+        let controllers = self.controllers();
+        controllers.iter().flat_map(|polls| polls.describe_blocked_for(HELD.min(polls.limit()))).collect()
     }
 
     #[expect(clippy::print_stderr, reason = "the process exits, and its logs may go nowhere")]
@@ -247,10 +281,7 @@ impl Shared {
         if held.is_empty() {
             return;
         }
-        let now = Instant::now();
-        let blocked =
-            held.iter().map(|(controller, blocked)| format!("controller {controller:?}: {}", blocked.describe(now)));
-        let blocked = blocked.collect::<Vec<_>>().join("; ");
+        let blocked = held.join("; ");
         tracing::error!(after = ?exit_after.after, "the stop timed out with blocked calls; exiting the process: {blocked}");
         eprintln!(
             "pintle: the stop timed out after {:?} with blocked calls; exiting the process: {blocked}",

@@ -3,13 +3,14 @@
 use std::fmt;
 use std::sync::Arc;
 
-use pintle_meta::{ApiResource, Object};
+use pintle_meta::{ApiResource, Object, ObjectKey};
 
 use crate::handler::{EnqueueObject, EnqueueOwner, Handler};
 use crate::source::{Kind, KindSource, Named, Source};
-use crate::{Concurrency, Controller, ControllerConfig, Reconciler};
+use crate::{Concurrency, Controller, ControllerConfig, Reconciler, RequestKey};
 
-/// Builds a [`Controller`]. The methods have the names of controller-runtime's builder.
+/// Builds a [`Controller`]. The methods have the names of controller-runtime's builder. `K` is the type of the keys:
+/// see [`RequestKey`].
 ///
 /// # Examples
 ///
@@ -32,16 +33,16 @@ use crate::{Concurrency, Controller, ControllerConfig, Reconciler};
 /// assert_eq!(controller.name(), "website");
 /// ```
 #[must_use]
-pub struct Builder {
+pub struct Builder<K = ObjectKey> {
     name: String,
     /// The kind that the controller reconciles. `None` if the controller was created with [`Controller::named`].
     owner: Option<ApiResource>,
-    sources: Vec<Named>,
-    config: ControllerConfig,
+    sources: Vec<Named<K>>,
+    config: ControllerConfig<K>,
     concurrency: Option<Concurrency>,
 }
 
-impl Builder {
+impl<K> Builder<K> {
     fn named(name: impl Into<String>) -> Self {
         Self {
             name: name.into(),
@@ -51,17 +52,13 @@ impl Builder {
             concurrency: None,
         }
     }
+}
 
+impl Builder {
     fn of<T: Object>(objects: Kind<T>) -> Self {
         let resource = objects.resource().clone();
         let named = Self::named(resource.kind.to_lowercase());
         Self { owner: Some(resource), ..named }.source(KindSource::new(objects, EnqueueObject, true))
-    }
-
-    /// Sets the controller's name in logs and metrics. The default is the kind in lower case.
-    pub fn name(mut self, name: impl Into<String>) -> Self {
-        self.name = name.into();
-        self
     }
 
     /// Reconciles an object whenever a dependent of it changes. A dependent is an object whose controller reference has
@@ -81,20 +78,28 @@ impl Builder {
         let handler = EnqueueOwner::new(owner);
         self.watches(dependents, handler)
     }
+}
+
+impl<K: RequestKey> Builder<K> {
+    /// Sets the controller's name in logs and metrics. The default is the kind in lower case.
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.name = name.into();
+        self
+    }
 
     /// Reconciles the keys that `handler` returns for each event.
-    pub fn watches<T: Object>(self, objects: impl Into<Kind<T>>, handler: impl Handler<T>) -> Self {
+    pub fn watches<T: Object>(self, objects: impl Into<Kind<T>>, handler: impl Handler<T, K>) -> Self {
         self.source(KindSource::new(objects.into(), handler, false))
     }
 
     /// Reconciles the keys of another source.
-    pub fn source(mut self, source: impl Source) -> Self {
+    pub fn source(mut self, source: impl Source<K>) -> Self {
         self.sources.push(Named::new(source));
         self
     }
 
     /// Sets the configuration.
-    pub fn config(mut self, config: ControllerConfig) -> Self {
+    pub fn config(mut self, config: ControllerConfig<K>) -> Self {
         self.config = config;
         self
     }
@@ -107,7 +112,7 @@ impl Builder {
     }
 
     /// Finishes the controller. The controller does nothing until [`run`](Controller::run) is called.
-    pub fn reconciler(self, reconciler: impl Reconciler) -> Controller {
+    pub fn reconciler(self, reconciler: impl Reconciler<K>) -> Controller<K> {
         let concurrency = self.concurrency.unwrap_or_else(|| self.config.max_concurrent_reconciles.into());
         Controller::new(self.name, self.config, concurrency, self.sources, Arc::new(reconciler))
     }
@@ -119,14 +124,19 @@ impl Controller {
     pub fn of<T: Object>(objects: impl Into<Kind<T>>) -> Builder {
         Builder::of(objects.into())
     }
+}
 
-    /// Starts to build a controller without a main kind.
-    pub fn named(name: impl Into<String>) -> Builder {
+impl<K: RequestKey> Controller<K> {
+    /// Starts to build a controller without a main kind. Its keys can have any type that is a [`RequestKey`]. The
+    /// compiler infers the type from the sources and from the reconciler's
+    /// [`ReconcileRequest`](crate::ReconcileRequest). If these accept several types, name it:
+    /// `Controller::<Tenant>::named("tenants")`.
+    pub fn named(name: impl Into<String>) -> Builder<K> {
         Builder::named(name)
     }
 }
 
-impl fmt::Debug for Builder {
+impl<K: RequestKey> fmt::Debug for Builder<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let sources: Vec<_> = self.sources.iter().map(Named::name).collect();
         f.debug_struct("Builder").field("name", &self.name).field("sources", &sources).finish_non_exhaustive()

@@ -9,9 +9,11 @@ use pintle_metrics::Provider;
 use pintle_ratelimit::TokioClock;
 use pintle_workqueue::{DelayPolicy, MetricsStyle, Priority, QueueConfig};
 
+use crate::RequestKey;
 use crate::order::{GuardedOrder, OrderPanic};
 
-/// The configuration of a [`Controller`](crate::Controller). It has controller-runtime's defaults.
+/// The configuration of a [`Controller`](crate::Controller). It has controller-runtime's defaults. `K` is the type of the
+/// keys, which only [`queue`](Self::queue) depends on: see [`RequestKey`].
 ///
 /// # Examples
 ///
@@ -19,7 +21,7 @@ use crate::order::{GuardedOrder, OrderPanic};
 /// use std::sync::Arc;
 /// use std::time::Duration;
 ///
-/// use pintle_controller::ControllerConfig;
+/// use pintle_controller::{Action, Controller, ControllerConfig, ReconcileRequest};
 /// use pintle_ratelimit::ExponentialFailureRateLimiter;
 ///
 /// let config = ControllerConfig {
@@ -30,10 +32,12 @@ use crate::order::{GuardedOrder, OrderPanic};
 ///     })),
 ///     ..ControllerConfig::default()
 /// };
-/// assert_eq!(config.reconcile_timeout, None);
+/// let controller =
+///     Controller::named("sites").config(config).reconciler(|_: ReconcileRequest| async { Ok(Action::await_change()) });
+/// assert_eq!(controller.max_concurrent_reconciles(), 4);
 /// ```
 #[derive(Clone)]
-pub struct ControllerConfig {
+pub struct ControllerConfig<K = ObjectKey> {
     /// The number of keys that are reconciled concurrently. The default is 1, and 0 means 1. For a number that changes while the controller
     /// runs, see [`Builder::concurrency`](crate::Builder::concurrency).
     pub max_concurrent_reconciles: usize,
@@ -63,7 +67,7 @@ pub struct ControllerConfig {
     ///   ten times between two successes of the key, so a reconciler that writes and fails backs off.
     /// - A new generation, a creation or a deletion of the reconciled object ends the delay immediately. Keys from a
     ///   [`Trigger`](crate::Trigger) or from your own sources end it too.
-    pub queue: Option<QueueSetup>,
+    pub queue: Option<QueueSetup<K>>,
     /// The metrics provider. `None`, the default, disables metrics. The controller's metric series exist until its last
     /// handle is dropped and its last reconciliation has ended. The queue's metric series exist as long as the queue of
     /// a run.
@@ -93,7 +97,7 @@ pub struct ControllerConfig {
 ///
 /// Keys from a first list and from resyncs are added with [`LOW_PRIORITY`]. The priority only affects an order that
 /// uses priorities.
-pub type QueueSetup = Arc<dyn Fn(&mut QueueConfig<ObjectKey, TokioClock>) + Send + Sync>;
+pub type QueueSetup<K = ObjectKey> = Arc<dyn Fn(&mut QueueConfig<K, TokioClock>) + Send + Sync>;
 
 /// The priority of keys that come from a first list or a resync, whose objects may not have changed. The value is
 /// controller-runtime's.
@@ -102,9 +106,9 @@ pub const LOW_PRIORITY: i32 = -100;
 /// How long a key must wait to gain one priority level.
 const LEVEL: Duration = Duration::from_secs(3);
 
-impl ControllerConfig {
+impl<K: RequestKey> ControllerConfig<K> {
     /// Returns the queue configuration for a run, and a receiver for a panic of the queue's order.
-    pub(crate) fn queue_config(&self) -> (QueueConfig<ObjectKey, TokioClock>, OrderPanic) {
+    pub(crate) fn queue_config(&self) -> (QueueConfig<K, TokioClock>, OrderPanic) {
         let mut config = QueueConfig {
             metrics: self.metrics.clone(),
             metrics_style: MetricsStyle::ControllerRuntime,
@@ -122,7 +126,7 @@ impl ControllerConfig {
     }
 }
 
-impl Default for ControllerConfig {
+impl<K> Default for ControllerConfig<K> {
     fn default() -> Self {
         Self {
             max_concurrent_reconciles: 1,
@@ -136,7 +140,7 @@ impl Default for ControllerConfig {
     }
 }
 
-impl fmt::Debug for ControllerConfig {
+impl<K> fmt::Debug for ControllerConfig<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ControllerConfig")
             .field("max_concurrent_reconciles", &self.max_concurrent_reconciles)

@@ -17,8 +17,9 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use self::run::Run;
-use crate::blocking::{Polls, Watchdog};
+use crate::blocking::{Polls, Watchdog, Watched};
 use crate::history::Histories;
+use crate::key::text;
 use crate::metrics::Metrics;
 use crate::no_subscriber::NoSubscriberWarning;
 use crate::panic::caught;
@@ -26,7 +27,7 @@ use crate::reconciler::AnyReconciler;
 use crate::requests::Queue;
 use crate::source::{Named, Synced};
 use crate::stop::Stop;
-use crate::{Concurrency, ControllerConfig, ControllerError, Requests, UnfinishedKeys};
+use crate::{Concurrency, ControllerConfig, ControllerError, RequestKey, Requests, UnfinishedKeys};
 
 /// How long the caches may take to sync before a message is printed. After this time, a program without a tracing
 /// subscriber prints the names of the caches that have not synced.
@@ -37,6 +38,9 @@ const PRINT_AFTER: Duration = Duration::from_secs(10);
 /// Sources feed keys into a queue. Workers take keys from the queue and call the reconciler, with one call at a time
 /// for each key, and up to [`max_concurrent_reconciles`](ControllerConfig::max_concurrent_reconciles) calls in total.
 /// The first call starts after all caches have synced. The keys of deleted objects are reconciled as well.
+///
+/// `K` is the type of the keys. Controllers from [`Controller::of`] have an [`ObjectKey`] for each object. For other
+/// types, see [`RequestKey`].
 ///
 /// Clones are handles to the same controller.
 ///
@@ -72,33 +76,38 @@ const PRINT_AFTER: Duration = Duration::from_secs(10);
 ///     Ok(())
 /// }
 /// ```
-#[derive(Clone)]
-pub struct Controller {
-    inner: Arc<Inner>,
+pub struct Controller<K = ObjectKey> {
+    inner: Arc<Inner<K>>,
 }
 
-struct Inner {
+struct Inner<K> {
     name: String,
-    config: ControllerConfig,
+    config: ControllerConfig<K>,
     concurrency: Concurrency,
-    sources: Vec<Named>,
-    reconciler: Arc<dyn AnyReconciler>,
+    sources: Vec<Named<K>>,
+    reconciler: Arc<dyn AnyReconciler<K>>,
     metrics: Metrics,
     is_running: AtomicBool,
-    requests: Requests,
-    polls: Arc<Polls>,
+    requests: Requests<K>,
+    polls: Arc<Polls<K>>,
     no_subscriber: Arc<NoSubscriberWarning>,
     /// The tasks of all runs.
     tasks: TaskTracker,
 }
 
-impl Controller {
+impl<K: RequestKey> Clone for Controller<K> {
+    fn clone(&self) -> Self {
+        Self { inner: self.inner.clone() }
+    }
+}
+
+impl<K: RequestKey> Controller<K> {
     pub(crate) fn new(
         name: String,
-        mut config: ControllerConfig,
+        mut config: ControllerConfig<K>,
         concurrency: Concurrency,
-        mut sources: Vec<Named>,
-        reconciler: Arc<dyn AnyReconciler>,
+        mut sources: Vec<Named<K>>,
+        reconciler: Arc<dyn AnyReconciler<K>>,
     ) -> Self {
         config.metrics = config.metrics.map(|provider| -> Arc<dyn Provider> {
             Arc::new(CatchPanic::new(provider, |panic| {
@@ -203,7 +212,7 @@ impl Controller {
     /// [not synced](Self::unsynced), its name is paired with the reason.
     pub fn sources(&self) -> Vec<(String, Option<String>)> {
         let problem =
-            |source: &Named| source.problem().unwrap_or_else(|panic| Some(format!("the source panicked: {panic}")));
+            |source: &Named<K>| source.problem().unwrap_or_else(|panic| Some(format!("the source panicked: {panic}")));
         self.inner.sources.iter().map(|source| (source.name().to_owned(), problem(source))).collect()
     }
 
@@ -220,9 +229,9 @@ impl Controller {
 
     /// Returns the keys whose calls have [blocked their thread](ControllerConfig::blocked_after), each with the
     /// duration for which the call has blocked.
-    pub fn blocked_calls(&self) -> Vec<(ObjectKey, Duration)> {
+    pub fn blocked_calls(&self) -> Vec<(K, Duration)> {
         let blocked = self.inner.polls.blocked().into_iter();
-        blocked.map(|blocked| (blocked.key, blocked.since.elapsed())).collect()
+        blocked.map(|blocked| (K::clone(&blocked.key), blocked.since.elapsed())).collect()
     }
 
     pub(crate) fn panicked(&self, part: &str, panic: String) -> ControllerError {
@@ -234,7 +243,7 @@ impl Controller {
         self.inner.polls.describe()
     }
 
-    pub(crate) fn polls(&self) -> Arc<Polls> {
+    pub(crate) fn polls(&self) -> Arc<dyn Watched> {
         self.inner.polls.clone()
     }
 
@@ -248,12 +257,12 @@ impl Controller {
         self.inner.still_blocked(after)
     }
 
-    pub(crate) fn histories(&self) -> &Histories {
+    pub(crate) fn histories(&self) -> &Histories<K> {
         self.inner.requests.histories()
     }
 
     /// Reads the queue of the current run, or returns `None` if the controller is not running.
-    pub(crate) fn with_queue<R>(&self, read: impl FnOnce(&Queue) -> R) -> Option<R> {
+    pub(crate) fn with_queue<R>(&self, read: impl FnOnce(&Queue<K>) -> R) -> Option<R> {
         self.inner.requests.with_queue(read)
     }
 
@@ -262,18 +271,18 @@ impl Controller {
         let mut unfinished = UnfinishedKeys::default();
         for KeyState { key, in_flight, dirty, delay, .. } in self.with_queue(Queue::snapshot)? {
             if in_flight {
-                unfinished.in_flight.push(key);
+                unfinished.in_flight.push(text(&key));
             } else if dirty {
-                unfinished.queued.push(key);
+                unfinished.queued.push(text(&key));
             } else if delay.is_some() {
-                unfinished.delayed.push(key);
+                unfinished.delayed.push(text(&key));
             }
         }
         Some(unfinished)
     }
 }
 
-impl fmt::Debug for Controller {
+impl<K: RequestKey> fmt::Debug for Controller<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Controller")
             .field("name", &self.inner.name)
@@ -282,7 +291,7 @@ impl fmt::Debug for Controller {
     }
 }
 
-impl Inner {
+impl<K: RequestKey> Inner<K> {
     /// Waits until the tasks of earlier runs have ended.
     async fn wait_for_previous_runs(&self) -> Result<(), ControllerError> {
         let Some(limit) = self.config.cache_sync_timeout else {

@@ -4,9 +4,11 @@ use std::error::Error;
 use std::fmt;
 use std::time::Duration;
 
-use pintle_meta::ObjectKey;
 use pintle_workqueue::ShutdownReport;
 use thiserror::Error;
+
+use crate::RequestKey;
+use crate::key::text;
 
 /// The error of a controller run.
 #[derive(Debug, Error)]
@@ -72,22 +74,24 @@ pub enum ControllerError {
     },
 }
 
-/// The keys that a run did not finish. The next run of the same controller reconciles these keys.
+/// The texts of the keys that a run did not finish. The next run of the same controller reconciles these keys.
+///
+/// An `ObjectKey` is `namespace/name`. For other types of keys, see [`RequestKey`](crate::RequestKey).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct UnfinishedKeys {
     /// The keys in flight.
-    pub in_flight: Vec<ObjectKey>,
+    pub in_flight: Vec<String>,
     /// The keys that were ready, but whose reconciliation had not started.
-    pub queued: Vec<ObjectKey>,
+    pub queued: Vec<String>,
     /// The keys that wait for a retry or for a delay that the reconciler set.
-    pub delayed: Vec<ObjectKey>,
+    pub delayed: Vec<String>,
 }
 
 impl UnfinishedKeys {
-    pub(crate) fn of(report: &ShutdownReport<ObjectKey>) -> Self {
-        let ShutdownReport { in_flight, queued, delayed, .. } = report.clone();
-        Self { in_flight, queued, delayed }
+    pub(crate) fn of<K: RequestKey>(report: &ShutdownReport<K>) -> Self {
+        let texts = |keys: &[K]| keys.iter().map(text).collect();
+        Self { in_flight: texts(&report.in_flight), queued: texts(&report.queued), delayed: texts(&report.delayed) }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -141,9 +145,9 @@ fn within(after: &Option<Duration>) -> String {
     after.map_or_else(String::new, |after| format!(" within {after:?}"))
 }
 
-fn list(keys: &[ObjectKey]) -> String {
+fn list(keys: &[String]) -> String {
     const SHOWN: usize = 5;
-    let shown: Vec<_> = keys.iter().take(SHOWN).map(ObjectKey::as_str).collect();
+    let shown: Vec<_> = keys.iter().take(SHOWN).map(String::as_str).collect();
     match keys.len().checked_sub(SHOWN) {
         None | Some(0) => shown.join(", "),
         Some(more) => format!("{} and {more} more", shown.join(", ")),

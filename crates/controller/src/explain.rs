@@ -8,9 +8,14 @@ use pintle_workqueue::{DelayKind, KeyState};
 use tokio::time::Instant;
 
 use crate::history::KeyHistory;
-use crate::{Controller, LastCall};
+use crate::key::{Text, parse, text};
+use crate::requests::Queue;
+use crate::{Controller, LastCall, RequestKey};
 
 /// The reason why a key is queued, delayed, in flight or idle. `Display` writes an explanation for people.
+///
+/// `K` is the type of the key: see [`RequestKey`]. It is `String` if the explanation comes from a
+/// [`ControllerStatus`](crate::ControllerStatus).
 ///
 /// # Examples
 ///
@@ -24,9 +29,9 @@ use crate::{Controller, LastCall};
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Explanation {
+pub struct Explanation<K = ObjectKey> {
     /// The key.
-    pub key: ObjectKey,
+    pub key: K,
     /// The current position of the key.
     pub state: WorkState,
     /// The recent causes and the last call of the key. `None` if nothing is known about the key.
@@ -54,7 +59,7 @@ pub enum WorkState {
 }
 
 impl WorkState {
-    pub(crate) fn of(state: &KeyState<ObjectKey>, now: Instant) -> Self {
+    pub(crate) fn of<K>(state: &KeyState<K>, now: Instant) -> Self {
         match state {
             KeyState { in_flight: true, dirty, .. } => Self::InFlight { queued_again: *dirty },
             KeyState { dirty: true, .. } => Self::Queued,
@@ -70,17 +75,32 @@ impl WorkState {
     }
 }
 
-impl Controller {
+impl<K: RequestKey> Controller<K> {
     /// Explains why a key is queued, delayed or in flight: its state, its newest causes, and its last call.
     ///
     /// The controller remembers the causes of at least the 5,000 keys that were active last. The duration of this call
     /// does not depend on the length of the queue.
-    pub fn explain(&self, key: &ObjectKey) -> Explanation {
+    pub fn explain(&self, key: &K) -> Explanation<K> {
         Explanation { key: key.clone(), state: self.state_of(key), history: self.histories().get(key) }
     }
 
+    /// Returns the key with this text. A key that cannot be parsed is found only if it has a history or is in the queue.
+    pub(crate) fn key_of(&self, key: &str) -> Option<K> {
+        if let Some(key) = parse(key) {
+            return Some(key);
+        }
+        let find = |mut keys: Vec<K>| {
+            let at = keys.iter().position(|found| text(found) == key)?;
+            Some(keys.swap_remove(at))
+        };
+        find(self.histories().keys()).or_else(|| {
+            let queue = self.with_queue(Queue::snapshot)?;
+            find(queue.into_iter().map(|state| state.key).collect())
+        })
+    }
+
     /// Returns the position of a key in the queue.
-    pub fn state_of(&self, key: &ObjectKey) -> WorkState {
+    pub fn state_of(&self, key: &K) -> WorkState {
         match self.with_queue(|queue| queue.key_state(key)) {
             None => WorkState::NotRunning,
             Some(state) => state.map_or(WorkState::Idle, |state| WorkState::of(&state, Instant::now())),
@@ -88,18 +108,18 @@ impl Controller {
     }
 
     /// Returns up to `limit` keys whose last call failed. Keys with more failures are listed first.
-    pub fn most_failing(&self, limit: usize) -> Vec<(ObjectKey, KeyHistory)> {
+    pub fn most_failing(&self, limit: usize) -> Vec<(K, KeyHistory)> {
         let failures = |call: &LastCall| Some(call.failures).filter(|failures| *failures > 0);
         self.histories().top(limit, |history| failures(history.last_call.as_ref()?))
     }
 
     /// Returns up to `limit` keys whose last calls took the longest.
-    pub fn slowest(&self, limit: usize) -> Vec<(ObjectKey, KeyHistory)> {
+    pub fn slowest(&self, limit: usize) -> Vec<(K, KeyHistory)> {
         self.histories().top(limit, |history| Some(history.last_call.as_ref()?.took))
     }
 
     /// Returns up to `limit` keys with the most causes. A key that is added again and again may be part of a loop.
-    pub fn most_active(&self, limit: usize) -> Vec<(ObjectKey, KeyHistory)> {
+    pub fn most_active(&self, limit: usize) -> Vec<(K, KeyHistory)> {
         self.histories().top(limit, |history| Some(history.total))
     }
 }
@@ -118,9 +138,9 @@ impl fmt::Display for WorkState {
     }
 }
 
-impl fmt::Display for Explanation {
+impl<K: RequestKey> fmt::Display for Explanation<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.key, self.state)?;
+        write!(f, "{}: {}", Text(&self.key), self.state)?;
         let Some(history) = &self.history else { return f.write_str("; no cause is known") };
         if let Some(LastCall { took, error, failures, .. }) = &history.last_call {
             match error {

@@ -3,7 +3,8 @@
 use pintle_informer::ResourceEvent;
 use pintle_meta::{ApiResource, Metadata, Object, ObjectKey, Scope};
 
-/// Maps an event to the keys to reconcile, as controller-runtime's `EventHandler`.
+/// Maps an event to the keys to reconcile, as controller-runtime's `EventHandler`. `K` is the type of the keys: see
+/// [`RequestKey`](crate::RequestKey).
 ///
 /// # Examples
 ///
@@ -26,10 +27,10 @@ use pintle_meta::{ApiResource, Metadata, Object, ObjectKey, Scope};
 /// let event = ResourceEvent::Added { object: pod.into(), is_initial: false };
 /// EnqueueNamespace.handle(&event, &mut |key| assert_eq!(key.as_str(), "team-a"));
 /// ```
-pub trait Handler<T>: Send + Sync + 'static {
+pub trait Handler<T, K = ObjectKey>: Send + Sync + 'static {
     /// Calls `enqueue` with each key to reconcile. This method should return quickly, because the other events of the
     /// source wait for it.
-    fn handle(&self, event: &ResourceEvent<T>, enqueue: &mut dyn FnMut(ObjectKey));
+    fn handle(&self, event: &ResourceEvent<T>, enqueue: &mut dyn FnMut(K));
 }
 
 /// Reconciles the object of the event, as controller-runtime's `EnqueueRequestForObject`.
@@ -113,7 +114,7 @@ impl<T: Object> Handler<T> for EnqueueOwner {
 }
 
 /// Reconciles the keys that a function returns, as controller-runtime's `EnqueueRequestsFromMapFunc`. An update yields
-/// the keys of the old state and of the new state.
+/// the keys of the old state and of the new state. The keys can have any type: see [`RequestKey`](crate::RequestKey).
 ///
 /// # Examples
 ///
@@ -144,18 +145,18 @@ impl<F> EnqueueMapped<F> {
     pub fn new<T, I>(map: F) -> Self
     where
         F: Fn(&T) -> I + Send + Sync + 'static,
-        I: IntoIterator<Item = ObjectKey>,
+        I: IntoIterator,
     {
         Self(map)
     }
 }
 
-impl<T, F, I> Handler<T> for EnqueueMapped<F>
+impl<T, K, F, I> Handler<T, K> for EnqueueMapped<F>
 where
     F: Fn(&T) -> I + Send + Sync + 'static,
-    I: IntoIterator<Item = ObjectKey>,
+    I: IntoIterator<Item = K>,
 {
-    fn handle(&self, event: &ResourceEvent<T>, enqueue: &mut dyn FnMut(ObjectKey)) {
+    fn handle(&self, event: &ResourceEvent<T>, enqueue: &mut dyn FnMut(K)) {
         if let ResourceEvent::Updated { old, .. } = event {
             (self.0)(old).into_iter().for_each(&mut *enqueue);
         }

@@ -8,6 +8,8 @@ use std::time::{Duration, SystemTime};
 
 use pintle_meta::ObjectKey;
 
+use crate::RequestKey;
+
 /// The number of causes that are kept for a key.
 const CAUSES: usize = 8;
 /// The minimum number of keys that are kept. The keys with the newest causes are kept. The maximum number of kept keys
@@ -97,18 +99,28 @@ pub struct KeyHistory {
 }
 
 /// The histories of the keys of a controller. Clones are handles to the same histories.
-#[derive(Clone, Default)]
-pub(crate) struct Histories(Arc<Mutex<State>>);
+pub(crate) struct Histories<K>(Arc<Mutex<State<K>>>);
 
 /// The histories in two generations. When the newer generation is full, it replaces the older generation.
-#[derive(Default)]
-struct State {
-    newer: HashMap<ObjectKey, KeyHistory>,
-    older: HashMap<ObjectKey, KeyHistory>,
+struct State<K> {
+    newer: HashMap<K, KeyHistory>,
+    older: HashMap<K, KeyHistory>,
 }
 
-impl Histories {
-    pub(crate) fn cause(&self, key: &ObjectKey, mut reason: CauseReason) {
+impl<K> Clone for Histories<K> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl<K> Default for Histories<K> {
+    fn default() -> Self {
+        Self(Arc::new(Mutex::new(State { newer: HashMap::new(), older: HashMap::new() })))
+    }
+}
+
+impl<K: RequestKey> Histories<K> {
+    pub(crate) fn cause(&self, key: &K, mut reason: CauseReason) {
         if let CauseReason::Retry { error } = &mut reason {
             shorten(error);
         }
@@ -127,12 +139,12 @@ impl Histories {
         });
     }
 
-    pub(crate) fn called(&self, key: &ObjectKey, mut call: LastCall) {
+    pub(crate) fn called(&self, key: &K, mut call: LastCall) {
         call.error.as_mut().map(shorten);
         self.with(key, |history| history.last_call = Some(call));
     }
 
-    fn with(&self, key: &ObjectKey, change: impl FnOnce(&mut KeyHistory)) {
+    fn with(&self, key: &K, change: impl FnOnce(&mut KeyHistory)) {
         let mut state = self.lock();
         if let Some(history) = state.newer.get_mut(key) {
             return change(history);
@@ -151,23 +163,24 @@ impl Histories {
         drop(replaced);
     }
 
-    pub(crate) fn get(&self, key: &ObjectKey) -> Option<KeyHistory> {
+    pub(crate) fn get(&self, key: &K) -> Option<KeyHistory> {
         let state = self.lock();
         state.newer.get(key).or_else(|| state.older.get(key)).cloned()
     }
 
+    /// Returns all keys with a history.
+    pub(crate) fn keys(&self) -> Vec<K> {
+        let state = self.lock();
+        state.newer.keys().chain(state.older.keys()).cloned().collect()
+    }
+
     /// Returns up to `limit` keys with the greatest values of `rank`, greatest first. Keys for which `rank` returns no
     /// value are left out.
-    pub(crate) fn top<R: Ord>(
-        &self,
-        limit: usize,
-        rank: impl Fn(&KeyHistory) -> Option<R>,
-    ) -> Vec<(ObjectKey, KeyHistory)> {
+    pub(crate) fn top<R: Ord>(&self, limit: usize, rank: impl Fn(&KeyHistory) -> Option<R>) -> Vec<(K, KeyHistory)> {
         let state = self.lock();
         let all = state.newer.iter().chain(&state.older);
         let mut ranked: Vec<_> = all.filter_map(|(key, history)| Some((rank(history)?, key, history))).collect();
-        let order =
-            |one: &(R, &ObjectKey, _), other: &(R, &ObjectKey, _)| other.0.cmp(&one.0).then_with(|| one.1.cmp(other.1));
+        let order = |one: &(R, &K, _), other: &(R, &K, _)| other.0.cmp(&one.0).then_with(|| one.1.cmp(other.1));
         // Sort and clone only the keys of the result, because workers wait for the lock.
         if (1..ranked.len()).contains(&limit) {
             ranked.select_nth_unstable_by(limit - 1, order);
@@ -177,8 +190,8 @@ impl Histories {
         ranked.into_iter().map(|(_, key, history)| (key.clone(), history.clone())).collect()
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
-        // No code under the lock can panic halfway, so the state is consistent.
+    fn lock(&self) -> MutexGuard<'_, State<K>> {
+        // If the `Eq`, `Hash`, `Ord` or `Clone` of a key panics, each map is still consistent.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

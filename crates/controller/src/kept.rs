@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::mem::take;
 
-use pintle_meta::ObjectKey;
+use crate::RequestKey;
 
 /// The maximum number of event keys to keep while the controller is not running. Without a limit, a standby would
 /// remember every object that was ever deleted.
@@ -11,11 +11,11 @@ pub(crate) const MAX_EVENTS: usize = 100_000;
 
 /// Keys that the next run cannot find through existing objects: keys of deleted objects, keys that were added directly,
 /// and unfinished keys. Each key is kept once, with its highest priority.
-#[derive(Debug, Default)]
-pub(crate) struct Kept {
-    keys: HashMap<ObjectKey, Entry>,
+#[derive(Debug)]
+pub(crate) struct Kept<K> {
+    keys: HashMap<K, Entry>,
     /// The keys from events, by sequence number.
-    events: BTreeMap<u64, ObjectKey>,
+    events: BTreeMap<u64, K>,
     next: u64,
 }
 
@@ -26,9 +26,15 @@ struct Entry {
     event: Option<u64>,
 }
 
-impl Kept {
+impl<K> Default for Kept<K> {
+    fn default() -> Self {
+        Self { keys: HashMap::new(), events: BTreeMap::new(), next: 0 }
+    }
+}
+
+impl<K: RequestKey> Kept<K> {
     /// Keeps a key until the next run takes it.
-    pub(crate) fn insert(&mut self, key: ObjectKey, priority: i32) {
+    pub(crate) fn insert(&mut self, key: K, priority: i32) {
         let entry = self.keys.entry(key).or_insert(Entry { priority, event: None });
         entry.priority = entry.priority.max(priority);
         if let Some(number) = entry.event.take() {
@@ -38,7 +44,7 @@ impl Kept {
 
     /// Keeps the key of an event until the next run takes it, or until `most` newer event keys are kept. Returns
     /// whether the key of an older event was dropped.
-    pub(crate) fn insert_event(&mut self, key: ObjectKey, priority: i32, most: usize) -> bool {
+    pub(crate) fn insert_event(&mut self, key: K, priority: i32, most: usize) -> bool {
         let number = self.next;
         self.next += 1;
         match self.keys.get_mut(&key) {
@@ -63,7 +69,7 @@ impl Kept {
     }
 
     /// Removes all keys, and returns them in order, each with its priority.
-    pub(crate) fn take(&mut self) -> Vec<(ObjectKey, i32)> {
+    pub(crate) fn take(&mut self) -> Vec<(K, i32)> {
         self.events.clear();
         let keys = take(&mut self.keys).into_iter();
         let mut keys: Vec<_> = keys.map(|(key, entry)| (key, entry.priority)).collect();
@@ -74,13 +80,15 @@ impl Kept {
 
 #[cfg(test)]
 mod tests {
+    use pintle_meta::ObjectKey;
+
     use super::*;
 
     fn key(name: &str) -> ObjectKey {
         ObjectKey::new("ns", name)
     }
 
-    fn names(kept: &mut Kept) -> Vec<String> {
+    fn names(kept: &mut Kept<ObjectKey>) -> Vec<String> {
         kept.take().into_iter().map(|(key, _)| key.name().to_owned()).collect()
     }
 

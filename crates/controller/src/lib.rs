@@ -57,6 +57,8 @@
 //!
 //! - A [`Controller`] calls a [`Reconciler`] for each key, with a [`ReconcileRequest`]. The reconciler returns an [`Action`] or a
 //!   [`ReconcileError`]. [`ControllerConfig`] sets the concurrency, the timeouts and the back-off.
+//! - A key is usually the [`ObjectKey`](pintle_meta::ObjectKey) of an object. If several objects map to one unit of work, a
+//!   controller can have keys of any other type: see [`RequestKey`].
 //! - A [`Source`] adds keys: [`Kind`] for the objects of an informer, [`Trigger`] for keys from the program. A
 //!   [`Predicate`](predicate::Predicate) selects events, and a [`Handler`] maps them to keys.
 //! - A [`Finalizer`] blocks the deletion of objects until the controller has cleaned up after them.
@@ -99,6 +101,7 @@ mod finalizer;
 mod handler;
 mod history;
 mod kept;
+mod key;
 mod manager;
 mod metrics;
 mod no_subscriber;
@@ -120,7 +123,8 @@ pub use explain::{Explanation, WorkState};
 pub use finalizer::{Cleanup, Finalizer, add_finalizer, remove_finalizer};
 pub use handler::{EnqueueMapped, EnqueueObject, EnqueueOwner, Handler};
 pub use history::{CauseReason, EventChange, KeyCause, KeyHistory, LastCall};
-pub use manager::{Health, HealthCheck, Manager, ManagerConfig, ManagerStatus, leader_events};
+pub use key::RequestKey;
+pub use manager::{ControllerStatus, Health, HealthCheck, Manager, ManagerConfig, ManagerStatus, leader_events};
 pub use reconciler::{Action, ReconcileError, ReconcileRequest, Reconciler};
 pub use requests::Requests;
 pub use source::{Feed, Kind, Source, Trigger};

@@ -1,5 +1,6 @@
 //! The manager that starts and stops the informers, controllers, services and leader election of a replica in order.
 
+mod any;
 mod election;
 mod ending;
 mod health;
@@ -18,16 +19,18 @@ use pintle_informer::InformerFactory;
 use pintle_leaderelect::{LeaderElector, Lock};
 use tokio_util::sync::CancellationToken;
 
+pub use any::ControllerStatus;
 pub use election::leader_events;
 pub use health::{Health, HealthCheck, ManagerStatus};
 
+use self::any::AnyController;
 use self::election::{Election, run_election};
 use self::ending::Ending;
 use self::service::{Service, Services};
 use self::team::Team;
 use crate::blocking::{Exit, Watchdog};
 use crate::stop::Stop;
-use crate::{Controller, ManagerError};
+use crate::{Controller, ManagerError, RequestKey};
 
 /// Runs controllers, together with their caches, services and leader election.
 ///
@@ -151,9 +154,10 @@ impl Manager {
         self
     }
 
-    /// Adds a controller. It runs on the leader, or on every replica if there is no election.
-    pub fn controller(self, controller: Controller) -> Self {
-        self.status.add_controller(controller);
+    /// Adds a controller. It runs on the leader, or on every replica if there is no election. The controllers of a
+    /// manager can have different types of keys.
+    pub fn controller<K: RequestKey>(self, controller: Controller<K>) -> Self {
+        self.status.add_controller(Arc::new(controller));
         self
     }
 
@@ -210,7 +214,7 @@ impl Manager {
     /// until its next await.
     pub async fn run(self, stop: &CancellationToken) -> Result<(), ManagerError> {
         let Self { config, status, services, informers, election } = self;
-        let controllers = status.controllers();
+        let controllers = status.all();
         all_differ(&controllers)?;
         let stop = Stop::new(stop, config.graceful_shutdown_timeout);
         let stop_services = CancellationToken::new();
@@ -272,7 +276,7 @@ impl Manager {
     }
 }
 
-fn all_differ(controllers: &[Controller]) -> Result<(), ManagerError> {
+fn all_differ(controllers: &[Arc<dyn AnyController>]) -> Result<(), ManagerError> {
     let mut names = HashSet::new();
     match controllers.iter().find(|controller| !names.insert(controller.name())) {
         Some(twice) => Err(ManagerError::DuplicateName { name: twice.name().to_owned() }),

@@ -3,18 +3,18 @@
 use std::future::pending;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use pintle_meta::ObjectKey;
 use pintle_workqueue::{Order, Queued, Ticket};
 use tokio::sync::watch;
 
+use crate::RequestKey;
 use crate::panic::catch;
 
 /// Wraps the user's order. A panic in the middle of a queue operation would lose keys. So after the first panic, the
 /// user's order is not called again. After the panic, this wrapper acts like an empty order. The wrapper notifies the
 /// run of the controller, and the run ends.
 #[derive(Debug)]
-pub(crate) struct GuardedOrder {
-    order: Box<dyn Order<ObjectKey>>,
+pub(crate) struct GuardedOrder<K> {
+    order: Box<dyn Order<K>>,
     guard: Guard,
 }
 
@@ -27,8 +27,8 @@ struct Guard {
 /// Receives the message of a panic in the user's `Order`.
 pub(crate) struct OrderPanic(watch::Receiver<Option<String>>);
 
-impl GuardedOrder {
-    pub(crate) fn new(order: Box<dyn Order<ObjectKey>>) -> (Self, OrderPanic) {
+impl<K> GuardedOrder<K> {
+    pub(crate) fn new(order: Box<dyn Order<K>>) -> (Self, OrderPanic) {
         let (panic, message) = watch::channel(None);
         (Self { order, guard: Guard { broken: AtomicBool::new(false), panic } }, OrderPanic(message))
     }
@@ -59,8 +59,8 @@ impl Guard {
     }
 }
 
-impl Order<ObjectKey> for GuardedOrder {
-    fn push(&mut self, key: Queued<'_, ObjectKey>) -> u64 {
+impl<K: RequestKey> Order<K> for GuardedOrder<K> {
+    fn push(&mut self, key: Queued<'_, K>) -> u64 {
         self.guard.call(|| self.order.push(key))
     }
 
@@ -68,11 +68,11 @@ impl Order<ObjectKey> for GuardedOrder {
         self.guard.call(|| self.order.pop())
     }
 
-    fn remove(&mut self, key: Queued<'_, ObjectKey>, place: u64) {
+    fn remove(&mut self, key: Queued<'_, K>, place: u64) {
         self.guard.call(|| self.order.remove(key, place));
     }
 
-    fn touch(&mut self, key: Queued<'_, ObjectKey>, place: u64, priority: i32) -> u64 {
+    fn touch(&mut self, key: Queued<'_, K>, place: u64, priority: i32) -> u64 {
         self.guard.call(|| self.order.touch(key, place, priority))
     }
 

@@ -9,7 +9,10 @@ use std::time::Duration;
 use pintle_leaderelect::Leadership;
 use pintle_meta::{ApiError, ObjectKey};
 
-/// Brings the actual state closer to the desired state of an object, as controller-runtime's `Reconciler`.
+use crate::RequestKey;
+
+/// Brings the actual state closer to the desired state of an object, as controller-runtime's `Reconciler`. With a `K` other
+/// than [`ObjectKey`], it reconciles another unit of work, as `TypedReconciler`: see [`RequestKey`].
 ///
 /// A call receives a key, but not the event that caused the call. The reconciler reads the current state from listers.
 /// They lack the object if it was deleted. The reconciler must be idempotent, because it may be called at any time,
@@ -58,8 +61,8 @@ use pintle_meta::{ApiError, ObjectKey};
 ///     Ok(())
 /// }
 /// ```
-pub trait Reconciler: Send + Sync + 'static {
-    /// Reconciles one object.
+pub trait Reconciler<K = ObjectKey>: Send + Sync + 'static {
+    /// Reconciles one key.
     ///
     /// # Errors
     ///
@@ -70,20 +73,20 @@ pub trait Reconciler: Send + Sync + 'static {
     ///
     /// The future is dropped when it exceeds the controller's timeout, when leadership is lost, and when stopping takes
     /// too long. A later call must detect unfinished work and continue it.
-    fn reconcile(&self, request: ReconcileRequest) -> impl Future<Output = Result<Action, ReconcileError>> + Send;
+    fn reconcile(&self, request: ReconcileRequest<K>) -> impl Future<Output = Result<Action, ReconcileError>> + Send;
 }
 
-impl<F, Fut> Reconciler for F
+impl<K, F, Fut> Reconciler<K> for F
 where
-    F: Fn(ReconcileRequest) -> Fut + Send + Sync + 'static,
+    F: Fn(ReconcileRequest<K>) -> Fut + Send + Sync + 'static,
     Fut: Future<Output = Result<Action, ReconcileError>> + Send,
 {
-    fn reconcile(&self, request: ReconcileRequest) -> impl Future<Output = Result<Action, ReconcileError>> + Send {
+    fn reconcile(&self, request: ReconcileRequest<K>) -> impl Future<Output = Result<Action, ReconcileError>> + Send {
         self(request)
     }
 }
 
-/// The request to reconcile one object.
+/// The request to reconcile one key, usually the key of an object.
 ///
 /// # Examples
 ///
@@ -109,20 +112,20 @@ where
 /// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub struct ReconcileRequest {
-    /// The key of the object. The object may no longer exist.
-    pub key: ObjectKey,
+pub struct ReconcileRequest<K = ObjectKey> {
+    /// The key. Its objects may no longer exist.
+    pub key: K,
     /// The number of consecutive failures of this key.
     pub failures: u32,
-    /// The leadership term of this call, if the controller runs under leader election. The controller drops the
-    /// call when the term ends. Effects that last longer than the call, for example in another process, each need a
+    /// The leadership term of this call, if the controller runs under leader election. The controller drops the call
+    /// when the term ends. Effects that last longer than the call, for example in another process, each need a
     /// [permit](Leadership::permit).
     pub leadership: Option<Leadership>,
 }
 
-impl ReconcileRequest {
+impl<K> ReconcileRequest<K> {
     /// Creates a request for a first attempt without leader election, for tests of a reconciler.
-    pub fn new(key: ObjectKey) -> Self {
+    pub fn new(key: K) -> Self {
         Self { key, failures: 0, leadership: None }
     }
 }
@@ -276,17 +279,17 @@ impl fmt::Debug for ReconcileError {
 }
 
 /// An object-safe [`Reconciler`].
-pub(crate) trait AnyReconciler: Send + Sync {
+pub(crate) trait AnyReconciler<K>: Send + Sync {
     fn reconcile<'a>(
         &'a self,
-        request: ReconcileRequest,
+        request: ReconcileRequest<K>,
     ) -> Pin<Box<dyn Future<Output = Result<Action, ReconcileError>> + Send + 'a>>;
 }
 
-impl<R: Reconciler> AnyReconciler for R {
+impl<K: RequestKey, R: Reconciler<K>> AnyReconciler<K> for R {
     fn reconcile<'a>(
         &'a self,
-        request: ReconcileRequest,
+        request: ReconcileRequest<K>,
     ) -> Pin<Box<dyn Future<Output = Result<Action, ReconcileError>> + Send + 'a>> {
         // Call the function when the future is polled, so that a panic of the function reaches the poller.
         Box::pin(async move { Reconciler::reconcile(self, request).await })

@@ -13,11 +13,12 @@ use crate::attempts::{Attempts, ChangeAction, EARLY_RETRY, Retry};
 use crate::history::Histories;
 use crate::kept::{Kept, MAX_EVENTS};
 use crate::panic::catch;
-use crate::{CauseReason, LOW_PRIORITY};
+use crate::{CauseReason, LOW_PRIORITY, RequestKey};
 
-pub(crate) type Queue = WorkQueue<ObjectKey, TokioClock>;
+pub(crate) type Queue<K> = WorkQueue<K, TokioClock>;
 
-/// A handle to add keys to a controller's queue. Clones belong to the same controller.
+/// A handle to add keys to a controller's queue. Clones belong to the same controller. `K` is the type of the keys: see
+/// [`RequestKey`].
 ///
 /// Keys that are added while the controller is not running are kept for its next run, without duplicates.
 ///
@@ -63,38 +64,55 @@ pub(crate) type Queue = WorkQueue<ObjectKey, TokioClock>;
 ///     Ok(())
 /// }
 /// ```
-#[derive(Clone)]
-pub struct Requests {
-    shared: Arc<Shared>,
+pub struct Requests<K = ObjectKey> {
+    shared: Arc<Shared<K>>,
 }
 
-struct Shared {
+struct Shared<K> {
     controller: String,
-    state: Mutex<State>,
+    state: Mutex<State<K>>,
     /// The attempts have their own lock. It must be taken before the queue's lock.
-    attempts: Mutex<Attempts>,
-    histories: Histories,
+    attempts: Mutex<Attempts<K>>,
+    histories: Histories<K>,
 }
 
-#[derive(Default)]
-struct State {
+struct State<K> {
     /// The queue of the current run of the controller.
-    queue: Option<Queue>,
+    queue: Option<Queue<K>>,
     /// A number that distinguishes the queues of two runs.
     run: u64,
     /// Whether the current run accepts no further keys.
     is_closing: bool,
-    kept: Kept,
+    kept: Kept<K>,
     has_dropped: bool,
 }
 
-impl State {
+impl<K> Default for State<K> {
+    fn default() -> Self {
+        Self { queue: None, run: 0, is_closing: false, kept: Kept::default(), has_dropped: false }
+    }
+}
+
+impl<K> Shared<K> {
+    fn lock(&self) -> MutexGuard<'_, State<K>> {
+        // If the `Eq`, `Hash` or `Clone` of a key panics, the state is still consistent.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<K> State<K> {
     fn is_open(&self) -> bool {
         self.queue.is_some() && !self.is_closing
     }
 }
 
-impl Requests {
+impl<K> Clone for Requests<K> {
+    fn clone(&self) -> Self {
+        Self { shared: self.shared.clone() }
+    }
+}
+
+impl<K: RequestKey> Requests<K> {
     pub(crate) fn new(controller: &str) -> Self {
         let (state, attempts, histories) = (Mutex::default(), Mutex::default(), Histories::default());
         Self { shared: Arc::new(Shared { controller: controller.into(), state, attempts, histories }) }
@@ -102,18 +120,18 @@ impl Requests {
 
     /// Reconciles `key` as soon as a worker is free. Adds are deduplicated until then. An add during the reconciliation
     /// of the key leads to one more reconciliation.
-    pub fn add(&self, key: ObjectKey) {
+    pub fn add(&self, key: K) {
         self.add_with(key, AddOptions::default());
     }
 
     /// Reconciles `key` after a delay, or earlier if it is also added in another way. If the controller is not running,
     /// the key is reconciled when its next run starts.
-    pub fn add_after(&self, key: ObjectKey, after: Duration) {
+    pub fn add_after(&self, key: K, after: Duration) {
         self.add_with(key, AddOptions { after: Some(after), ..AddOptions::default() });
     }
 
     /// Reconciles `key` with these options, for example with a priority, if the queue's order uses priorities.
-    pub fn add_with(&self, key: ObjectKey, options: AddOptions) {
+    pub fn add_with(&self, key: K, options: AddOptions) {
         self.histories().cause(&key, CauseReason::Program);
         _ = self.attempts().change(&key, true, Instant::now());
         _ = self.enqueue(key, options);
@@ -121,7 +139,7 @@ impl Requests {
 
     /// Reconciles `key` because of a change. If a failed call of this controller may have caused the change, the change
     /// does not end the key's back-off, but may shorten it.
-    pub(crate) fn change(&self, key: ObjectKey, priority: i32, is_urgent: bool) {
+    pub(crate) fn change(&self, key: K, priority: i32, is_urgent: bool) {
         let action = self.attempts().change(&key, is_urgent, Instant::now());
         let options = AddOptions { priority, ..AddOptions::default() };
         match action {
@@ -134,7 +152,7 @@ impl Requests {
 
     /// Adds the key to the queue of the current run, or keeps it for the next run. Returns the result of adding the
     /// key, or `None` if the key was kept.
-    fn enqueue(&self, key: ObjectKey, options: AddOptions) -> Option<Added> {
+    fn enqueue(&self, key: K, options: AddOptions) -> Option<Added> {
         loop {
             let (queue, run) = {
                 let mut state = self.lock();
@@ -160,13 +178,13 @@ impl Requests {
     }
 
     /// Shortens the delay of the key's pending retry because of changes during the failed call.
-    pub(crate) fn retry_early(&self, key: ObjectKey, priority: i32) {
+    pub(crate) fn retry_early(&self, key: K, priority: i32) {
         if self.attempts().may_retry_early(&key) {
             self.shorten_backoff(key, priority);
         }
     }
 
-    fn shorten_backoff(&self, key: ObjectKey, priority: i32) {
+    fn shorten_backoff(&self, key: K, priority: i32) {
         let early = AddOptions { priority, rate_limited: false, after: Some(EARLY_RETRY) };
         // If the delay was already shorter, it is not changed and not counted.
         if self.enqueue(key.clone(), early) == Some(Added::Scheduled) {
@@ -176,7 +194,7 @@ impl Requests {
 
     /// Keeps the key of an event for the next run. If a run has started since the source read the event, this run may
     /// already have taken the kept keys. In that case, this method adds the key to the queue of the run.
-    pub(crate) fn keep_event(&self, key: ObjectKey) {
+    pub(crate) fn keep_event(&self, key: K) {
         let mut state = self.lock();
         if state.is_open() {
             drop(state);
@@ -196,7 +214,7 @@ impl Requests {
     }
 
     /// Keeps keys that a run did not finish.
-    pub(crate) fn keep(&self, keys: impl IntoIterator<Item = ObjectKey>) {
+    pub(crate) fn keep(&self, keys: impl IntoIterator<Item = K>) {
         let mut state = self.lock();
         for key in keys {
             self.histories().cause(&key, CauseReason::Unfinished);
@@ -204,12 +222,12 @@ impl Requests {
         }
     }
 
-    pub(crate) fn histories(&self) -> &Histories {
+    pub(crate) fn histories(&self) -> &Histories<K> {
         &self.shared.histories
     }
 
     /// Removes and returns the kept keys, each with its priority.
-    pub(crate) fn take_kept(&self) -> Vec<(ObjectKey, i32)> {
+    pub(crate) fn take_kept(&self) -> Vec<(K, i32)> {
         let mut state = self.lock();
         state.has_dropped = false;
         state.kept.take()
@@ -226,7 +244,7 @@ impl Requests {
     }
 
     /// Starts a run.
-    pub(crate) fn open(&self, queue: Queue) {
+    pub(crate) fn open(&self, queue: Queue<K>) {
         self.attempts().clear();
         let mut state = self.lock();
         state.run += 1;
@@ -237,31 +255,31 @@ impl Requests {
     }
 
     /// Ends the run, and returns its queue.
-    pub(crate) fn close(&self) -> Option<Queue> {
+    pub(crate) fn close(&self) -> Option<Queue<K>> {
         let queue = self.lock().queue.take();
         self.attempts().clear();
         queue
     }
 
     /// Reads the queue of the current run, if there is one.
-    pub(crate) fn with_queue<R>(&self, read: impl FnOnce(&Queue) -> R) -> Option<R> {
+    pub(crate) fn with_queue<R>(&self, read: impl FnOnce(&Queue<K>) -> R) -> Option<R> {
         let queue = self.lock().queue.clone()?;
         let result = read(&queue);
         self.drop_queue(queue);
         Some(result)
     }
 
-    pub(crate) fn begin(&self, key: &ObjectKey) {
+    pub(crate) fn begin(&self, key: &K) {
         self.attempts().begin(key);
     }
 
-    pub(crate) fn succeed(&self, key: &ObjectKey) {
+    pub(crate) fn succeed(&self, key: &K) {
         self.attempts().end(key);
     }
 
     /// Records that a call failed. Removes the key from the queue if all adds since the call began may wait for the
     /// key's retry. Returns whether the key was removed.
-    pub(crate) fn fail(&self, queue: &Queue, key: &ObjectKey, retry: Retry) -> bool {
+    pub(crate) fn fail(&self, queue: &Queue<K>, key: &K, retry: Retry) -> bool {
         let mut attempts = self.attempts();
         // Both steps run under one lock, so that no urgent add happens between them.
         attempts.fail(key, retry, Instant::now()) && queue.remove(key)
@@ -269,7 +287,7 @@ impl Requests {
 
     /// Delays a failed key for at least the duration `after`. The key was added again and is still in flight. If an
     /// urgent change has arrived, the key is not delayed.
-    pub(crate) fn postpone(&self, queue: &Queue, key: &ObjectKey, after: Duration) -> Added {
+    pub(crate) fn postpone(&self, queue: &Queue<K>, key: &K, after: Duration) -> Added {
         let attempts = self.attempts();
         // All steps run under one lock, so that no urgent add happens between them.
         if attempts.is_urgent(key) || queue.postpone(key, after) || !queue.remove(key) {
@@ -280,49 +298,47 @@ impl Requests {
     }
 
     /// The user's order and limiter may panic when the last handle of a queue is dropped.
-    fn drop_queue(&self, queue: Queue) {
+    fn drop_queue(&self, queue: Queue<K>) {
         if let Err(panic) = catch(|| drop(queue)) {
             tracing::error!(controller = self.shared.controller, panic, "the queue panicked when it was dropped");
         }
     }
 
-    pub(crate) fn same_as(&self, other: &WeakRequests) -> bool {
+    pub(crate) fn same_as(&self, other: &WeakRequests<K>) -> bool {
         std::ptr::eq(Arc::as_ptr(&self.shared), other.0.as_ptr())
     }
 
-    pub(crate) fn downgrade(&self) -> WeakRequests {
+    pub(crate) fn downgrade(&self) -> WeakRequests<K> {
         WeakRequests(Arc::downgrade(&self.shared))
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
-        // No code under the lock can panic halfway, so the state is consistent.
-        self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, State<K>> {
+        self.shared.lock()
     }
 
-    fn attempts(&self) -> MutexGuard<'_, Attempts> {
-        // Ignore poison: if the queue's metrics panic, the recorded failure is still correct.
+    fn attempts(&self) -> MutexGuard<'_, Attempts<K>> {
+        // Ignore poison: if the queue's metrics or a key panic, the recorded failures are still correct.
         self.shared.attempts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// A weak handle that does not keep the controller alive.
-#[derive(Clone)]
-pub(crate) struct WeakRequests(Weak<Shared>);
+pub(crate) struct WeakRequests<K>(Weak<Shared<K>>);
 
-impl WeakRequests {
-    pub(crate) fn upgrade(&self) -> Option<Requests> {
+impl<K> WeakRequests<K> {
+    pub(crate) fn upgrade(&self) -> Option<Requests<K>> {
         self.0.upgrade().map(|shared| Requests { shared })
     }
 }
 
-impl fmt::Debug for Requests {
+impl<K> fmt::Debug for Requests<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let queue = self.lock().queue.clone();
+        let queue = self.shared.lock().queue.clone();
         f.debug_struct("Requests").field("controller", &self.shared.controller).field("queue", &queue).finish()
     }
 }
 
-impl fmt::Debug for WeakRequests {
+impl<K> fmt::Debug for WeakRequests<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.upgrade().fmt(f)
     }
@@ -338,7 +354,7 @@ mod tests {
         ObjectKey::new("ns", name)
     }
 
-    fn queue() -> Queue {
+    fn queue() -> Queue<ObjectKey> {
         Queue::new(QueueConfig::new(TokioClock))
     }
 

@@ -12,10 +12,12 @@ pub use trigger::Trigger;
 
 pub(crate) use kind::KindSource;
 
-use crate::Requests;
-use crate::panic::catch;
+use pintle_meta::ObjectKey;
 
-/// A source of keys for a controller, as controller-runtime's `Source`.
+use crate::panic::catch;
+use crate::{RequestKey, Requests};
+
+/// A source of keys for a controller, as controller-runtime's `Source`. `K` is the type of the keys: see [`RequestKey`].
 ///
 /// A source may be started again after a run has ended. The source then starts from the beginning.
 ///
@@ -60,13 +62,13 @@ use crate::panic::catch;
 ///     Ok(())
 /// }
 /// ```
-pub trait Source: Send + Sync + 'static {
+pub trait Source<K = ObjectKey>: Send + Sync + 'static {
     /// Returns the name for logs and errors.
     fn name(&self) -> &str;
 
     /// Receives the handle for adding keys. Called once, when the controller is built. A source that also listens
     /// between runs stores a clone of the handle. Keys that the source adds between runs are kept for the next run.
-    fn attach(&self, _requests: &Requests) {}
+    fn attach(&self, _requests: &Requests<K>) {}
 
     /// Starts to fill the caches of the source before the source is first started. A standby replica calls this.
     fn warm_up(&self) {}
@@ -78,24 +80,24 @@ pub trait Source: Send + Sync + 'static {
 
     /// Starts to add keys to `requests`. The source must not do anything except while one of the returned futures is
     /// polled.
-    fn start(&self, requests: Requests) -> Feed;
+    fn start(&self, requests: Requests<K>) -> Feed;
 }
 
 /// A wrapper that catches panics of a source's `name` and `problem`.
-pub(crate) struct Named {
+pub(crate) struct Named<K> {
     /// The name, or the message of a panic.
     pub(crate) name: Result<String, String>,
     /// The result of `attach`, or the message of a panic.
     pub(crate) attached: Result<(), String>,
-    pub(crate) source: Box<dyn Source>,
+    pub(crate) source: Box<dyn Source<K>>,
 }
 
-impl Named {
-    pub(crate) fn new(source: impl Source) -> Self {
+impl<K: RequestKey> Named<K> {
+    pub(crate) fn new(source: impl Source<K>) -> Self {
         Self { name: catch(|| source.name().to_owned()), attached: Ok(()), source: Box::new(source) }
     }
 
-    pub(crate) fn attach(&mut self, requests: &Requests) {
+    pub(crate) fn attach(&mut self, requests: &Requests<K>) {
         self.attached = catch(|| self.source.attach(requests));
     }
 

@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use pintle_leaderelect::Leadership;
-use pintle_meta::ObjectKey;
 use pintle_ratelimit::TokioClock;
 use pintle_workqueue::{AddOptions, Added, WorkItem};
 use tokio::sync::watch;
@@ -14,21 +13,22 @@ use tracing::field::Empty;
 
 use crate::attempts::Retry;
 use crate::blocking::Poll;
+use crate::key::Text;
 use crate::metrics::{Metrics, Outcome};
 use crate::no_subscriber::NoSubscriberWarning;
 use crate::panic::{catch, caught};
 use crate::reconciler::AnyReconciler;
 use crate::requests::Queue;
-use crate::{Action, CauseReason, LastCall, ReconcileError, ReconcileRequest, Requests};
+use crate::{Action, CauseReason, LastCall, ReconcileError, ReconcileRequest, RequestKey, Requests};
 
 /// Takes keys from the queue and reconciles them one after the other, until the queue is shut down.
-pub(crate) struct Worker {
+pub(crate) struct Worker<K> {
     pub(crate) controller: String,
-    pub(crate) queue: Queue,
-    pub(crate) reconciler: Arc<dyn AnyReconciler>,
-    pub(crate) requests: Requests,
+    pub(crate) queue: Queue<K>,
+    pub(crate) reconciler: Arc<dyn AnyReconciler<K>>,
+    pub(crate) requests: Requests<K>,
     pub(crate) metrics: Metrics,
-    pub(crate) poll: Arc<Poll>,
+    pub(crate) poll: Arc<Poll<K>>,
     pub(crate) no_subscriber: Arc<NoSubscriberWarning>,
     pub(crate) timeout: Option<Duration>,
     pub(crate) leadership: Option<Leadership>,
@@ -62,7 +62,7 @@ const LONGEST: Duration = Duration::from_secs(1_000);
 /// The retry delay if the limiter panicked.
 const WITHOUT_LIMITER: Duration = Duration::from_secs(60);
 
-impl Worker {
+impl<K: RequestKey> Worker<K> {
     pub(crate) async fn run(mut self) -> WorkerEnd {
         while self.may_work() {
             let index = self.index;
@@ -92,8 +92,9 @@ impl Worker {
     }
 
     /// Processes an item. This method and all methods below return whether the key is done or back in the queue.
-    async fn process(&self, item: WorkItem<ObjectKey, TokioClock>) -> bool {
-        let span = tracing::info_span!("reconcile", controller = self.controller, key = %item.key(), cause = Empty);
+    async fn process(&self, item: WorkItem<K, TokioClock>) -> bool {
+        let span =
+            tracing::info_span!("reconcile", controller = self.controller, key = %Text(item.key()), cause = Empty);
         if !span.is_disabled()
             && let Some(history) = self.requests.histories().get(item.key())
             && let Some(cause) = history.causes.back()
@@ -103,7 +104,7 @@ impl Worker {
         self.reconcile(item).instrument(span).await
     }
 
-    async fn reconcile(&self, item: WorkItem<ObjectKey, TokioClock>) -> bool {
+    async fn reconcile(&self, item: WorkItem<K, TokioClock>) -> bool {
         let _active = self.metrics.active();
         let start = Instant::now();
         let request = ReconcileRequest {
@@ -126,9 +127,9 @@ impl Worker {
         self.conclude(item, ended)
     }
 
-    async fn call(&self, request: ReconcileRequest) -> Ended {
-        let key = request.key.clone();
-        let call = caught(self.poll.watch(&key, self.reconciler.reconcile(request)));
+    async fn call(&self, request: ReconcileRequest<K>) -> Ended {
+        let key = Arc::new(request.key.clone());
+        let call = caught(self.poll.watch(key, self.reconciler.reconcile(request)));
         let ended = match self.timeout {
             None => call.await,
             Some(timeout) => match tokio::time::timeout(timeout, call).await {
@@ -140,7 +141,7 @@ impl Worker {
     }
 
     /// Records the call. If the key is queued again, this method also records the reason.
-    fn remember(&self, item: &WorkItem<ObjectKey, TokioClock>, ended: &Ended, took: Duration) {
+    fn remember(&self, item: &WorkItem<K, TokioClock>, ended: &Ended, took: Duration) {
         let error = match ended {
             Ended::Returned(Ok(_)) => None,
             // Format the error here: a panic of its `Display` must not leave the lock poisoned.
@@ -162,7 +163,7 @@ impl Worker {
         }
     }
 
-    fn conclude(&self, item: WorkItem<ObjectKey, TokioClock>, ended: Ended) -> bool {
+    fn conclude(&self, item: WorkItem<K, TokioClock>, ended: Ended) -> bool {
         match ended {
             Ended::Returned(Ok(action)) => self.succeed(&item, action),
             Ended::Returned(Err(error)) => self.fail(item, &error),
@@ -177,7 +178,7 @@ impl Worker {
         }
     }
 
-    fn succeed(&self, item: &WorkItem<ObjectKey, TokioClock>, action: Action) -> bool {
+    fn succeed(&self, item: &WorkItem<K, TokioClock>, action: Action) -> bool {
         self.requests.succeed(item.key());
         let (outcome, added) = match action.delay() {
             None => (self.forget(item, Outcome::Success), None),
@@ -191,7 +192,7 @@ impl Worker {
         added != Some(Added::ShutDown)
     }
 
-    fn fail(&self, item: WorkItem<ObjectKey, TokioClock>, error: &ReconcileError) -> bool {
+    fn fail(&self, item: WorkItem<K, TokioClock>, error: &ReconcileError) -> bool {
         // Format the error here: a log subscriber might format it while it holds a lock.
         let text = error.to_string();
         let failures = item.num_requeues() + 1;
@@ -206,7 +207,7 @@ impl Worker {
             }
             return self.retry(item, Outcome::Conflict, error.delay());
         }
-        self.no_subscriber.warn(|| format!("controller {:?} fails for {}: {text}", self.controller, item.key()));
+        self.no_subscriber.warn(|| format!("controller {:?} fails for {}: {text}", self.controller, Text(item.key())));
         if !error.is_terminal() {
             tracing::warn!(error = %text, failures, "reconciliation failed");
             return self.retry(item, Outcome::Error, error.delay());
@@ -221,7 +222,7 @@ impl Worker {
 
     /// Retries a key after the delay of the rate limiter. If the server or the reconciler has requested a longer delay,
     /// uses that delay.
-    fn retry(&self, item: WorkItem<ObjectKey, TokioClock>, outcome: Outcome, after: Option<Duration>) -> bool {
+    fn retry(&self, item: WorkItem<K, TokioClock>, outcome: Outcome, after: Option<Duration>) -> bool {
         let (key, priority) = (item.key().clone(), item.priority());
         let kind = if after.is_some() { Retry::AfterRequest } else { Retry::AfterBackoff };
         let has_changed = self.requests.fail(&self.queue, &key, kind);
@@ -249,7 +250,7 @@ impl Worker {
 
     /// Resets the failure count of a key. If the rate limiter panics, the outcome counts as a panic, but the key is not
     /// retried.
-    fn forget(&self, item: &WorkItem<ObjectKey, TokioClock>, outcome: Outcome) -> Outcome {
+    fn forget(&self, item: &WorkItem<K, TokioClock>, outcome: Outcome) -> Outcome {
         match catch(|| self.queue.forget(item.key())) {
             Ok(()) => outcome,
             Err(panic) => {
@@ -261,27 +262,27 @@ impl Worker {
 
     /// Retries a key after a panic outside of the reconciler, such as in the limiter, in the error's `Display`, or
     /// while dropping the future.
-    fn put_back(&self, key: ObjectKey, priority: i32, panic: &str) -> bool {
+    fn put_back(&self, key: K, priority: i32, panic: &str) -> bool {
         let retry = AddOptions { priority, rate_limited: true, after: None };
         let added = catch(|| self.queue.add_with(key.clone(), retry)).unwrap_or_else(|_| {
             let later = AddOptions { priority, rate_limited: false, after: Some(WITHOUT_LIMITER) };
             self.queue.add_with(key.clone(), later)
         });
         self.metrics.count(Outcome::Panic);
-        tracing::error!(controller = self.controller, %key, panic, "panic outside of the reconciler; retrying the key");
+        tracing::error!(controller = self.controller, key = %Text(&key), panic, "panic outside of the reconciler; retrying the key");
         added != Added::ShutDown
     }
 }
 
 /// A key that a worker is processing. If this value is dropped without [`finish`](Self::finish), the key is kept for
 /// the next run.
-struct KeyInProgress<'a> {
-    requests: &'a Requests,
-    key: Option<ObjectKey>,
+struct KeyInProgress<'a, K: RequestKey> {
+    requests: &'a Requests<K>,
+    key: Option<K>,
 }
 
-impl<'a> KeyInProgress<'a> {
-    fn new(requests: &'a Requests, key: ObjectKey) -> Self {
+impl<'a, K: RequestKey> KeyInProgress<'a, K> {
+    fn new(requests: &'a Requests<K>, key: K) -> Self {
         requests.begin(&key);
         Self { requests, key: Some(key) }
     }
@@ -292,7 +293,7 @@ impl<'a> KeyInProgress<'a> {
     }
 }
 
-impl Drop for KeyInProgress<'_> {
+impl<K: RequestKey> Drop for KeyInProgress<'_, K> {
     fn drop(&mut self) {
         if let Some(key) = self.key.take() {
             self.requests.succeed(&key);

@@ -66,14 +66,31 @@ fn claim_items(of: &ListType, items: &[Json], set: &mut Set) {
 /// Returns the errors of an applied object, with the texts of Go's library. The result is empty if the object fits its
 /// schema.
 pub(super) fn check(of: &Type, value: &Json) -> Vec<String> {
-    let mut errors = ValidationErrors::default();
+    errors(of, value, Nulls::Fit)
+}
+
+/// Returns the errors of an apply configuration that is the value of a CEL expression. In such a value, Go's library does not know null.
+pub(super) fn check_cel_value(of: &Type, value: &Json) -> Vec<String> {
+    errors(of, value, Nulls::Differ)
+}
+
+/// Whether null fits every type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Nulls {
+    Fit,
+    /// Null is the value of an enum of protocol buffers, which fits no type.
+    Differ,
+}
+
+fn errors(of: &Type, value: &Json, nulls: Nulls) -> Vec<String> {
+    let mut errors = ValidationErrors { nulls, all: Vec::new(), bytes: 0 };
     check_value(of, value, &mut String::new(), &mut errors);
     errors.all
 }
 
 /// A list of errors. Their total size is limited, because a path can be as long as the object.
-#[derive(Default)]
 struct ValidationErrors {
+    nulls: Nulls,
     all: Vec<String>,
     bytes: usize,
 }
@@ -93,7 +110,14 @@ impl ValidationErrors {
 
 fn check_value(of: &Type, value: &Json, path: &mut String, errors: &mut ValidationErrors) {
     match (shape(of, value), value) {
-        (_, Json::Null) => {}
+        (_, Json::Null) if errors.nulls == Nulls::Fit => {}
+        (Shape::Scalar, Json::Null) => {
+            if let Type::Scalar(scalar) = of {
+                check_null(*scalar).into_iter().for_each(|what| errors.push(path, &what));
+            }
+        }
+        (Shape::Map, Json::Null) => errors.push(path, "expected map, got &{NULL_VALUE}"),
+        (Shape::List, Json::Null) => errors.push(path, "expected list, got &{NULL_VALUE}"),
         (Shape::Scalar, value) => {
             if let Type::Scalar(scalar) = of {
                 check_scalar(*scalar, value).into_iter().for_each(|what| errors.push(path, &what));
@@ -148,6 +172,19 @@ fn check_items(of: &ListType, items: &[Json], path: &mut String, errors: &mut Va
     }
 }
 
+/// Returns the error of a null that fits no type.
+fn check_null(scalar: Scalar) -> Option<String> {
+    let expected = expected(scalar);
+    match scalar {
+        Scalar::Raw => None,
+        Scalar::Int32 | Scalar::Int64 | Scalar::Number => Some(format!("expected {expected}, got structpb.NullValue")),
+        Scalar::String | Scalar::Bytes | Scalar::Duration => {
+            Some(format!("expected {expected}, got &value.valueUnstructured{{Value:0}}"))
+        }
+        _ => Some(format!("expected {expected}, got &{{NULL_VALUE}}")),
+    }
+}
+
 fn check_scalar(scalar: Scalar, value: &Json) -> Option<String> {
     let fits = match scalar {
         Scalar::Raw => true,
@@ -161,8 +198,21 @@ fn check_scalar(scalar: Scalar, value: &Json) -> Option<String> {
         | Scalar::MicroTime
         | Scalar::Untyped => !value.is_array() && !value.is_object(),
     };
-    let expected = match scalar {
-        _ if fits => return None,
+    if fits {
+        return None;
+    }
+    let expected = expected(scalar);
+    match scalar {
+        Scalar::Int32 | Scalar::Int64 | Scalar::Number => Some(format!("expected {expected}, got {}", go_shape(value))),
+        Scalar::String | Scalar::Bytes | Scalar::Duration => {
+            Some(format!("expected {expected}, got {}", go_value(value)))
+        }
+        _ => Some(format!("expected {expected}, got &{{{}}}", go_text(value))),
+    }
+}
+
+fn expected(scalar: Scalar) -> &'static str {
+    match scalar {
         Scalar::Raw => "JSON",
         Scalar::Bool => "boolean",
         Scalar::Int32 | Scalar::Int64 | Scalar::Number => "numeric (int or float)",
@@ -173,10 +223,6 @@ fn check_scalar(scalar: Scalar, value: &Json) -> Option<String> {
         | Scalar::MicroTime
         | Scalar::Untyped => "any scalar",
         Scalar::String | Scalar::Bytes | Scalar::Duration => "string",
-    };
-    match scalar {
-        Scalar::Int32 | Scalar::Int64 | Scalar::Number => Some(format!("expected {expected}, got {}", go_shape(value))),
-        _ => Some(format!("expected {expected}, got {}", go_value(value))),
     }
 }
 

@@ -4,7 +4,7 @@ use pintle_json::{Json, Map};
 use pintle_schema::{Schema, Type};
 
 use super::compare::{atomic_map, keyed};
-use super::field_set::check;
+use super::field_set::{check, check_cel_value};
 use super::key_defaults;
 use super::merge::merge;
 
@@ -19,7 +19,7 @@ use super::merge::merge;
 /// - List items have no identity.
 pub fn merge_configuration(schema: &Schema, live: &Json, configuration: &Json) -> Result<Json, String> {
     let of = schema.root();
-    let errors = check(of, configuration);
+    let errors = check_cel_value(of, configuration);
     if !errors.is_empty() {
         let text = match &errors[..] {
             [one] => one.clone(),

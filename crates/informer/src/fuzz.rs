@@ -1,5 +1,5 @@
-//! Checks for arbitrary bytes. The fuzz targets in `fuzz/` and the tests below use these functions. Each function
-//! panics if its check fails.
+//! Checks for arbitrary bytes. The fuzz targets in `crates/fuzz/` and the tests below use these functions. Each
+//! function panics if its check fails.
 
 #![allow(clippy::unwrap_used, reason = "a failed check panics")]
 
@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     fn replay(name: &str, check: fn(&[u8])) {
-        replay_corpus(format!("{}/../../fuzz/corpus/{name}", env!("CARGO_MANIFEST_DIR")), 1_000, check);
+        replay_corpus(format!("{}/../fuzz/corpus/{name}", env!("CARGO_MANIFEST_DIR")), 1_000, check);
     }
 
     #[test]

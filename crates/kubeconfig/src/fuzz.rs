@@ -1,4 +1,4 @@
-//! Entry points for fuzzing. The fuzz targets in `fuzz/` and the test below call them. Each function panics if its
+//! Entry points for fuzzing. The fuzz targets in `crates/fuzz/` and the test below call them. Each function panics if its
 //! input violates a property of the code.
 
 #![allow(clippy::unwrap_used, reason = "failed checks panic")]
@@ -39,6 +39,6 @@ mod tests {
 
     #[test]
     fn any_file_is_read_without_panic() {
-        replay_corpus(concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus/kubeconfig"), 1_000, kubeconfig);
+        replay_corpus(concat!(env!("CARGO_MANIFEST_DIR"), "/../fuzz/corpus/kubeconfig"), 1_000, kubeconfig);
     }
 }

@@ -14,13 +14,12 @@ use bytes::Bytes;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use http_body_util::Full;
-use pintle_controller::{Controller, Health, ManagerStatus};
+use pintle_controller::{ControllerStatus, Health, ManagerStatus};
 use pintle_informer::InformerFactory;
 use pintle_leaderelect::ShardsStatus;
-use pintle_meta::ObjectKey;
 use tokio_util::sync::CancellationToken;
 
-use self::document::{Check, Document, FORMAT, LeftOut, MOST, Phase, of_most};
+use self::document::{Check, Document, Explanation, FORMAT, LeftOut, MOST, Phase, of_most};
 use self::query::Wanted;
 use self::text::{now, seconds, shortened, time};
 
@@ -79,7 +78,7 @@ impl Debug {
                 informers: informers.len().saturating_sub(MOST),
                 shards: shards_left_out,
             },
-            explanation: explained.map(|(controller, key)| controllers::explanation(controller, &key)),
+            explanation: explained,
         };
         match serde_json::to_string(&document) {
             Ok(json) => response(StatusCode::OK, "application/json", json),
@@ -90,21 +89,28 @@ impl Debug {
         }
     }
 
-    /// Returns the controller and the key in the query, or the status and the text of an error.
-    fn explained<'a>(
+    /// Returns the explanation that the query requests, or the status and the text of an error.
+    fn explained(
         &self,
         query: Option<&str>,
-        controllers: &'a [Controller],
-    ) -> Result<Option<(&'a Controller, ObjectKey)>, (StatusCode, String)> {
+        controllers: &[ControllerStatus],
+    ) -> Result<Option<Explanation>, (StatusCode, String)> {
         let wanted = query::parse(query.unwrap_or_default()).map_err(|problem| (StatusCode::BAD_REQUEST, problem))?;
         let Some(Wanted { controller: name, key }) = wanted else { return Ok(None) };
-        match controllers.iter().find(|controller| controller.name() == name) {
-            Some(controller) => Ok(Some((controller, key))),
+        let Some(controller) = controllers.iter().find(|controller| controller.name() == name) else {
+            let names = of_most(controllers, |controller| format!("{:?}", shortened(controller.name())));
+            let names = if names.is_empty() { "none yet".to_owned() } else { names.join(", ") };
+            let name = shortened(&name);
+            let problem = format!("no controller is named {name:?}; the controllers are: {names}");
+            return Err((StatusCode::NOT_FOUND, problem));
+        };
+        match controller.explain(&key) {
+            Some(explained) => Ok(Some(controllers::explanation(controller, &explained))),
             None => {
-                let names = of_most(controllers, |controller| format!("{:?}", shortened(controller.name())));
-                let names = if names.is_empty() { "none yet".to_owned() } else { names.join(", ") };
-                let name = shortened(&name);
-                Err((StatusCode::NOT_FOUND, format!("no controller is named {name:?}; the controllers are: {names}")))
+                let (name, key) = (shortened(&name), shortened(&key));
+                let problem =
+                    format!("controller {name:?} knows no key {key:?}; the key of an object is namespace/name");
+                Err((StatusCode::NOT_FOUND, problem))
             }
         }
     }

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pintle_cluster::{Cluster, ClusterConfig};
-use pintle_controller::{Controller as Engine, ManagerConfig};
+use pintle_controller::{Manager as Engine, ManagerConfig, RequestKey};
 use pintle_crd::{CustomResource, CustomResourceDefinition};
 use pintle_leaderelect::{LeaderElectionConfig, ShardsStatus};
 use pintle_meta::Resource;
@@ -96,7 +96,8 @@ pub struct Manager {
     config: ManagerConfig,
 }
 
-type Bind = Box<dyn FnOnce(&Surroundings) -> Engine + Send>;
+/// Adds a controller to the engine of the manager.
+type Bind = Box<dyn FnOnce(Engine, &Surroundings) -> Engine + Send>;
 type ServiceFuture = Pin<Box<dyn Future<Output = Result<(), Box<dyn Error + Send + Sync>>> + Send>>;
 type Service = Box<dyn FnOnce(CancellationToken) -> ServiceFuture + Send>;
 
@@ -237,7 +238,16 @@ impl Manager {
     where
         K: Resource + Serialize + DeserializeOwned,
     {
-        self.controllers.push(Box::new(|surroundings| controller.bind(surroundings)));
+        self.controllers.push(Box::new(|engine, surroundings| engine.controller(controller.bind(surroundings))));
+        self
+    }
+
+    /// Adds a controller of the crate `pintle-controller`. Its keys can have any type: see
+    /// [`RequestKey`](pintle_controller::RequestKey). Its informers come from the [cluster](Self::cluster) of this manager.
+    ///
+    /// Such a controller has no [`Context`](crate::Context), so its writes are not bound to the leadership term.
+    pub fn plain_controller<K: RequestKey>(mut self, controller: pintle_controller::Controller<K>) -> Self {
+        self.controllers.push(Box::new(|engine, _| engine.controller(controller)));
         self
     }
 

@@ -1,4 +1,4 @@
-//! Entry points for fuzzing. The fuzz targets in `fuzz/` and the tests below call them. Each function panics if its
+//! Entry points for fuzzing. The fuzz targets in `crates/fuzz/` and the tests below call them. Each function panics if its
 //! input violates a property of the code.
 
 #![allow(clippy::unwrap_used, reason = "failed checks panic")]
@@ -340,7 +340,7 @@ mod tests {
     use super::*;
 
     fn replay(name: &str, check: fn(&[u8])) {
-        replay_corpus(format!("{}/../../fuzz/corpus/{name}", env!("CARGO_MANIFEST_DIR")), 1_000, check);
+        replay_corpus(format!("{}/../fuzz/corpus/{name}", env!("CARGO_MANIFEST_DIR")), 1_000, check);
     }
 
     #[test]

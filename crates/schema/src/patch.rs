@@ -81,6 +81,16 @@ impl PatchBody {
         JsonPatch::read(body).map(Self::Json)
     }
 
+    /// Parses the JSON patch of a MutatingAdmissionPolicy. It differs from [`json`](Self::json) in operations `test` with the value null:
+    /// they fail. In a JSON patch of a request, null equals an absent value.
+    ///
+    /// # Errors
+    ///
+    /// The same as for [`json`](Self::json).
+    pub fn json_of_policy(body: &[u8]) -> Result<Self, PatchError> {
+        Ok(Self::Json(JsonPatch::read(body)?.with_differing_nulls()))
+    }
+
     /// Parses a merge patch. `validated` is false if `fieldValidation` is `Ignore`.
     ///
     /// # Errors

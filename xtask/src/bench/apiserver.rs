@@ -7,10 +7,11 @@ use super::{Area, Around, Program, REAL, Rows, Run, Variant, Workload};
 
 pub(crate) const AREA: Area = Area {
     name: "apiserver",
-    about: "The embedded API server beside a real kube-apiserver with etcd, which the folder KUBEBUILDER_ASSETS has. Both are under the same \
-            program, share the processors with it, and are started anew for each run; both speak TLS, but in `start`. What a server has is what is resident of \
-            its processes, etcd's included. client-go's load is of 16 workers: creates, GETs, LISTs of 5,000 and 100 watchers who hear 500 \
-            changes each; our own client has 64 requests at a time on HTTP/2",
+    about: "The embedded API server, compared with a real kube-apiserver with etcd from the folder KUBEBUILDER_ASSETS. The same program \
+            loads both servers, on the same processors. Each run starts a new server. Both servers use TLS, except in the row `start`. \
+            The memory of a server is the resident memory of its processes, including etcd. The load of client-go has 16 workers: \
+            creates, GETs, LISTs of 5,000 objects, and 100 watchers that receive 500 changes each. The load of our own client has 64 \
+            requests in flight on HTTP/2",
     workloads: &[
         Workload {
             name: "client-go's load",

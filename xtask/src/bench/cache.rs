@@ -6,10 +6,10 @@ use super::{Area, Around, Goal, Measure, Program, Row, Rows, Run, Variant, Workl
 
 pub(crate) const AREA: Area = Area {
     name: "cache",
-    about: "pintle-informer and pintle-delta-fifo beside client-go, and beside kube-rs. Pods are of about 8 KB; one server feeds all sides \
-            over plain HTTP, and each shares the processors with it. A stripped pod is one without managedFields and annotations. CPU is \
-            counted to the end of all that the calls bring about. Peak bytes are what is resident beyond the start. Handlers are told each event, on all sides. Allocations \
-            and what is live are counted by runs of their own, since counting takes time in Rust",
+    about: "pintle-informer and pintle-delta-fifo, compared with client-go and with kube-rs. A pod has about 8 KB. One server sends the \
+            objects to all sides over plain HTTP, on the same processors. A stripped pod has no managedFields and no annotations. CPU \
+            time is counted until all work that the calls cause has ended. Peak bytes are the peak of resident memory above the start. On \
+            all sides, handlers get each event. Allocations and live memory come from separate runs, because counting takes time in Rust",
     workloads: &[
         Workload {
             name: "100 k pods whole: first list",

@@ -6,9 +6,9 @@ use super::{Area, Around, Goal, Program, RUNS, Rows, Run, Variant, Workload};
 
 pub(crate) const AREA: Area = Area {
     name: "cel",
-    about: "pintle-cel beside cel-go with the options of kube-apiserver, and beside the crate `cel`. Twelve rules of the kind that Gateway API \
-            has, over one object in JSON. pintle-cel and cel-go check types and count costs, `cel` does neither. `cel` gets the object \
-            converted before the measurement. An operation is one rule, or one update",
+    about: "pintle-cel, compared with cel-go with the options of kube-apiserver, and with the crate `cel`. The twelve rules are similar \
+            to rules of Gateway API, and use one object in JSON. pintle-cel and cel-go check types and count costs, `cel` does neither. \
+            `cel` gets the object converted before the measurement. An operation is one rule, or one update",
     workloads: &[
         Workload {
             name: "compile: parse, check, plan",

@@ -6,11 +6,12 @@ use super::{Area, Around, Goal, Program, Row, Rows, Run, Variant, Workload};
 
 pub(crate) const AREA: Area = Area {
     name: "controller",
-    about: "pintle-operator's Manager and Controller with their defaults, beside controller-runtime (without its request limit) and kube-rs with \
-            theirs. The objects are ConfigMaps of about a kilobyte on one embedded API server over TLS, which runs on the same processors. \
-            No-op: each object is reconciled from the cache. Write: the first reconciliation of an object sets an annotation by a merge \
-            patch, and the object counts once a later reconciliation sees the annotation. The clock starts with the process and stops when \
-            the last object counts. CPU and peak memory are those of the whole process. The CPU of the server counts only as wall time",
+    about: "The Manager and the Controller of pintle-operator with their defaults, compared with controller-runtime (without its request \
+            limit) and with kube-rs. The objects are ConfigMaps of about a kilobyte. One embedded API server serves them over TLS, on the \
+            same processors. No-op: each object is reconciled from the cache. Write: the first reconciliation of an object sets an \
+            annotation by a merge patch. The object counts when a later reconciliation sees the annotation. The clock starts with the \
+            process and stops when the last object counts. CPU time and peak memory are measured for the whole process. The CPU time of \
+            the server affects only the wall time",
     workloads: &[
         Workload {
             name: "20 k objects, no-op, 1 worker",

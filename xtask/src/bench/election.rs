@@ -6,14 +6,15 @@ use super::{Area, Around, Program, Rows, Run, Variant, Workload};
 
 pub(crate) const AREA: Area = Area {
     name: "election",
-    about: "pintle-leaderelect beside client-go's leader election, both with its durations of 15, 10 and 2 s and with release, on one \
-            embedded API server over TLS, and without Events. Each contender has a client of its own, as a process has; the hundred leases \
-            of one process share one on both sides. Hand-overs are of several leases beside each other. A leader that dies is one whose \
-            requests end. Tasks are goroutines on their side; on ours, the one in which the workload is done is not counted, nor are the two of \
-            each connection. The simulated fleets are those of the tests, four electors each on machines that are suspended, behind a \
-            network that loses, delays and repeats; on client-go's side, they are a model of its elector, \
-            without release, which counts as leading only while its machine is awake. Effects with a permit that slept with their \
-            machine are no overlaps: no lock stops them, and a row of their own tells how many went on while another one led; the model has none",
+    about: "pintle-leaderelect, compared with the leader election of client-go. Both use the default durations of client-go (15 s, 10 s \
+            and 2 s), release the lease, and send no Events. They share one embedded API server over TLS. Each contender has its own \
+            client, like a process. The hundred leases of one process share one client. In the rows about hand-overs, several leases \
+            change hands at the same time. The requests of a leader that dies fail. For client-go, a task is a goroutine. For ours, the \
+            task of the workload and the two tasks of each connection are not counted. The simulated fleets are the fleets of the tests: \
+            four electors on machines that are suspended, and a network that loses, delays and repeats messages. For client-go, a model \
+            of its elector runs in the simulation. It does not release the lease, and it counts as leading only while its machine is \
+            awake. An effect whose permit was taken before its machine slept is not an overlap, because no lock can stop it. A separate \
+            row counts such effects while another elector led. The model has no such effects",
     workloads: &[
         Workload {
             name: "3 contenders: the leader stops",

@@ -6,9 +6,10 @@ use super::{Area, Around, Goal, Program, RUNS, Rows, Run, Variant, Workload};
 
 pub(crate) const AREA: Area = Area {
     name: "queue",
-    about: "pintle-workqueue and pintle-ratelimit beside client-go, and beside controller-runtime's priority queue. Unless a row sets \
-            it otherwise, ours are threads and keys `Arc<str>`, and no metrics; theirs are goroutines always. CPU is counted to the \
-            end of all that the calls bring about. Memory is the peak of what is resident beyond the start, and no key's own is counted",
+    about: "pintle-workqueue and pintle-ratelimit, compared with client-go and with the priority queue of controller-runtime. Our sides \
+            use threads, keys of the type `Arc<str>` and no metrics, unless the row says otherwise. The peers always use goroutines. CPU \
+            time is counted until all work that the calls cause has ended. Memory is the peak of resident memory above the start, without \
+            the memory of the keys",
     workloads: &[
         Workload {
             name: "1 M keys added, then drained by 1 worker",

@@ -6,10 +6,10 @@ use super::{Area, Around, Goal, Program, Row, Rows, Run, Variant, Workload};
 
 pub(crate) const AREA: Area = Area {
     name: "rest",
-    about: "pintle-restreq beside client-go, kube-rs, and hyper with connections that stand and nothing around it. One server answers all \
-            sides, and shares the processors with them; its own CPU counts for none. A GET is of half a kilobyte, which each side decodes. \
-            Over TLS, HTTP/1.1 is all that is offered unless the row says otherwise; kube-rs has no HTTP/2. Allocations are \
-            counted by runs of their own, since counting takes time in Rust",
+    about: "pintle-restreq, compared with client-go, with kube-rs, and with bare hyper on open connections. One server answers all sides \
+            on the same processors. Its CPU time is not counted. A GET returns half a kilobyte, which each side decodes. Over TLS, only \
+            HTTP/1.1 is offered, unless the row says otherwise. kube-rs has no HTTP/2. Allocations come from separate runs, because \
+            counting takes time in Rust",
     workloads: &[
         Workload {
             name: "GET, one at a time, HTTP/1.1",

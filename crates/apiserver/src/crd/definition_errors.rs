@@ -15,6 +15,9 @@ use std::collections::BTreeMap;
 use pintle_json::Json;
 
 use super::{approval, is_established};
+use crate::kinds::webhook_service::{
+    client_errors, is_supported_review_version, review_version_errors, unsupported_review_versions,
+};
 use crate::object::metadata;
 use crate::validate::{FieldError, FieldErrors, NameRule, name_errors};
 
@@ -43,7 +46,7 @@ pub(super) fn definition(object: &Json, old: Option<&Json>) -> FieldErrors {
     }
     errors.extend(version::all(object));
     errors.extend(names_errors(object));
-    errors.extend(conversion_errors(object));
+    errors.extend(conversion_errors(object, old));
     errors.extend(stored_errors(object));
     errors.extend(approval::error(object, old));
     if let Some(old) = old {
@@ -124,19 +127,18 @@ fn names_errors(object: &Json) -> FieldErrors {
     errors
 }
 
-fn conversion_errors(object: &Json) -> FieldErrors {
+fn conversion_errors(object: &Json, old: Option<&Json>) -> FieldErrors {
     let mut errors = FieldErrors::default();
     match object.text("/spec/conversion/strategy") {
         "" if object.has("/spec/conversion") => errors.push(FieldError::required("spec.conversion.strategy", "")),
         "" | "None" => {}
         "Webhook" => {
-            if !object.has("/spec/conversion/webhook/clientConfig") {
-                let why = "required when strategy is set to Webhook";
-                errors.push(FieldError::required("spec.conversion.webhookClientConfig", why));
+            const CLIENT: &str = "spec.conversion.webhookClientConfig";
+            match object.at("/spec/conversion/webhook/clientConfig").filter(|client| !client.is_null()) {
+                Some(client) => errors.extend(client_errors(client, CLIENT)),
+                None => errors.push(FieldError::required(CLIENT, "required when strategy is set to Webhook")),
             }
-            if object.list("/spec/conversion/webhook/conversionReviewVersions").next().is_none() {
-                errors.push(FieldError::required("spec.conversion.conversionReviewVersions", ""));
-            }
+            errors.extend(review_errors(object, old));
         }
         strategy => {
             errors.push(FieldError::unsupported("spec.conversion.strategy", &strategy.into(), &["None", "Webhook"]));
@@ -151,6 +153,24 @@ fn conversion_errors(object: &Json) -> FieldErrors {
                 errors.push(FieldError::forbidden(format!("spec.conversion.{reported}"), why));
             }
         }
+    }
+    errors
+}
+
+const REVIEW_VERSIONS: &str = "/spec/conversion/webhook/conversionReviewVersions";
+
+/// Returns the errors of the review versions. An update may keep a list without a supported version.
+fn review_errors(object: &Json, old: Option<&Json>) -> FieldErrors {
+    const FIELD: &str = "spec.conversion.conversionReviewVersions";
+    let is_supported = |object: &Json| object.texts(REVIEW_VERSIONS).any(is_supported_review_version);
+    if object.list(REVIEW_VERSIONS).next().is_none() {
+        return FieldErrors::from([FieldError::required(FIELD, "")]);
+    }
+    let mut errors = review_version_errors(object.texts(REVIEW_VERSIONS), FIELD);
+    let was_supported = old.is_none_or(|old| old.list(REVIEW_VERSIONS).next().is_none() || is_supported(old));
+    if was_supported && !is_supported(object) {
+        let versions = object.at(REVIEW_VERSIONS).unwrap_or(&Json::Null);
+        errors.push(unsupported_review_versions(versions, FIELD.into()));
     }
     errors
 }

@@ -72,20 +72,22 @@ fn compile(text: &str) -> Result<Option<Compiled>, String> {
     if text.len() > LONGEST_PATTERN {
         return Ok(None);
     }
-    let pattern = with_go_classes(text);
-    let hir = translate(&pattern, &parse(&pattern)?)?;
+    let (pattern, ast) = parse(text)?;
+    let hir = translate(&pattern, &ast)?;
     let regex = RegexBuilder::new(&pattern).size_limit(LARGEST_AUTOMATON).nest_limit(MAX_PATTERN_DEPTH).build();
     Ok(regex.ok().map(Compiled::Automaton).or_else(|| Machine::new(&hir).map(Compiled::Machine)))
 }
 
-/// Parses a pattern, and rejects patterns that Go rejects.
-fn parse(pattern: &str) -> Result<Ast, String> {
-    if pattern.len() > LONGEST_PATTERN * SPELT_OUT {
-        return Err("expression too large".into());
+/// Parses a pattern in Go's syntax. Returns the pattern in the syntax of the crate `regex`, and its syntax tree.
+fn parse(text: &str) -> Result<(String, Ast), String> {
+    let wrong = |why: String| format!("error parsing regexp: {why}");
+    let pattern = pintle_cel::translate_pattern(text, MAX_PATTERN_DEPTH).map_err(wrong)?;
+    let ast = ParserBuilder::new().nest_limit(MAX_PATTERN_DEPTH).build().parse(&pattern);
+    let ast = ast.map_err(|error| wrong(error.to_string()))?;
+    match go_limits::is_too_large(&ast) {
+        true => Err(wrong("expression too large".into())),
+        false => Ok((pattern, ast)),
     }
-    let ast =
-        ParserBuilder::new().nest_limit(MAX_PATTERN_DEPTH).build().parse(pattern).map_err(|error| error.to_string())?;
-    go_limits::error(&ast).map_or(Ok(ast), Err)
 }
 
 fn translate(pattern: &str, ast: &Ast) -> Result<Hir, String> {
@@ -103,31 +105,6 @@ fn weight(pattern: &str) -> usize {
     let copies = counts.fold(1, |copies: usize, count| copies.saturating_mul(count.max(1)).min(LONGEST_PATTERN));
     let of_character = if pattern.contains(r"\p") || pattern.contains(r"\P") { OF_UNICODE } else { 1 };
     pattern.len() * copies * of_character
-}
-
-/// The maximum factor by which [`with_go_classes`] lengthens a pattern.
-const SPELT_OUT: usize = 8;
-
-/// Replaces classes that match only ASCII in Go, such as `\d`, with explicit character ranges.
-fn with_go_classes(pattern: &str) -> String {
-    let mut spelt = String::with_capacity(pattern.len());
-    let mut chars = pattern.chars();
-    while let Some(c) = chars.next() {
-        let escaped = if c == '\\' { chars.next() } else { None };
-        match escaped {
-            Some('d') => spelt.push_str("[0-9]"),
-            Some('D') => spelt.push_str("[^0-9]"),
-            Some('w') => spelt.push_str("[0-9A-Za-z_]"),
-            Some('W') => spelt.push_str("[^0-9A-Za-z_]"),
-            Some('s') => spelt.push_str(r"[\t\n\f\r ]"),
-            Some('S') => spelt.push_str(r"[^\t\n\f\r ]"),
-            escaped => {
-                spelt.push(c);
-                spelt.extend(escaped);
-            }
-        }
-    }
-    spelt
 }
 
 /// The distinct patterns of one definition. Equal patterns share one compiled automaton.
@@ -179,10 +156,9 @@ impl Patterns {
         };
         spend(&mut self.left, LARGEST_AUTOMATON + text.len() * OF_PATTERN_CHARACTER)?;
         if text.len() > LONGEST_PATTERN {
-            return Err(invalid("expression too large".into()));
+            return Err(invalid("error parsing regexp: expression too large".into()));
         }
-        let pattern = with_go_classes(text);
-        let ast = parse(&pattern).map_err(invalid)?;
+        let (pattern, ast) = parse(text).map_err(invalid)?;
         spend(&mut self.left, go_limits::classes(&ast) * OF_NAMED_CLASS)?;
         translate(&pattern, &ast).map(drop).map_err(invalid)
     }
@@ -244,6 +220,36 @@ mod tests {
             (r"^\pL$", "\u{fc}", true),
         ] {
             assert_eq!(Pattern::new(pattern).matches(text).0, expected, "{pattern} {text}");
+        }
+    }
+
+    #[test]
+    fn syntax_is_that_of_go() {
+        for (pattern, text, expected) in [
+            ("^a{,5}$", "a{,5}", true),
+            ("^{$", "{", true),
+            ("^[a&&b]+$", "a&b", true),
+            ("^[a[b]$", "[", true),
+            (r"^\<a\>$", "<a>", true),
+            (r"^\Q.*\E$", ".*", true),
+            (r"^\Q.\E$", "x", false),
+            (r"\ba", "\u{fc}a", true),
+            (r"\ba", "xa", false),
+        ] {
+            assert_eq!(Pattern::new(pattern).matches(text).0, expected, "{pattern} {text}");
+        }
+        let mut patterns = Patterns::default();
+        for (pattern, why) in [
+            ("a**", "invalid nested repetition operator: `**`"),
+            ("x{2}{3}", "invalid nested repetition operator: `{2}{3}`"),
+            (r"\u0041", r"invalid escape sequence: `\u`"),
+            ("[[:foo:]]", "invalid character class range: `[:foo:]`"),
+            ("(?x)a", "invalid or unsupported Perl syntax: `(?x`"),
+            ("(a{101}){10}", "invalid repeat count: `{10}`"),
+            ("(", "missing closing ): `(`"),
+        ] {
+            let why = format!("must be a valid regular expression, but isn't: error parsing regexp: {why}");
+            assert_eq!(patterns.check(pattern), Err(why));
         }
     }
 

@@ -48,7 +48,7 @@ impl Removed {
 
 /// Removes unknown fields from a value inside a resource.
 pub(crate) fn prune_value(schema: &Structural, value: &mut Json) {
-    self::value(schema, value, FieldPath::Start(""), &mut Removed::default());
+    self::value(schema, value, schema.preserve_unknown, FieldPath::Start(""), &mut Removed::default());
 }
 
 /// Removes unknown fields from the metadata of the embedded objects in a value.
@@ -104,7 +104,7 @@ fn resource(schema: &Structural, object: &mut Json, path: FieldPath<'_>, removed
     if let Some(Json::Object(metadata)) = members.get_mut("metadata") {
         prune_metadata(metadata, Place::Metadata, path.member("metadata"), removed);
     }
-    prune_members(schema, members, path, removed, true);
+    prune_members(schema, members, schema.preserve_unknown, path, removed, true);
 }
 
 fn prune_metadata(metadata: &mut Map, place: Place, path: FieldPath<'_>, removed: &mut Removed) {
@@ -129,26 +129,27 @@ fn keep(members: &mut Map, known: &[&str], place: Place, path: FieldPath<'_>, re
     });
 }
 
-fn value(schema: &Structural, value: &mut Json, path: FieldPath<'_>, removed: &mut Removed) {
+/// Prunes a value. If `preserves`, unknown fields of the value stay. A list with `x-kubernetes-preserve-unknown-fields` also preserves the
+/// unknown fields of its items, but not of the fields that the schema of the items declares.
+fn value(schema: &Structural, value: &mut Json, preserves: bool, path: FieldPath<'_>, removed: &mut Removed) {
     match value {
         Json::Object(members) if schema.embedded => {
             if let Some(Json::Object(metadata)) = members.get_mut("metadata") {
                 prune_metadata(metadata, Place::EmbeddedMetadata, path.member("metadata"), removed);
             }
-            prune_members(schema, members, path, removed, true);
+            prune_members(schema, members, preserves, path, removed, true);
         }
-        Json::Object(members) => prune_members(schema, members, path, removed, false),
+        Json::Object(members) => prune_members(schema, members, preserves, path, removed, false),
         Json::Array(items) => {
-            if let Some(schema) = &schema.items {
-                for (at, item) in items.iter_mut().enumerate() {
-                    self::value(schema, item, path.item(at), removed);
-                }
-            } else if !schema.preserve_unknown {
-                // If the schema does not describe the items of a list, all fields of the items are unknown.
-                let empty = Structural::default();
-                for (at, item) in items.iter_mut().enumerate() {
-                    self::value(&empty, item, path.item(at), removed);
-                }
+            // If the schema does not describe the items of a list, all fields of the items are unknown.
+            let of_items = schema.items.as_deref();
+            let empty = Structural::default();
+            let of_items = match of_items {
+                None if preserves => return,
+                of_items => of_items.unwrap_or(&empty),
+            };
+            for (at, item) in items.iter_mut().enumerate() {
+                self::value(of_items, item, preserves || of_items.preserve_unknown, path.item(at), removed);
             }
         }
         _ => {}
@@ -158,6 +159,7 @@ fn value(schema: &Structural, value: &mut Json, path: FieldPath<'_>, removed: &m
 fn prune_members(
     schema: &Structural,
     members: &mut Map,
+    preserves: bool,
     path: FieldPath<'_>,
     removed: &mut Removed,
     is_resource: bool,
@@ -167,8 +169,8 @@ fn prune_members(
             return true;
         }
         match schema.member(key) {
-            Some(schema) => value(schema, member, path.member(key), removed),
-            None if schema.preserve_unknown || schema.knows(key) => {}
+            Some(schema) => value(schema, member, schema.preserve_unknown, path.member(key), removed),
+            None if preserves || schema.knows(key) => {}
             None => {
                 removed.add(Place::Object, path.member(key));
                 return false;
@@ -180,7 +182,7 @@ fn prune_members(
 
 fn resource_is_pruned(schema: &Structural, object: &Json) -> bool {
     let Some(members) = object.as_object() else { return true };
-    metadata_is_pruned(members) && members_are_pruned(schema, members, true)
+    metadata_is_pruned(members) && members_are_pruned(schema, members, schema.preserve_unknown, true)
 }
 
 fn metadata_is_pruned(members: &Map) -> bool {
@@ -188,27 +190,30 @@ fn metadata_is_pruned(members: &Map) -> bool {
     metadata.is_none_or(|metadata| metadata.keys().all(|key| METADATA.contains(&key.as_str())))
 }
 
-fn members_are_pruned(schema: &Structural, members: &Map, is_resource: bool) -> bool {
+fn members_are_pruned(schema: &Structural, members: &Map, preserves: bool, is_resource: bool) -> bool {
     members.iter().all(|(key, member)| match schema.member(key) {
         _ if is_resource && OBJECT.contains(&key.as_str()) => true,
-        Some(schema) => value_is_pruned(schema, member),
-        None => schema.preserve_unknown || schema.knows(key),
+        Some(schema) => value_is_pruned(schema, member, schema.preserve_unknown),
+        None => preserves || schema.knows(key),
     })
 }
 
-fn value_is_pruned(schema: &Structural, value: &Json) -> bool {
+fn value_is_pruned(schema: &Structural, value: &Json, preserves: bool) -> bool {
     match value {
         Json::Object(members) if schema.embedded => {
-            metadata_is_pruned(members) && members_are_pruned(schema, members, true)
+            metadata_is_pruned(members) && members_are_pruned(schema, members, preserves, true)
         }
-        Json::Object(members) => members_are_pruned(schema, members, false),
-        Json::Array(items) => match &schema.items {
-            Some(schema) => items.iter().all(|item| value_is_pruned(schema, item)),
-            None => {
-                let empty = Structural::default();
-                schema.preserve_unknown || items.iter().all(|item| value_is_pruned(&empty, item))
+        Json::Object(members) => members_are_pruned(schema, members, preserves, false),
+        Json::Array(items) => {
+            let empty = Structural::default();
+            match schema.items.as_deref() {
+                None if preserves => true,
+                of_items => {
+                    let of_items = of_items.unwrap_or(&empty);
+                    items.iter().all(|item| value_is_pruned(of_items, item, preserves || of_items.preserve_unknown))
+                }
             }
-        },
+        }
         _ => true,
     }
 }

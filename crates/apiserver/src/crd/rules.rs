@@ -19,7 +19,7 @@ use pintle_json::Json;
 use compile::CompiledRule;
 
 pub(crate) use compile::{Compiled, RuleEnvironments, RuleSource};
-pub(crate) use evaluate::evaluate;
+pub(crate) use evaluate::{DefaultBudget, evaluate};
 pub(crate) use field_path::is_valid as is_valid_field_path;
 
 /// The maximum cost of one expression, and of all expressions for one object: `PerCallLimit` and `RuntimeCELCostBudget`.
@@ -29,7 +29,8 @@ const OBJECT_BUDGET: u64 = 10_000_000;
 /// The rules of a schema and of its nested schemas. Nested schemas that contain no rules are left out.
 #[derive(Debug)]
 pub(crate) struct RuleTree {
-    rules: Vec<CompiledRule>,
+    /// The compiled rules, or the reasons why they cannot be used.
+    rules: Vec<Result<CompiledRule, String>>,
     /// How expressions see the values of this schema. Set if the schema has rules.
     schema: Option<Arc<Schema>>,
     type_name: String,
@@ -97,11 +98,25 @@ impl RuleTree {
         if !sources.is_empty() {
             let view = level.view(schema);
             let environments = RuleEnvironments::new(&view);
-            // The definition was validated, so each rule compiles. A rule of an older definition may not compile. Skip such a rule.
-            tree.rules = sources.iter().filter_map(|source| CompiledRule::new(source, schema, &environments)).collect();
+            tree.rules = sources.iter().map(|source| CompiledRule::new(source, schema, &environments)).collect();
             tree.schema = Some(view);
         }
         Some(tree)
+    }
+
+    /// Returns the rules of a property.
+    pub(crate) fn property(&self, name: &str) -> Option<&Self> {
+        self.properties.get(name)
+    }
+
+    /// Returns the rules of the items of a list.
+    pub(crate) fn items(&self) -> Option<&Self> {
+        self.items.as_deref()
+    }
+
+    /// Returns the rules of the values of a map.
+    pub(crate) fn additional(&self) -> Option<&Self> {
+        self.additional.as_deref()
     }
 
     /// Returns the maximum cost of evaluating the rules. The unit is the time to process one byte of a body.
@@ -112,7 +127,7 @@ impl RuleTree {
     }
 
     fn estimated_cost(&self) -> u64 {
-        let own = self.rules.iter().map(CompiledRule::estimated_cost);
+        let own = self.rules.iter().flatten().map(CompiledRule::estimated_cost);
         let below = self.properties.values().chain(self.additional.as_deref()).chain(self.items.as_deref());
         own.chain(below.map(Self::estimated_cost)).fold(0, u64::saturating_add)
     }

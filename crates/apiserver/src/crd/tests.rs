@@ -75,6 +75,7 @@ fn unknown_fields_are_pruned_and_missing_fields_defaulted() {
         "free": {"type": "object", "x-kubernetes-preserve-unknown-fields": true, "properties": {"known": o}},
         "z": {"type": "string", "nullable": true},
         "e": {"type": "object", "x-kubernetes-embedded-resource": true},
+        "kept": {"type": "array", "x-kubernetes-preserve-unknown-fields": true, "items": {"type": "object", "properties": {"known": o}}},
     }});
     let bare = json!({"n": 3, "d": {"a": "deep"}});
     let with = |more: Json| {
@@ -103,6 +104,11 @@ fn unknown_fields_are_pruned_and_missing_fields_defaulted() {
             json!({"e": {"metadata": {"name": null, "labels": {"a": null}, "annotations": {}, "uid": ""}}}),
             with(json!({"e": {"metadata": {"labels": {"a": ""}}}})),
             vec![],
+        ),
+        (
+            json!({"kept": [{"x": {"y": 1}, "known": {"a": "x", "zz": 1}}]}),
+            with(json!({"kept": [{"x": {"y": 1}, "known": {"a": "x"}}]})),
+            vec!["spec.kept[0].known.zz"],
         ),
         (json!({"e": {"metadata": null}}), with(json!({"e": {"metadata": {}}})), vec![]),
     ] {

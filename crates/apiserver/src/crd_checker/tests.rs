@@ -194,3 +194,29 @@ fn rules_need_an_object_with_a_name() {
     assert!(error.contains("<nil>: Invalid value: null: some validation rules were not checked"), "{error}");
     assert!(!error.contains("with 7"), "{error}");
 }
+
+#[test]
+fn conversion_webhook_of_a_definition_is_validated() {
+    let converted = |client: Json, versions: &[&str]| {
+        let mut definition = definition("sites", "Site", spec());
+        let webhook = json!({"clientConfig": client, "conversionReviewVersions": versions});
+        definition["spec"].set("conversion", json!({"strategy": "Webhook", "webhook": webhook}));
+        CrdChecker::new(definition).map(|_| ()).map_err(|error| error.to_string())
+    };
+    let url = || json!({"url": "https://example.com/convert"});
+    let message = |outcome: Result<(), String>| outcome.unwrap_err();
+    converted(url(), &["v1"]).unwrap();
+    assert!(message(converted(url(), &["v2"])).ends_with(
+        "spec.conversion.conversionReviewVersions: Invalid value: [\"v2\"]: must include at least one of v1, v1beta1"
+    ));
+    assert!(
+        message(converted(url(), &["v1", "v1"]))
+            .ends_with("conversionReviewVersions[1]: Invalid value: \"v1\": duplicate version")
+    );
+    assert!(
+        message(converted(json!({}), &["v1"])).ends_with(
+            "spec.conversion.webhookClientConfig: Required value: exactly one of url or service is required"
+        )
+    );
+    assert!(message(converted(json!({"url": "http://a"}), &["v1"])).contains("'https' is the only allowed URL scheme"));
+}

@@ -1,11 +1,14 @@
 //! The OpenAPI 3 document of a group and version. It contains the operations and the schemas of the kinds.
 
+mod inlined;
 mod kind_schemas;
 
 use std::sync::Arc;
 
 use pintle_json::{Json, Map, json};
 use pintle_schema::{Type, openapi};
+
+pub(crate) use inlined::inlined;
 
 use super::operations;
 use super::schema_names::{PATCH_SCHEMA, built_in, list_schema_name, schema_name};

@@ -1,7 +1,43 @@
 //! Validates the client configuration of webhooks, which is a URL or a Service.
 
+use std::collections::HashSet;
+
 use crate::validate::{FieldError, FieldErrors, NameRule, name_errors};
 use pintle_json::Json;
+
+/// Validates the URL or the Service of a client configuration.
+pub(crate) fn client_errors(client: &Json, path: &str) -> FieldErrors {
+    match (client.has("/url"), client.has("/service")) {
+        (true, false) => url_errors(client.text("/url"), &format!("{path}.url")),
+        (false, true) => service_errors(&client["service"], &format!("{path}.service")),
+        _ => FieldErrors::from([FieldError::required(path, "exactly one of url or service is required")]),
+    }
+}
+
+/// Validates the names of review versions. They must be unique labels.
+pub(crate) fn review_version_errors<'a>(versions: impl Iterator<Item = &'a str>, field: &str) -> FieldErrors {
+    let (mut errors, mut seen) = (FieldErrors::default(), HashSet::new());
+    for (at, version) in versions.enumerate() {
+        let at = format!("{field}[{at}]");
+        if !seen.insert(version) {
+            errors.push(FieldError::invalid_text(at, version, "duplicate version"));
+            continue;
+        }
+        let why = name_errors(NameRule::OldLabel, version, false);
+        errors.extend(why.iter().map(|why| FieldError::invalid_text(at.as_str(), version, why)));
+    }
+    errors
+}
+
+/// Returns whether kube-apiserver can send reviews of this version.
+pub(crate) fn is_supported_review_version(version: &str) -> bool {
+    matches!(version, "v1" | "v1beta1")
+}
+
+/// Returns the error for a list of review versions without a supported version.
+pub(crate) fn unsupported_review_versions(versions: &Json, field: String) -> FieldError {
+    FieldError::invalid(field, versions, "must include at least one of v1, v1beta1")
+}
 
 const FORM: &str = "; desired format: https://host[/path]";
 

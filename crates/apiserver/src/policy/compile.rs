@@ -44,7 +44,7 @@ impl Expressions {
         let program = compile(&self.full, text, &[]);
         let kind = program.as_ref().map_or(Type::Dyn, |program| program.result_type().clone());
         for environment in [&mut self.full, &mut self.without_authorizer] {
-            *environment = environment::with_variable(std::mem::take(environment), name, kind.clone());
+            *environment = environment::with_variable(std::mem::take(environment), name, &kind);
         }
         self.mutations = OnceCell::new();
         program

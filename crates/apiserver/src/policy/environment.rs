@@ -1,6 +1,8 @@
 //! Declares the variables that expressions of policies can use.
 
-use pintle_cel::{Environment, Type};
+use std::sync::Arc;
+
+use pintle_cel::{Environment, Schema, Type};
 
 /// The name of the type of `variables`.
 const VARIABLES: &str = "kubernetes.variables";
@@ -16,20 +18,44 @@ pub(super) struct Optional {
 
 /// Returns the environment without the variables that the policy defines.
 pub(super) fn base(optional: Optional) -> Environment {
-    let mut environment = Environment::new()
-        .variable("object", Type::Dyn)
-        .variable("oldObject", Type::Dyn)
-        .variable("request", object("kubernetes.AdmissionRequest"))
-        .variable("namespaceObject", object("kubernetes.Namespace"));
+    let mut environment = always().variable("object", Type::Dyn).variable("oldObject", Type::Dyn);
     if optional.params {
         environment = environment.variable("params", Type::Dyn);
     }
     if optional.authorizer {
-        environment = environment
-            .variable("authorizer", object("kubernetes.authorization.Authorizer"))
+        environment = with_authorizer(environment)
             .variable("authorizer.requestResource", object("kubernetes.authorization.ResourceCheck"));
     }
+    environment
+}
+
+/// Returns the environment for the type check of a policy, in which objects and parameters have types. `None` means that the type is not
+/// known. As in kube-controller-manager, it has no `authorizer.requestResource`.
+pub(super) fn typed(objects: Option<&Arc<Schema>>, params: Option<Option<&Arc<Schema>>>) -> Environment {
+    let declare = |environment: Environment, name: &str, schema: Option<&Arc<Schema>>| match schema {
+        Some(schema) if schema.cel_type().is_some() => environment.data(name, schema),
+        _ => environment.variable(name, Type::Dyn),
+    };
+    let mut environment = with_authorizer(always());
+    for name in ["object", "oldObject"] {
+        environment = declare(environment, name, objects);
+    }
+    if let Some(params) = params {
+        environment = declare(environment, "params", params);
+    }
+    with_variables(environment)
+}
+
+/// Returns the environment with the variables that all expressions can use.
+fn always() -> Environment {
+    let environment = Environment::new()
+        .variable("request", object("kubernetes.AdmissionRequest"))
+        .variable("namespaceObject", object("kubernetes.Namespace"));
     with_namespace(with_request(environment))
+}
+
+fn with_authorizer(environment: Environment) -> Environment {
+    environment.variable("authorizer", object("kubernetes.authorization.Authorizer"))
 }
 
 /// Declares the object `variables`. Its fields are the variables that the policy defines.
@@ -37,9 +63,32 @@ pub(super) fn with_variables(environment: Environment) -> Environment {
     environment.object(VARIABLES, []).variable("variables", object(VARIABLES))
 }
 
-/// Declares one variable that the policy defines.
-pub(super) fn with_variable(environment: Environment, name: &str, declared: Type) -> Environment {
+/// Declares one variable that the policy defines. As in kube-apiserver, a variable keeps only the types of scalars, lists and maps, and
+/// everything else in it can be anything.
+pub(super) fn with_variable(environment: Environment, name: &str, declared: &Type) -> Environment {
+    let declared = of_variable(declared, MAX_TYPE_DEPTH);
     environment.field(VARIABLES, name, declared.clone()).variable(&format!("variables.{name}"), declared)
+}
+
+/// The maximum nesting depth of the type of a variable. Each variable can nest its predecessor once more.
+const MAX_TYPE_DEPTH: usize = 64;
+
+fn of_variable(declared: &Type, depth: usize) -> Type {
+    let Some(depth) = depth.checked_sub(1) else { return Type::Dyn };
+    match declared {
+        Type::List(items) => Type::list(of_variable(items, depth)),
+        Type::Map(parts) => Type::map(of_variable(&parts.0, depth), of_variable(&parts.1, depth)),
+        Type::Null
+        | Type::Bool
+        | Type::Int
+        | Type::Uint
+        | Type::Double
+        | Type::String
+        | Type::Bytes
+        | Type::Duration
+        | Type::Timestamp => declared.clone(),
+        _ => Type::Dyn,
+    }
 }
 
 fn object(name: &str) -> Type {

@@ -80,7 +80,7 @@ fn merged(object: &Json, value: &Value<'_>, schema: &Schema) -> Result<Json, Str
 fn patched(object: &Json, value: &Value<'_>, schema: &Schema) -> Result<Json, MutationError> {
     let operations = operations(value).map_err(MutationError::Failed)?;
     let failed = |why: &dyn std::fmt::Display| MutationError::Failed(format!("JSON Patch: {why}"));
-    let patch = PatchBody::json(operations.to_string().as_bytes()).map_err(|error| failed(&error))?;
+    let patch = PatchBody::json_of_policy(operations.to_string().as_bytes()).map_err(|error| failed(&error))?;
     match patch.apply(object, schema) {
         Ok(changed) => Ok(changed),
         // As in kube-apiserver, the whole patch has no effect if a `test` operation fails.

@@ -60,7 +60,8 @@ impl Registry {
         })
     }
 
-    /// Deletes the object without admission, if `check` succeeds.
+    /// Deletes the object without admission, if `check` succeeds. A delete that has no effect on a terminating object does not call
+    /// `check`.
     pub(crate) fn delete_if(
         &self,
         target: &RequestTarget,
@@ -74,6 +75,9 @@ impl Registry {
             };
             let old = stored.decode();
             target.check_preconditions(&old, options)?;
+            if is_pending(kind, &old, options) {
+                return Ok(Deleted::Held(Served::stored(kind, &stored)));
+            }
             check(&stored)?;
             if let Some(deleted) = self.try_delete(target, &stored, &old, options) {
                 return Ok(deleted);
@@ -173,6 +177,16 @@ impl Registry {
             metadata.set("generation", generation.wrapping_add(1));
         }
     }
+}
+
+/// Returns whether the object waits for the end of its grace period, and the options do not shorten this period. As in kube-apiserver,
+/// such a delete changes nothing, not even finalizers, and runs no admission.
+fn is_pending(kind: &Kind, object: &Json, options: &DeleteOptions) -> bool {
+    // Negative periods count as one second.
+    let seconds = |grace: i64| if grace < 0 { 1 } else { grace };
+    let left = metadata::grace_seconds(object).map_or(0, seconds);
+    let waits = kind.conduct.graceful && metadata::is_deleting(object) && left > 0;
+    waits && options.grace_seconds.is_none_or(|grace| seconds(grace) >= left)
 }
 
 /// Returns whether an object is being deleted, and has no finalizer, grace period or other reason to stay.

@@ -12,11 +12,11 @@ use crate::support::*;
 const ADMISSION: &str = "/apis/admissionregistration.k8s.io/v1";
 const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
 
-async fn server() -> ApiServer {
+pub(crate) async fn server() -> ApiServer {
     ApiServer::start(ApiServerConfig::default()).await.expect("a server")
 }
 
-async fn post(server: &ApiServer, path: &str, object: Json) -> Json {
+pub(crate) async fn post(server: &ApiServer, path: &str, object: Json) -> Json {
     let made = call(server, Method::POST, path, object).await;
     assert_eq!(made.code, 201, "{path}: {:?}", made.body);
     made.body
@@ -38,7 +38,7 @@ async fn validating(server: &ApiServer, name: &str, mut spec: Json) {
 }
 
 /// Creates a mutating policy for creates of config maps, and its binding.
-async fn mutating(server: &ApiServer, name: &str, reinvocation: &str, mutation: Json, more: Json) {
+pub(crate) async fn mutating(server: &ApiServer, name: &str, reinvocation: &str, mutation: Json, more: Json) {
     let mut spec = json!({"reinvocationPolicy": reinvocation, "mutations": [mutation]});
     for (name, value) in more.members("") {
         spec.set(name, value.clone());
@@ -49,16 +49,16 @@ async fn mutating(server: &ApiServer, name: &str, reinvocation: &str, mutation: 
     post(server, &path("policybindings"), json!({"metadata": {"name": name}, "spec": {"policyName": name}})).await;
 }
 
-fn apply(expression: &str) -> Json {
+pub(crate) fn apply(expression: &str) -> Json {
     json!({"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": expression}})
 }
 
-fn patch(expression: &str) -> Json {
+pub(crate) fn patch(expression: &str) -> Json {
     json!({"patchType": "JSONPatch", "jsonPatch": {"expression": expression}})
 }
 
 /// Creates a config map. Returns the status code, and the data or the message of the response.
-async fn create(server: &ApiServer, name: &str, data: Json) -> (u16, Json) {
+pub(crate) async fn create(server: &ApiServer, name: &str, data: Json) -> (u16, Json) {
     let object = json!({"metadata": {"name": name}, "data": data});
     let Answer { code, body, .. } = call(server, Method::POST, CONFIG_MAPS, object).await;
     (code, if code == 201 { body["data"].clone() } else { body["message"].clone() })
@@ -296,17 +296,24 @@ async fn large_policies_are_compiled_in_bounded_time() {
             _ => json!({"name": format!("v{at}"), "expression": format!("variables.v{} + 1", at - 1)}),
         })
         .collect();
+    let nested: Json = (0..10_000)
+        .map(|at| match at {
+            0 => json!({"name": "v0", "expression": "1"}),
+            _ => json!({"name": format!("v{at}"), "expression": format!("[variables.v{}]", at - 1)}),
+        })
+        .collect();
     let validations: Json = (0..20_000).map(|_| json!({"expression": "object.metadata.name != ''"})).collect();
     for (name, mut spec) in [
         ("variables", json!({"variables": variables, "validations": [{"expression": "true"}]})),
         ("chained", json!({"variables": chained, "validations": [{"expression": "variables.v9999 > 0"}]})),
+        ("nested", json!({"variables": nested, "validations": [{"expression": "variables.v9999 == variables.v9998"}]})),
         ("validations", json!({"validations": validations})),
     ] {
         let begin = Instant::now();
         spec.set("matchConstraints", constraints.clone());
         validating(&server, name, spec).await;
         let (code, message) = create(&server, name, json!({})).await;
-        let expected = if name == "chained" { 422 } else { 201 };
+        let expected = if matches!(name, "chained" | "nested") { 422 } else { 201 };
         assert_eq!(code, expected, "{name}: {message}");
         let took = begin.elapsed();
         assert!(took < Duration::from_secs(25), "{name} took {took:?}");
@@ -523,4 +530,61 @@ async fn author_needs_the_right_to_read_parameters() {
     }
     assert_eq!(ask("weak", &policies, policy("maps", "ConfigMap")).await.code, 201);
     assert_eq!(ask("weak", &bindings, binding("maps", "maps", named)).await.code, 201);
+}
+
+#[tokio::test]
+async fn policies_ignore_deletes_of_terminating_pods() {
+    let server = server().await;
+    let pods = "/api/v1/namespaces/default/pods";
+    let pod = json!({
+        "metadata": {"name": "p", "finalizers": ["example.com/hold"]},
+        "spec": {"nodeName": "n", "containers": [{"name": "c", "image": "x"}]},
+    });
+    post(&server, pods, pod).await;
+    let path = format!("{pods}/p");
+    let first = delete(&server, &path).await;
+    assert_eq!(first.code, 200, "{:?}", first.body);
+    let deletes = rules(&["pods"], &["DELETE"]);
+    validating(&server, "a", json!({"matchConstraints": deletes, "validations": [{"expression": "false"}]})).await;
+    for (options, code) in [
+        (json!({}), 200),
+        (json!({"gracePeriodSeconds": 30}), 200),
+        // A pending delete does not change finalizers.
+        (json!({"propagationPolicy": "Foreground"}), 200),
+        (json!({"gracePeriodSeconds": 5}), 422),
+        (json!({"preconditions": {"uid": "other"}}), 409),
+    ] {
+        let answer = call(&server, Method::DELETE, &path, options.clone()).await;
+        assert_eq!(answer.code, code, "{options}: {:?}", answer.body);
+        if code == 200 {
+            assert_eq!(answer.body, first.body, "{options}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn kind_of_parameters_is_found_in_lower_case() {
+    let server = server().await;
+    post(&server, CONFIG_MAPS, json!({"metadata": {"name": "limits"}, "data": {"forbidden": "x"}})).await;
+    for (kind, why) in [("configmap", "failed expression: "), ("configMap", "failed to configure policy: ")] {
+        let spec = json!({
+            "paramKind": {"apiVersion": "v1", "kind": kind},
+            "matchConstraints": rules(&["secrets"], &["CREATE"]),
+            "validations": [{"expression": "object.metadata.name != params.data.forbidden"}],
+        });
+        let path = |resource: &str| format!("{ADMISSION}/validatingadmission{resource}");
+        post(&server, &path("policies"), json!({"metadata": {"name": kind.to_lowercase()}, "spec": spec})).await;
+        let binding = json!({
+            "policyName": kind.to_lowercase(), "validationActions": ["Deny"],
+            "paramRef": {"name": "limits", "parameterNotFoundAction": "Deny"},
+        });
+        post(&server, &path("policybindings"), json!({"metadata": {"name": "b"}, "spec": binding})).await;
+        let secret = json!({"metadata": {"name": "x"}});
+        let refused = call(&server, Method::POST, "/api/v1/namespaces/default/secrets", secret).await;
+        let message = refused.body["message"].as_str().unwrap_or_default();
+        assert!(refused.code == 422 && message.contains(why), "{kind}: {} {message}", refused.code);
+        for resource in ["policybindings/b".to_owned(), format!("policies/{}", kind.to_lowercase())] {
+            assert_eq!(delete(&server, &path(&resource)).await.code, 200);
+        }
+    }
 }

@@ -19,33 +19,33 @@ use crate::requests::Queue;
 use crate::source::{Feed, Named, Synced};
 use crate::stop::Stop;
 use crate::worker::{Worker, WorkerEnd};
-use crate::{ControllerError, UnfinishedKeys};
+use crate::{ControllerError, RequestKey, UnfinishedKeys};
 
 /// How long to wait for aborted tasks to end.
 const DROPPED: Duration = Duration::from_secs(1);
 
 /// One run of a controller, from its start until it is dropped.
-pub(super) struct Run<'a> {
-    inner: &'a Inner,
-    queue: Queue,
+pub(super) struct Run<'a, K: RequestKey> {
+    inner: &'a Inner<K>,
+    queue: Queue<K>,
     order_panic: OrderPanic,
     /// Each task returns the index of its source. If the source panicked, the task also returns the panic message.
     feeds: JoinSet<(usize, Result<(), String>)>,
     workers: JoinSet<WorkerEnd>,
-    _running: Running<'a>,
+    _running: Running<'a, K>,
 }
 
 /// Prevents a second concurrent run, and owns the last handle of the queue, whose limiter, order and metrics are user
 /// code.
-struct Running<'a> {
-    inner: &'a Inner,
-    queue: Option<Queue>,
+struct Running<'a, K: RequestKey> {
+    inner: &'a Inner<K>,
+    queue: Option<Queue<K>>,
     /// The panic message if dropping the queue panicked.
     panic: &'a OnceLock<String>,
 }
 
-impl<'a> Run<'a> {
-    pub(super) fn begin(inner: &'a Inner, panic: &'a OnceLock<String>) -> Result<Self, ControllerError> {
+impl<'a, K: RequestKey> Run<'a, K> {
+    pub(super) fn begin(inner: &'a Inner<K>, panic: &'a OnceLock<String>) -> Result<Self, ControllerError> {
         if inner.is_running.swap(true, Ordering::AcqRel) {
             return Err(ControllerError::AlreadyRunning { controller: inner.name.clone() });
         }
@@ -131,7 +131,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn worker(&self, index: usize, limit: watch::Receiver<usize>, leadership: Option<&Leadership>) -> Worker {
+    fn worker(&self, index: usize, limit: watch::Receiver<usize>, leadership: Option<&Leadership>) -> Worker<K> {
         let inner = self.inner;
         Worker {
             controller: inner.name.clone(),
@@ -219,7 +219,7 @@ impl Drop for Workers<'_> {
     }
 }
 
-impl Drop for Run<'_> {
+impl<K: RequestKey> Drop for Run<'_, K> {
     fn drop(&mut self) {
         // Shut down the queue for other code that still has a handle to the queue.
         let report = self.queue.shut_down(ShutdownMode::Abandon).wait(); // Returns immediately in this mode.
@@ -229,7 +229,7 @@ impl Drop for Run<'_> {
     }
 }
 
-impl Drop for Running<'_> {
+impl<K: RequestKey> Drop for Running<'_, K> {
     fn drop(&mut self) {
         if let Err(panic) = catch(|| drop(self.queue.take())) {
             tracing::error!(controller = self.inner.name, panic, "the queue panicked when it was dropped");

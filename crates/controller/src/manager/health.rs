@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use pintle_leaderelect::ElectionStatus;
 
-use crate::Controller;
+use super::any::{AnyController, ControllerStatus};
 
 /// How long a leader may go on without renewing its expired lease. After this time, the replica counts as hung.
 /// The core components of Kubernetes use the same value.
@@ -41,12 +41,12 @@ pub struct ManagerStatus {
 
 #[derive(Default)]
 struct Parts {
-    controllers: Vec<Controller>,
+    controllers: Vec<Arc<dyn AnyController>>,
     election: Option<ElectionStatus>,
 }
 
 impl ManagerStatus {
-    pub(super) fn add_controller(&self, controller: Controller) {
+    pub(super) fn add_controller(&self, controller: Arc<dyn AnyController>) {
         self.lock().controllers.push(controller);
     }
 
@@ -55,8 +55,12 @@ impl ManagerStatus {
         drop(before);
     }
 
-    /// Returns the controllers of the manager, in the order in which they were added.
-    pub fn controllers(&self) -> Vec<Controller> {
+    /// Returns the status of each controller, in the order in which the controllers were added.
+    pub fn controllers(&self) -> Vec<ControllerStatus> {
+        self.all().into_iter().map(ControllerStatus).collect()
+    }
+
+    pub(super) fn all(&self) -> Vec<Arc<dyn AnyController>> {
         self.lock().controllers.clone()
     }
 
@@ -77,7 +81,7 @@ impl ManagerStatus {
     /// - the lists and watches of a cache have failed for 2 minutes, so that it is not up to date, or
     /// - a reconciliation blocks its thread: see [`blocked_after`](crate::ControllerConfig::blocked_after).
     pub fn ready(&self) -> Health {
-        let controllers = self.controllers();
+        let controllers = self.all();
         let checks = controllers.iter().map(|controller| {
             let unsynced = controller.unsynced();
             let mut problems: Vec<_> =

@@ -7,24 +7,25 @@ use futures_util::future::join_all;
 use pintle_leaderelect::Leadership;
 use tokio::time::timeout;
 
+use super::any::AnyController;
 use super::ending::Ending;
-use crate::blocking::Polls;
+use crate::blocking::Watched;
 use crate::panic::{catch, caught};
 use crate::stop::Stop;
-use crate::{Controller, ControllerError, ManagerError, UnfinishedKeys};
+use crate::{ControllerError, ManagerError, UnfinishedKeys};
 
 /// How long a new leadership term waits for the calls of the previous term.
 const SETTLED: Duration = Duration::from_secs(1);
 
 /// All controllers of a manager. All controllers run within one future, so no controller runs longer than that future.
 pub(super) struct Team {
-    controllers: Vec<Controller>,
+    controllers: Vec<Arc<dyn AnyController>>,
     stop: Stop,
     ending: Arc<Ending>,
 }
 
 impl Team {
-    pub(super) fn new(controllers: Vec<Controller>, stop: Stop, ending: Arc<Ending>) -> Self {
+    pub(super) fn new(controllers: Vec<Arc<dyn AnyController>>, stop: Stop, ending: Arc<Ending>) -> Self {
         Self { controllers, stop, ending }
     }
 
@@ -46,7 +47,7 @@ impl Team {
             tracing::error!("calls of the last term block their threads; giving up this term: {}", self.blocked());
             return;
         }
-        join_all(self.controllers.iter().map(|controller| self.run(controller, leadership))).await;
+        join_all(self.controllers.iter().map(|controller| self.run(&**controller, leadership))).await;
     }
 
     /// Waits until all calls of earlier leadership terms have ended, for at most the time limit of a stop.
@@ -61,7 +62,7 @@ impl Team {
     }
 
     async fn all_ended(&self) {
-        join_all(self.controllers.iter().map(Controller::ended)).await;
+        join_all(self.controllers.iter().map(|controller| controller.ended())).await;
     }
 
     fn blocked(&self) -> String {
@@ -70,7 +71,7 @@ impl Team {
         problems.join("; ")
     }
 
-    async fn run(&self, controller: &Controller, leadership: Option<&Leadership>) {
+    async fn run(&self, controller: &dyn AnyController, leadership: Option<&Leadership>) {
         let run = caught(controller.run_within(&self.stop, leadership)).await;
         match run.unwrap_or_else(|panic| Err(controller.panicked("its run", panic))) {
             Ok(()) => {}
@@ -93,8 +94,8 @@ impl Team {
     }
 
     /// Returns the polls that the watchdog checks.
-    pub(super) fn polls(&self) -> Vec<Arc<Polls>> {
-        self.controllers.iter().map(Controller::polls).collect()
+    pub(super) fn polls(&self) -> Vec<Arc<dyn Watched>> {
+        self.controllers.iter().map(|controller| controller.polls()).collect()
     }
 
     fn fail(&self, error: ControllerError) {

@@ -7,16 +7,17 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use pintle_informer::{InformerState, ResourceEvent, SharedInformer, Subscription, SyncHandle};
-use pintle_meta::{ApiResource, Object, ObjectKey};
+use pintle_meta::{ApiResource, Object};
 use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::{Feed, Source};
 use crate::handler::Handler;
+use crate::key::object_key;
 use crate::panic::{catch, caught};
 use crate::predicate::Predicate;
-use crate::{CauseReason, EventChange, LOW_PRIORITY, Requests, predicate};
+use crate::{CauseReason, EventChange, LOW_PRIORITY, RequestKey, Requests, predicate};
 
 /// The objects of an informer as a source, optionally filtered by [`Predicate`]s.
 ///
@@ -84,12 +85,12 @@ impl<T: Object> fmt::Debug for Kind<T> {
 }
 
 /// A [`Kind`] with a handler for its events.
-pub(crate) struct KindSource<T: Object, H> {
+pub(crate) struct KindSource<T: Object, K, H> {
     kind: Kind<T>,
     handler: Arc<H>,
     /// Whether the handler returns the key of the event's object.
     is_primary: bool,
-    requests: OnceLock<Requests>,
+    requests: OnceLock<Requests<K>>,
     pump: Mutex<Option<Pump>>,
 }
 
@@ -105,7 +106,7 @@ struct Pump {
 /// How long lists and watches may fail before the source counts as not ready.
 const UNREADY_AFTER: Duration = Duration::from_secs(120);
 
-impl<T: Object, H: Handler<T>> KindSource<T, H> {
+impl<T: Object, K: RequestKey, H: Handler<T, K>> KindSource<T, K, H> {
     pub(crate) fn new(kind: Kind<T>, handler: H, is_primary: bool) -> Self {
         let (requests, pump) = (OnceLock::new(), Mutex::new(None));
         Self { kind, handler: Arc::new(handler), is_primary, requests, pump }
@@ -144,7 +145,7 @@ impl<T: Object, H: Handler<T>> KindSource<T, H> {
         Pump { task: AbortOnDropHandle::new(tokio::spawn(task)), ended, sync, has_read }
     }
 
-    fn mapper(&self) -> Mapper<T, H> {
+    fn mapper(&self) -> Mapper<T, K, H> {
         Mapper {
             source: self.kind.informer.name().into(),
             predicate: self.kind.predicate.clone(),
@@ -155,12 +156,12 @@ impl<T: Object, H: Handler<T>> KindSource<T, H> {
     }
 }
 
-impl<T: Object, H: Handler<T>> Source for KindSource<T, H> {
+impl<T: Object, K: RequestKey, H: Handler<T, K>> Source<K> for KindSource<T, K, H> {
     fn name(&self) -> &str {
         self.kind.informer.name()
     }
 
-    fn attach(&self, requests: &Requests) {
+    fn attach(&self, requests: &Requests<K>) {
         // Ignore the result: the cell is set only once.
         _ = self.requests.set(requests.clone());
     }
@@ -183,7 +184,7 @@ impl<T: Object, H: Handler<T>> Source for KindSource<T, H> {
         }
     }
 
-    fn start(&self, _: Requests) -> Feed {
+    fn start(&self, _: Requests<K>) -> Feed {
         let (mut ended, mut sync, has_read) =
             self.pump(|pump| (pump.ended.clone(), pump.sync.clone(), pump.has_read.load(Ordering::SeqCst)));
         // A new subscription for this run repeats the objects that the pump has already read. The pump delivers all
@@ -231,15 +232,15 @@ async fn is_through(replay: &mut Option<SyncHandle>) -> bool {
 }
 
 /// Maps the events of a kind to keys.
-struct Mapper<T, H> {
+struct Mapper<T, K, H> {
     source: Arc<str>,
     predicate: Option<Arc<dyn Predicate<T>>>,
     handler: Arc<H>,
     is_primary: bool,
-    requests: Requests,
+    requests: Requests<K>,
 }
 
-impl<T: Object, H: Handler<T>> Mapper<T, H> {
+impl<T: Object, K: RequestKey, H: Handler<T, K>> Mapper<T, K, H> {
     /// Adds the keys of an event to the queue.
     fn map(&self, event: &ResourceEvent<T>) {
         let (priority, is_urgent) = (priority(event), self.is_primary && is_urgent(event));
@@ -285,7 +286,7 @@ impl<T: Object, H: Handler<T>> Mapper<T, H> {
     }
 
     /// Returns the event in the form of a reason for `key`.
-    fn reason(&self, event: &ResourceEvent<T>, key: &ObjectKey) -> CauseReason {
+    fn reason(&self, event: &ResourceEvent<T>, key: &K) -> CauseReason {
         let change = match event {
             ResourceEvent::Added { is_initial: true, .. } => EventChange::Listed,
             ResourceEvent::Added { .. } => EventChange::Added,
@@ -294,8 +295,11 @@ impl<T: Object, H: Handler<T>> Mapper<T, H> {
             ResourceEvent::Deleted { .. } => EventChange::Deleted,
         };
         let resource_version = event.object().resource_version().to_owned();
-        // A clone shares the text of the key.
-        let object = if self.is_primary { key.clone() } else { event.object().key() };
+        let object = match object_key(key) {
+            // A clone shares the text of the key.
+            Some(key) if self.is_primary => key.clone(),
+            _ => event.object().key(),
+        };
         CauseReason::Event { source: self.source.clone(), change, object, resource_version }
     }
 
@@ -336,7 +340,7 @@ fn is_urgent<T: Object>(event: &ResourceEvent<T>) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use pintle_meta::{DynamicObject, ObjectMeta};
+    use pintle_meta::{DynamicObject, ObjectKey, ObjectMeta};
 
     use super::*;
     use crate::EnqueueMapped;

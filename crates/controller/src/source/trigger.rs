@@ -8,10 +8,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use pintle_meta::ObjectKey;
 
 use super::{Feed, Source};
-use crate::Requests;
 use crate::requests::WeakRequests;
+use crate::{RequestKey, Requests};
 
-/// A source to which the program adds keys from any thread, as controller-runtime's `Channel`.
+/// A source to which the program adds keys from any thread, as controller-runtime's `Channel`. `K` is the type of the
+/// keys: see [`RequestKey`].
 ///
 /// Clones are handles to the same trigger. A trigger may feed several controllers, and each controller receives each
 /// key. Keys that arrive while a controller is not running are kept for its next run, without duplicates. Keys that
@@ -39,27 +40,40 @@ use crate::requests::WeakRequests;
 ///     Ok(())
 /// }
 /// ```
-#[derive(Clone, Debug, Default)]
-pub struct Trigger(Arc<Mutex<State>>);
+#[derive(Debug)]
+pub struct Trigger<K = ObjectKey>(Arc<Mutex<State<K>>>);
 
-#[derive(Debug, Default)]
-struct State {
-    controllers: Vec<WeakRequests>,
+#[derive(Debug)]
+struct State<K> {
+    controllers: Vec<WeakRequests<K>>,
     /// Whether at least one of the controllers has run.
     has_run: bool,
     /// Keys for controllers that are built later. These keys arrived before the first run, or when the trigger had no
     /// controller.
-    waiting: BTreeSet<ObjectKey>,
+    waiting: BTreeSet<K>,
 }
 
-impl Trigger {
+impl<K> Clone for Trigger<K> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl<K> Default for Trigger<K> {
+    fn default() -> Self {
+        let state = State { controllers: Vec::new(), has_run: false, waiting: BTreeSet::new() };
+        Self(Arc::new(Mutex::new(state)))
+    }
+}
+
+impl<K: RequestKey> Trigger<K> {
     /// Creates a trigger without a controller.
     pub fn new() -> Self {
         Self::default()
     }
 
     /// Reconciles `key` in each controller of this trigger.
-    pub fn trigger(&self, key: ObjectKey) {
+    pub fn trigger(&self, key: K) {
         let mut state = self.lock();
         let controllers = state.live();
         if controllers.is_empty() || !state.has_run {
@@ -69,25 +83,25 @@ impl Trigger {
         controllers.into_iter().for_each(|requests| requests.add(key.clone()));
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
-        // No code under the lock can panic halfway, so the state is consistent.
+    fn lock(&self) -> MutexGuard<'_, State<K>> {
+        // If the `Ord` or `Clone` of a key panics, the state is still consistent.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
-    fn live(&mut self) -> Vec<Requests> {
+impl<K> State<K> {
+    fn live(&mut self) -> Vec<Requests<K>> {
         self.controllers.retain(|controller| controller.upgrade().is_some());
         self.controllers.iter().filter_map(WeakRequests::upgrade).collect()
     }
 }
 
-impl Source for Trigger {
+impl<K: RequestKey> Source<K> for Trigger<K> {
     fn name(&self) -> &str {
         "trigger"
     }
 
-    fn attach(&self, requests: &Requests) {
+    fn attach(&self, requests: &Requests<K>) {
         let mut state = self.lock();
         let is_first = state.live().is_empty();
         // Ignore the trigger if it was already added to this controller.
@@ -102,7 +116,7 @@ impl Source for Trigger {
         waiting.into_iter().for_each(|key| requests.add(key));
     }
 
-    fn start(&self, _: Requests) -> Feed {
+    fn start(&self, _: Requests<K>) -> Feed {
         let trigger = self.clone();
         let run = async move {
             let waiting = {

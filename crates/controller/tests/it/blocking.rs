@@ -52,7 +52,7 @@ fn soon(metrics: &TestMetrics) -> ControllerConfig {
 }
 
 /// Blocks until other threads make the condition true.
-fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let start = Instant::now();
     while !is_so() {
         assert!(start.elapsed() < Duration::from_secs(60), "timed out: {what}");

@@ -9,6 +9,7 @@ mod errors;
 mod explain;
 mod finalizer;
 mod handover;
+mod keys;
 mod log;
 mod manager;
 mod metrics;

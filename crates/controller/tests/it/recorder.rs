@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use pintle_controller::{
-    Action, Controller, ControllerConfig, ControllerError, ReconcileError, ReconcileRequest, Reconciler,
+    Action, Controller, ControllerConfig, ControllerError, ReconcileError, ReconcileRequest, Reconciler, RequestKey,
 };
 use pintle_metrics::{InMemoryProvider, Provider};
 use tokio::task::JoinHandle;
@@ -134,7 +134,7 @@ pub(crate) struct Running {
 }
 
 /// Starts the controller, and waits until it is idle.
-pub(crate) async fn run(controller: &Controller) -> Running {
+pub(crate) async fn run<K: RequestKey>(controller: &Controller<K>) -> Running {
     let (controller, stop) = (controller.clone(), CancellationToken::new());
     let task = tokio::spawn({
         let stop = stop.clone();

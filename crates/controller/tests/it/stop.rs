@@ -290,7 +290,8 @@ async fn stop_timeout_names_in_flight_queued_and_delayed_keys() {
     let ControllerError::StopTimedOut { unfinished, .. } = &error else { panic!("{error}") };
     let mut queued = unfinished.queued.clone();
     queued.sort();
-    assert_eq!((&unfinished.in_flight[..], &queued[..]), (&[key("held")][..], &[key("held"), key("next")][..]));
+    let expected = (vec!["ns/held".to_owned()], vec!["ns/held".to_owned(), "ns/next".to_owned()]);
+    assert_eq!((unfinished.in_flight.clone(), queued), expected);
     assert!(error.to_string().contains("in flight: ns/held; queued: ns/"), "{error}");
 }
 

@@ -1,7 +1,6 @@
 //! Controllers and their keys.
 
-use pintle_controller::{Controller, KeyHistory, LastCall, WorkState};
-use pintle_meta::ObjectKey;
+use pintle_controller::{ControllerStatus, Explanation as Explained, LastCall, WorkState};
 
 use super::document::{self, Blocked, Call, Check, Event, Explanation, Key, KeyState, MOST, Queue, of_most};
 use super::text::{seconds, shortened, time};
@@ -18,11 +17,9 @@ pub(super) fn keys_per_list(controllers: usize) -> usize {
     (KEYS_IN_ALL / controllers.clamp(1, MOST)).min(KEYS)
 }
 
-pub(super) fn controller(controller: &Controller, keys: usize) -> document::Controller {
+pub(super) fn controller(controller: &ControllerStatus, keys: usize) -> document::Controller {
     let queue = controller.queue_counts();
-    let list = |found: Vec<(ObjectKey, KeyHistory)>| {
-        found.iter().map(|(of, history)| key(controller, of, Some(history), CAUSES)).collect()
-    };
+    let list = |found: Vec<Explained<String>>| found.iter().map(|explained| key(explained, CAUSES)).collect();
     document::Controller {
         name: shortened(controller.name()),
         running: queue.is_some(),
@@ -45,22 +42,21 @@ pub(super) fn controller(controller: &Controller, keys: usize) -> document::Cont
     }
 }
 
-pub(super) fn explanation(controller: &Controller, of: &ObjectKey) -> Explanation {
-    let explained = controller.explain(of);
-    let key = key(controller, of, explained.history.as_ref(), usize::MAX);
-    Explanation { controller: shortened(controller.name()), key }
+pub(super) fn explanation(controller: &ControllerStatus, explained: &Explained<String>) -> Explanation {
+    Explanation { controller: shortened(controller.name()), key: key(explained, usize::MAX) }
 }
 
 /// Returns the calls that have blocked their threads for the longest time.
-fn blocked(controller: &Controller, keys: usize) -> Vec<Blocked> {
+fn blocked(controller: &ControllerStatus, keys: usize) -> Vec<Blocked> {
     let mut calls = controller.blocked_calls();
     calls.sort_by(|(_, one), (_, other)| other.cmp(one));
     let calls = calls.iter().take(keys);
-    calls.map(|(key, lasts)| Blocked { key: shortened(key.as_str()), seconds: seconds(*lasts) }).collect()
+    calls.map(|(key, lasts)| Blocked { key: shortened(key), seconds: seconds(*lasts) }).collect()
 }
 
-fn key(controller: &Controller, key: &ObjectKey, history: Option<&KeyHistory>, causes: usize) -> Key {
-    let (state, due) = match controller.state_of(key) {
+fn key(Explained { key, state, history, .. }: &Explained<String>, causes: usize) -> Key {
+    let history = history.as_ref();
+    let (state, due) = match *state {
         WorkState::InFlight { queued_again: false } => (KeyState::InFlight, None),
         WorkState::InFlight { queued_again: true } => (KeyState::InFlightDirty, None),
         WorkState::Queued => (KeyState::Queued, None),
@@ -72,7 +68,7 @@ fn key(controller: &Controller, key: &ObjectKey, history: Option<&KeyHistory>, c
     let newest = history.into_iter().flat_map(|history| history.causes.iter().rev());
     let newest = newest.take(causes);
     Key {
-        key: shortened(key.as_str()),
+        key: shortened(key),
         state,
         due_in_seconds: due.map(seconds),
         causes_total: history.map_or(0, |history| history.total),

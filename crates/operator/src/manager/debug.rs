@@ -60,8 +60,8 @@ impl Manager {
     ///
     /// For `/debug.json?controller=website&key=team-a/blog`, `explanation` describes that key. `explanation` has the
     /// member `controller` and the members of a key. The `causes` of the explanation are all remembered causes, not
-    /// only the newest three. For an unknown controller, the answer has the status 404 and a text. For an invalid
-    /// query, the answer has the status 400 and a text.
+    /// only the newest three. For an unknown controller, and for a text that is not a key, the answer has the status
+    /// 404 and a text. For an invalid query, the answer has the status 400 and a text.
     ///
     /// # Examples
     ///

@@ -62,7 +62,7 @@ impl Manager {
             metrics: Arc::new(self.metrics.clone()),
         };
         for bind in self.controllers {
-            engine = engine.controller(bind(&surroundings));
+            engine = bind(engine, &surroundings);
         }
         for (name, service) in self.leader_services {
             engine = engine.controller(leader_service::controller(&name, service, stop));

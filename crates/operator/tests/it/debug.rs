@@ -75,7 +75,7 @@ async fn json_shows_the_state_after_known_events() {
 const HOSTILE_SHOWN: &str = "</script><img src=x onerror=alert(1)>\"'&\u{fffd}[31m";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn key_is_explained_and_unknown_controller_is_404() {
+async fn key_is_explained_and_unknown_names_are_404() {
     let troubles = Troubles::start().await;
     troubles
         .eventually("a failure", |json| json["controllers"][0]["failing"][0]["last_call"]["failures"].is_u64())
@@ -100,6 +100,8 @@ async fn key_is_explained_and_unknown_controller_is_404() {
 
     let (status, body) = explain("controller=%3Cb%3E&key=x").await;
     assert!(status == 404 && body.starts_with("no controller is named \"<b>\"; the controllers are: "), "{body}");
+    let (status, body) = explain(&format!("controller={name}&key=a/b/c")).await;
+    assert!(status == 404 && body.contains("knows no key \"a/b/c\"; the key of an object is namespace/name"), "{body}");
     let (status, body) = explain("controller=certificate").await;
     assert!(status == 400 && body.contains("\"key\" is missing"), "{body}");
     troubles.stop().await;

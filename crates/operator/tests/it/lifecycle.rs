@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use pintle_controller::{EnqueueMapped, ReconcileRequest};
 use pintle_meta::{DeleteOptions, ObjectKey};
 use pintle_operator::{Action, Cleanup, Context, Controller, Reconciler, Result};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
@@ -107,5 +108,28 @@ async fn leader_service_runs_in_a_term_and_is_retried() {
     let running = Running::start(manager);
     assert_eq!(soon(starts.recv()).await, Some(0));
     assert_eq!(soon(starts.recv()).await, Some(1));
+    running.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn plain_controller_with_own_keys_runs_in_the_manager() {
+    let world = World::with_site("blog").await;
+    let (calls, mut called) = unbounded_channel();
+    let sites = world.cluster.informer::<Website>();
+    let by_domain = EnqueueMapped::new(|site: &Website| [site.spec.domain.clone()]);
+    let domains = pintle_controller::Controller::named("domains").watches(&sites, by_domain).reconciler(
+        move |request: ReconcileRequest<String>| {
+            let sent = calls.send(request.key);
+            async { Ok(sent.map(|()| Action::await_change())?) }
+        },
+    );
+    let running = Running::start(
+        world
+            .manager()
+            .controller(Controller::<Website>::new().owns::<ConfigMap>().reconcile(publish))
+            .plain_controller(domains),
+    );
+    assert_eq!(soon(called.recv()).await.as_deref(), Some("blog.example.com"));
+    eventually("the other controller works, too", async || world.child("blog").await.ok()).await;
     running.stop().await.unwrap();
 }

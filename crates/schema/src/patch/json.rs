@@ -23,6 +23,8 @@ const MAX_SHIFTED: usize = 100_000_000;
 #[derive(Clone, Debug)]
 pub struct JsonPatch {
     operations: Vec<PatchOperation>,
+    /// Whether an operation `test` with the value null always fails.
+    null_differs: bool,
     findings: Vec<StrictFinding>,
     text: String,
 }
@@ -57,6 +59,7 @@ impl JsonPatch {
         }
         let mut patch = Self {
             operations: Vec::with_capacity(nodes.len()),
+            null_differs: false,
             findings: Vec::new(),
             text: String::from_utf8_lossy(body).into_owned(),
         };
@@ -65,6 +68,11 @@ impl JsonPatch {
             patch.operations.push(operation);
         }
         Ok(patch)
+    }
+
+    /// Makes the operations `test` with the value null fail.
+    pub(super) fn with_differing_nulls(self) -> Self {
+        Self { null_differs: true, ..self }
     }
 
     pub(super) fn findings(&self) -> &[StrictFinding] {
@@ -79,7 +87,7 @@ impl JsonPatch {
         let mut object = object.clone();
         let mut effort = Effort::default();
         for (at, operation) in self.operations.iter().enumerate() {
-            operation.apply(&mut object, &mut effort).map_err(|error| match error {
+            operation.apply(&mut object, &mut effort, self.null_differs).map_err(|error| match error {
                 PatchError::Excessive(why) => PatchError::Excessive(format!("operation {at} of the patch {why}")),
                 error => error,
             })?;
@@ -131,7 +139,7 @@ impl JsonPatch {
 }
 
 impl PatchOperation {
-    fn apply(&self, object: &mut Json, effort: &mut Effort) -> Result<(), PatchError> {
+    fn apply(&self, object: &mut Json, effort: &mut Effort, null_differs: bool) -> Result<(), PatchError> {
         let op = self.op.as_str();
         let undecoded = |member: &str| inapplicable(format!("{op} operation failed to decode {member}: {MISSING}"));
         let path = self.path.as_deref().ok_or_else(|| undecoded("path"))?;
@@ -191,7 +199,8 @@ impl PatchOperation {
             ("test", path) => {
                 let (parent, key) = parent(object, path).ok_or_else(|| absent(&format!("is missing path: {path}")))?;
                 let found = in_context(get(parent, &key), |why| format!("error in test for path: '{path}': {why}"))?;
-                tested(found.unwrap_or(&Json::Null) == value)
+                let differs = null_differs && self.value == Some(Json::Null);
+                tested(!differs && found.unwrap_or(&Json::Null) == value)
             }
             _ => Err(inapplicable(format!("Unexpected kind: {op}"))),
         }

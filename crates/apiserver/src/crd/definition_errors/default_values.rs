@@ -3,11 +3,13 @@
 use pintle_json::{Json, json};
 
 use crate::crd::field_path::FieldPath;
+use crate::crd::rules::{DefaultBudget, RuleTree};
 use crate::crd::structural::{Additional, Structural};
 use crate::crd::{embedded, prune, validator};
 use crate::validate::{FieldError, FieldErrors};
 
-/// Reports defaults that do not match their schema. Validating all of them takes at most `steps` steps.
+/// Reports defaults that do not match their schema or its rules. Validating all of them takes at most `steps` steps and the budget of one
+/// object for rules.
 pub(super) fn all(
     schema: &Json,
     structural: &Structural,
@@ -20,18 +22,29 @@ pub(super) fn all(
             errors.add(|| FieldError::required(path.member("default").member(key), ""));
         }
     }
+    let tree = has_default(schema).then(|| RuleTree::read(schema)).flatten();
+    let mut check = Check { steps, budget: DefaultBudget::default(), errors };
     let properties = path.member("properties");
     for (name, property) in schema.members("/properties") {
         let path = FieldPath::Key(&properties, name);
         match name.as_str() {
-            "apiVersion" | "kind" | "metadata" => forbidden(property, name, path, errors),
+            "apiVersion" | "kind" | "metadata" => forbidden(property, name, path, check.errors),
             _ => {
                 if let Some(structural) = structural.properties.get(name.as_str()) {
-                    below(property, structural, None, path, steps, errors);
+                    let rules = tree.as_ref().and_then(|tree| tree.property(name));
+                    check.below(Part { schema: property, structural, rules }, None, path);
                 }
             }
         }
     }
+}
+
+/// Returns whether a schema or a nested schema has a default.
+fn has_default(schema: &Json) -> bool {
+    let nested = |key: &str| schema.get(key).filter(|nested| nested.is_object());
+    schema.has("/default")
+        || schema.members("/properties").any(|(_, property)| has_default(property))
+        || ["items", "additionalProperties"].into_iter().filter_map(nested).any(has_default)
 }
 
 fn forbidden(schema: &Json, top: &str, path: FieldPath<'_>, errors: &mut FieldErrors) {
@@ -45,51 +58,74 @@ fn forbidden(schema: &Json, top: &str, path: FieldPath<'_>, errors: &mut FieldEr
     }
 }
 
-fn below(
-    schema: &Json,
-    structural: &Structural,
-    within: Option<&Within<'_>>,
-    path: FieldPath<'_>,
-    steps: &mut usize,
-    errors: &mut FieldErrors,
-) {
-    let within = within.filter(|_| !structural.embedded);
-    if let Some(default) = schema.get("default").filter(|default| !default.is_null()) {
-        let path = path.member("default");
+/// A schema in its forms.
+#[derive(Clone, Copy)]
+struct Part<'a> {
+    schema: &'a Json,
+    structural: &'a Structural,
+    /// The rules of the schema and of its nested schemas. `None` if there are none.
+    rules: Option<&'a RuleTree>,
+}
+
+struct Check<'a> {
+    steps: &'a mut usize,
+    budget: DefaultBudget,
+    errors: &'a mut FieldErrors,
+}
+
+impl Check<'_> {
+    fn below(&mut self, part: Part<'_>, within: Option<&Within<'_>>, path: FieldPath<'_>) {
+        let Part { schema, structural, rules } = part;
+        let within = within.filter(|_| !structural.embedded);
+        if let Some(default) = schema.get("default").filter(|default| !default.is_null()) {
+            self.default(default, part, within, path.member("default"));
+        }
+        let properties = path.member("properties");
+        for (name, property) in schema.members("/properties") {
+            let Some(below_it) = structural.properties.get(name.as_str()) else { continue };
+            let deeper =
+                Within { above: within, object: within.map_or(structural, |within| within.object), step: Some(name) };
+            let is_within = within.is_some() || structural.embedded && pintle_store::OBJECT.contains(&name.as_str());
+            let rules = rules.and_then(|rules| rules.property(name));
+            let part = Part { schema: property, structural: below_it, rules };
+            self.below(part, is_within.then_some(&deeper), FieldPath::Key(&properties, name));
+        }
+        if let (Some(schema), Some(items)) = (schema.get("items"), structural.items.as_deref()) {
+            let deeper = within.map(|within| Within { above: Some(within), object: within.object, step: None });
+            let part = Part { schema, structural: items, rules: rules.and_then(RuleTree::items) };
+            self.below(part, deeper.as_ref(), path.member("items"));
+        }
+        if let (Some(schema), Some(Additional::Schema(additional))) =
+            (schema.get("additionalProperties"), &structural.additional)
+        {
+            let part = Part { schema, structural: additional, rules: rules.and_then(RuleTree::additional) };
+            self.below(part, None, path.member("additionalProperties"));
+        }
+    }
+
+    fn default(&mut self, default: &Json, part: Part<'_>, within: Option<&Within<'_>>, path: FieldPath<'_>) {
+        let structural = part.structural;
         let found = match within {
             Some(within) => errors_of_metadata(default, within, path),
             None => {
                 let known = without_unknown_metadata(default, structural);
-                errors.extend(unknown_fields(&known, structural, path));
+                self.errors.extend(unknown_fields(&known, structural, path));
                 errors_of_objects(&known, structural, path)
             }
         };
         if found.is_empty() {
-            for mut error in validator::validate_within(structural, default, None, "", steps) {
-                errors.add(|| {
+            let mut of_values = validator::validate_within(structural, default, None, "", self.steps);
+            if let Some(rules) = part.rules.filter(|_| of_values.is_empty()) {
+                of_values = self.budget.evaluate(rules, structural, default);
+            }
+            for mut error in of_values {
+                self.errors.add(|| {
                     error.field = joined(path, &error.field);
                     error
                 });
             }
         }
-        errors.extend(found);
-    }
-    let properties = path.member("properties");
-    for (name, property) in schema.members("/properties") {
-        let Some(below_it) = structural.properties.get(name.as_str()) else { continue };
-        let deeper =
-            Within { above: within, object: within.map_or(structural, |within| within.object), step: Some(name) };
-        let is_within = within.is_some() || structural.embedded && pintle_store::OBJECT.contains(&name.as_str());
-        below(property, below_it, is_within.then_some(&deeper), FieldPath::Key(&properties, name), steps, errors);
-    }
-    if let (Some(schema), Some(items)) = (schema.get("items"), structural.items.as_deref()) {
-        let deeper = within.map(|within| Within { above: Some(within), object: within.object, step: None });
-        below(schema, items, deeper.as_ref(), path.member("items"), steps, errors);
-    }
-    if let (Some(schema), Some(Additional::Schema(additional))) =
-        (schema.get("additionalProperties"), &structural.additional)
-    {
-        below(schema, additional, None, path.member("additionalProperties"), steps, errors);
+        self.errors.extend(found);
     }
 }
 

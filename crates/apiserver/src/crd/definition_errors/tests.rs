@@ -172,3 +172,60 @@ fn defaults_of_embedded_objects_must_be_valid_objects() {
         ],
     );
 }
+
+#[test]
+fn defaults_must_pass_the_rules_of_their_schemas() {
+    let rules = |rules: &[&str]| rules.iter().map(|rule| json!({"rule": rule})).collect::<Json>();
+    let text = |rule: &str, default: &str| {
+        with(json!({"type": "string", "maxLength": 9, "default": default, "x-kubernetes-validations": rules(&[rule])}))
+    };
+    let at = "s.properties[a].default";
+    check(text("self == 'x'", "x"), &[]);
+    check(text("self == 'x'", "y"), &[&format!("{at}: Invalid value: \"y\": failed rule: self == 'x'")]);
+    check(text("oldSelf == self", "y"), &[]);
+    let wrong = format!(
+        "{at}: Invalid value: \"string\": rule compile error: compilation failed: ERROR: <input>:1:6: found no matching overload \
+         for '_>_' applied to '(string, int)'\n | self > 1\n | .....^"
+    );
+    check(text("self > 1", "y"), &[&wrong]);
+
+    // Such a rule can pass as an update and fail as a create.
+    let optional = json!([{"rule": "oldSelf.hasValue() || self != 'y'", "optionalOldSelf": true}]);
+    let schema = json!({"type": "string", "maxLength": 9, "default": "y", "x-kubernetes-validations": optional});
+    let failed = "failed rule: oldSelf.hasValue() || self != 'y'";
+    check(with(schema), &[&format!("{at}: Invalid value: \"y\": {failed}")]);
+
+    // The rules of nested schemas, and paths in rules.
+    let item = json!({"type": "integer", "x-kubernetes-validations": rules(&["self > 0"])});
+    let list = json!({"type": "array", "maxItems": 9, "items": item});
+    let ratio = json!([{"rule": "self.n < 5", "message": "too large", "fieldPath": ".n"}]);
+    let object = json!({
+        "type": "object", "properties": {"n": {"type": "integer"}, "l": list}, "default": {"n": 7, "l": [1, 0]},
+        "x-kubernetes-validations": ratio,
+    });
+    check(
+        with(object),
+        &[&format!("{at}.l[1]: Invalid value: 0: failed rule: self > 0"), &format!("{at}.n: Invalid value: too large")],
+    );
+
+    // Schema errors suppress the rules.
+    let typed =
+        json!({"type": "string", "maxLength": 9, "default": 1, "x-kubernetes-validations": rules(&["self == 'x'"])});
+    check(with(typed), &[&format!("{at}: Invalid value: \"integer\":  in body must be of type string: \"integer\"")]);
+}
+
+#[test]
+fn rules_of_defaults_share_one_budget() {
+    let slow = json!([{"rule": "self.all(a, self.all(b, a <= b || a > b))"}]);
+    let values: Json = (0..300).collect::<Vec<i64>>().into();
+    let schema = json!({
+        "type": "array", "maxItems": 300, "items": {"type": "integer"}, "default": values, "x-kubernetes-validations": slow,
+    });
+    let properties: Json = (0..100).map(|at| (format!("p{at}"), schema.clone())).collect();
+    let begin = std::time::Instant::now();
+    let schema = json!({"type": "object", "properties": properties});
+    let errors = structure::all(&schema, "s", &mut Patterns::default(), &mut { MAX_STEPS });
+    let out = errors.iter().filter(|error| error.to_string().contains("running out of cost budget")).count();
+    assert_eq!(out, 1, "{errors:?}");
+    assert!(begin.elapsed() < std::time::Duration::from_secs(20), "{:?}", begin.elapsed());
+}

@@ -9,8 +9,8 @@ use super::field_path;
 use crate::validate::FieldErrorType;
 
 /// The names of the variables in rules.
-const SELF: &str = "self";
-const OLD_SELF: &str = "oldSelf";
+pub(super) const SELF: &str = "self";
+pub(super) const OLD_SELF: &str = "oldSelf";
 
 /// The source of a rule.
 #[derive(Clone, Copy, Debug)]
@@ -125,14 +125,14 @@ pub(super) struct CompiledRule {
 }
 
 impl CompiledRule {
-    /// Compiles a rule for evaluation. Returns `None` if the rule cannot be used.
-    pub(super) fn new(source: &RuleSource<'_>, schema: &Json, environments: &RuleEnvironments) -> Option<Self> {
+    /// Compiles a rule for evaluation.
+    pub(super) fn new(source: &RuleSource<'_>, schema: &Json, environments: &RuleEnvironments) -> Result<Self, String> {
         let compiled = Compiled::new(source, environments);
         let uses_old_self = compiled.uses_old_self();
         let name = source.name();
-        Some(Self {
+        Ok(Self {
             uses_old_self,
-            program: compiled.program.ok()?,
+            program: compiled.program?,
             message_program: compiled.message.and_then(Result::ok),
             message: if source.message.is_empty() { format!("failed rule: {name}") } else { name.clone() },
             name,

@@ -25,8 +25,8 @@ enum Ratchet {
     /// The value is an item that cannot be matched with an old item. Failures become warnings if the enclosing list is
     /// unchanged. The value is true if the enclosing list is unchanged.
     Above(bool),
-    /// Failures never become warnings, because the write creates the object, or because the value is a `kind` or an
-    /// `apiVersion`.
+    /// Failures never become warnings, because the write creates the object, because the value is a default in a
+    /// definition, or because it is a `kind` or an `apiVersion`.
     Never,
 }
 
@@ -34,6 +34,11 @@ impl<'a> Correlation<'a> {
     /// Returns the correlation of a whole object.
     pub(super) fn of_object(old: Option<&'a Json>) -> Self {
         Self { old, ratchet: if old.is_some() { Ratchet::Compare } else { Ratchet::Never } }
+    }
+
+    /// Returns the correlation of a value whose failures never become warnings.
+    pub(super) fn without_ratcheting(old: Option<&'a Json>) -> Self {
+        Self { old, ratchet: Ratchet::Never }
     }
 
     /// Returns whether a failure of a rule for the value becomes a warning.

@@ -1,8 +1,9 @@
 //! Evaluates rules.
 
-use pintle_cel::{Activation, EvalError, Value};
+use pintle_cel::{EvalError, Failure, Value, Variables};
 use pintle_json::Json;
 
+use super::compile::{OLD_SELF, SELF};
 use super::correlation::Correlation;
 use super::{CALL_BUDGET, CompiledRule, OBJECT_BUDGET, RuleTree};
 use crate::crd::field_path::FieldPath;
@@ -19,9 +20,68 @@ const OUT_OF_BUDGET: &str =
 /// A failure for an unchanged value is a warning, unless the rule uses `oldSelf`. If the total cost of the rules exceeds the budget,
 /// no further rule is evaluated.
 pub(crate) fn evaluate(tree: &RuleTree, shape: &Structural, object: &Json, old: Option<&Json>) -> FieldErrors {
-    let mut run = Run { errors: FieldErrors::default(), budget: OBJECT_BUDGET, is_over: false };
+    let mut run = Run::new(OBJECT_BUDGET, false);
     run.value((tree, shape), object, Correlation::of_object(old), FieldPath::Start(""));
     run.errors
+}
+
+/// The remaining cost budget for the rules of all defaults in a schema. `None` if it was exceeded.
+#[derive(Debug)]
+pub(crate) struct DefaultBudget(Option<u64>);
+
+impl Default for DefaultBudget {
+    fn default() -> Self {
+        Self(Some(OBJECT_BUDGET))
+    }
+}
+
+impl DefaultBudget {
+    /// Evaluates the rules for a default. `shape` is the schema of the tree.
+    ///
+    /// As in kube-apiserver, the rules must accept the default as an unchanged value and as a first value. No rule is evaluated after the
+    /// budget was exceeded.
+    pub(crate) fn evaluate(&mut self, tree: &RuleTree, shape: &Structural, default: &Json) -> FieldErrors {
+        let mut errors = FieldErrors::default();
+        let Some(budget) = self.0 else { return errors };
+        let mut left = Some(budget);
+        for old in [Some(default), None] {
+            let mut run = Run::new(budget, true);
+            run.value((tree, shape), default, Correlation::without_ratcheting(old), FieldPath::Start(""));
+            left = left.filter(|_| !run.is_over).map(|left| left.min(run.budget));
+            errors.extend(run.errors);
+            if !errors.is_empty() {
+                break;
+            }
+        }
+        self.0 = left;
+        errors
+    }
+}
+
+/// The variables of a rule. Unlike an [`Activation`](pintle_cel::Activation), they need no memory on the heap.
+struct RuleVariables<'a> {
+    value: Result<Value<'a>, Failure>,
+    old: Option<Result<Value<'a>, Failure>>,
+}
+
+impl<'a> RuleVariables<'a> {
+    fn get(&self, name: &str) -> Option<&Result<Value<'a>, Failure>> {
+        match name {
+            SELF => Some(&self.value),
+            OLD_SELF => self.old.as_ref(),
+            _ => None,
+        }
+    }
+}
+
+impl<'a> Variables<'a> for RuleVariables<'a> {
+    fn value(&self, name: &str) -> Option<Result<Value<'a>, Failure>> {
+        self.get(name).cloned()
+    }
+
+    fn known(&self, name: &str) -> Option<&Value<'a>> {
+        self.get(name)?.as_ref().ok()
+    }
 }
 
 struct Run {
@@ -29,9 +89,16 @@ struct Run {
     /// The remaining cost budget.
     budget: u64,
     is_over: bool,
+    /// Whether the value is a default in a definition. Otherwise the rules of the definition were validated. A rule of an older definition
+    /// may not compile, and is skipped.
+    is_default: bool,
 }
 
 impl Run {
+    fn new(budget: u64, is_default: bool) -> Self {
+        Self { errors: FieldErrors::default(), budget, is_over: false, is_default }
+    }
+
     fn value(
         &mut self,
         (tree, shape): (&RuleTree, &Structural),
@@ -77,31 +144,36 @@ impl Run {
     ) {
         let Some(schema) = tree.schema.as_deref().filter(|_| !tree.rules.is_empty()) else { return };
         let old = correlation.old.map(|old| schema.value(old));
-        let activation = Activation::new().bind_result("self", schema.value(value));
-        let optional = Activation::new().bind_result("self", schema.value(value)).bind_result(
-            "oldSelf",
-            match &old {
+        let optional = tree.rules.iter().flatten().any(|rule| rule.has_optional_old_self).then(|| {
+            let old = match &old {
                 Some(old) => old.clone().map(Value::some),
                 None => Ok(Value::NONE),
-            },
-        );
-        let activation = match &old {
-            Some(old) => activation.bind_result("oldSelf", old.clone()),
-            None => activation,
-        };
+            };
+            RuleVariables { value: schema.value(value), old: Some(old) }
+        });
+        let plain = RuleVariables { value: schema.value(value), old };
         for rule in &tree.rules {
             if self.is_over {
                 return;
             }
+            let rule = match rule {
+                Ok(rule) => rule,
+                Err(why) if self.is_default => {
+                    let why = format!("rule compile error: {why}");
+                    self.errors.add(|| FieldError::invalid_text(text(path), &tree.type_name, why));
+                    continue;
+                }
+                Err(_) => continue,
+            };
             if rule.uses_old_self && correlation.old.is_none() && !rule.has_optional_old_self {
                 continue;
             }
-            let variables = if rule.has_optional_old_self { &optional } else { &activation };
+            let variables = optional.as_ref().filter(|_| rule.has_optional_old_self).unwrap_or(&plain);
             match self.evaluate(rule, variables) {
                 Ok(true) => {}
                 Ok(false) => {
                     let is_warning = !rule.uses_old_self && correlation.is_unchanged(shape, value);
-                    self.fail(tree, rule, value, &activation, path, is_warning);
+                    self.fail(tree, rule, value, &plain, path, is_warning);
                 }
                 Err(why) => self.errors.add(|| FieldError::invalid_text(text(path), &tree.type_name, why)),
             }
@@ -109,7 +181,7 @@ impl Run {
     }
 
     /// Evaluates a rule. An error contains the message for the user.
-    fn evaluate(&mut self, rule: &CompiledRule, variables: &Activation<'_>) -> Result<bool, String> {
+    fn evaluate(&mut self, rule: &CompiledRule, variables: &RuleVariables<'_>) -> Result<bool, String> {
         let result = rule.program.evaluate(variables, CALL_BUDGET.min(self.budget));
         let error = match result {
             Ok(outcome) => {
@@ -152,7 +224,7 @@ impl Run {
         tree: &RuleTree,
         rule: &CompiledRule,
         value: &Json,
-        variables: &Activation<'_>,
+        variables: &RuleVariables<'_>,
         path: FieldPath<'_>,
         is_warning: bool,
     ) {

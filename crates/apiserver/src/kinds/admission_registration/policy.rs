@@ -49,11 +49,12 @@ impl Strategy for AdmissionPolicy {
     }
 
     fn validate_update(&self, new: &Json, old: &Json, subresource: Subresource) -> FieldErrors {
-        // Skip the validation of an unchanged spec, because it was already validated.
-        if subresource != Subresource::None || new.get("spec") == old.get("spec") {
-            return FieldErrors::default();
+        match subresource {
+            Subresource::Status if !self.mutating => policy_errors::status(new),
+            // Skip the validation of an unchanged spec, because it was already validated.
+            Subresource::None if new.get("spec") != old.get("spec") => self.validate_create(new),
+            _ => FieldErrors::default(),
         }
-        self.validate_create(new)
     }
 
     fn changes_generation(&self, new: &Json, old: &Json) -> bool {

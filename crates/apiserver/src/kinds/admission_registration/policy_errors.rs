@@ -4,6 +4,7 @@ use pintle_json::Json;
 
 use super::match_errors::{match_resources, only_writes};
 use crate::kinds::check::Check;
+use crate::kinds::meta_conditions::condition_errors;
 use crate::object::{duplicates, metadata};
 use crate::policy::{Expressions, INSTANTIATION_FAILED};
 use crate::validate::{FieldError, FieldErrors, NameRule, name_errors, qualified_name_faults};
@@ -44,6 +45,15 @@ pub(super) fn policy(object: &Json, is_mutating: bool) -> FieldErrors {
         return check.required_because("validations", why).required_because("auditAnnotations", why).done();
     }
     check.also(validations(spec, &expressions)).also(audit_annotations(object, &expressions)).done()
+}
+
+/// Returns the errors of the status of a validating policy. kube-apiserver also parses each `fieldRef` as a JSONPath.
+pub(super) fn status(object: &Json) -> FieldErrors {
+    let check = Check::of(object).each("status.typeChecking.expressionWarnings", |warning, _| {
+        let has_field = !warning.object().text("/fieldRef").trim().is_empty();
+        warning.required("warning").refuse(!has_field, || FieldError::required("fieldRef", ""))
+    });
+    check.also(condition_errors(object, "status.conditions")).done()
 }
 
 fn param_kind(kind: Check<'_>) -> Check<'_> {

@@ -4,7 +4,9 @@ use std::collections::HashSet;
 
 use crate::kinds::check::Check;
 use crate::kinds::label_selector::selector_errors;
-use crate::kinds::webhook_service::{service_errors, url_errors};
+use crate::kinds::webhook_service::{
+    client_errors, is_supported_review_version, review_version_errors, unsupported_review_versions,
+};
 use crate::validate::{FieldError, FieldErrors, NameRule, name_errors};
 use pintle_json::Json;
 
@@ -114,14 +116,6 @@ fn resource_errors(rule: Check<'_>) -> Check<'_> {
     })
 }
 
-fn client_errors(client: &Json, path: &str) -> FieldErrors {
-    match (client.has("/url"), client.has("/service")) {
-        (true, false) => url_errors(client.text("/url"), &format!("{path}.url")),
-        (false, true) => service_errors(&client["service"], &format!("{path}.service")),
-        _ => FieldErrors::from([FieldError::required(path, "exactly one of url or service is required")]),
-    }
-}
-
 /// Validates the review versions. They must be unique labels, and the server must support one of them.
 fn version_errors(webhook: &Json, path: &str) -> FieldErrors {
     let field = format!("{path}admissionReviewVersions");
@@ -129,19 +123,9 @@ fn version_errors(webhook: &Json, path: &str) -> FieldErrors {
     if versions.is_empty() {
         return FieldErrors::from([FieldError::required(field, "must specify one of v1, v1beta1")]);
     }
-    let (mut errors, mut seen) = (FieldErrors::default(), HashSet::new());
-    for (at, version) in versions.iter().enumerate() {
-        let at = format!("{field}[{at}]");
-        if !seen.insert(*version) {
-            errors.push(FieldError::invalid_text(at, version, "duplicate version"));
-            continue;
-        }
-        let why = name_errors(NameRule::OldLabel, version, false);
-        errors.extend(why.iter().map(|why| FieldError::invalid_text(at.as_str(), version, why)));
-    }
-    if !versions.iter().any(|version| matches!(*version, "v1" | "v1beta1")) {
-        let why = "must include at least one of v1, v1beta1";
-        errors.push(FieldError::invalid(field, &webhook["admissionReviewVersions"], why));
+    let mut errors = review_version_errors(webhook.texts("/admissionReviewVersions"), &field);
+    if !versions.iter().any(|version| is_supported_review_version(version)) {
+        errors.push(unsupported_review_versions(&webhook["admissionReviewVersions"], field));
     }
     errors
 }

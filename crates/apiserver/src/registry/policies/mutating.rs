@@ -12,6 +12,7 @@ use super::review::{Invocation, Misconfigured, Review, convert};
 use crate::auth::BoundPolicy;
 use crate::failure::{Failure, Outcome};
 use crate::kinds::Kind;
+use crate::object::metadata_mut;
 use crate::policy::MutationError;
 use crate::registry::Registry;
 use crate::registry::admission_plugin::{AdmissionRequest, Operation};
@@ -137,6 +138,10 @@ fn invoke(
         let own = request.target.kind.clone();
         if let (Some(object), Some(new)) = (variables.object, request.new.as_deref_mut()) {
             *new = if object.text("/kind") == own.kind { convert(&object, kind, &own) } else { object };
+            // As in kube-apiserver, an empty list is the same as no list.
+            if new.at("/metadata/managedFields").is_some_and(|fields| fields.is_null() || fields.is_empty()) {
+                metadata_mut(new).unset("managedFields");
+            }
         }
     }
     Ok(())

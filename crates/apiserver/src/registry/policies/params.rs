@@ -19,9 +19,15 @@ pub(super) fn check_kind(registry: &Registry, policy: &Json) -> Result<(), Strin
 fn kind(registry: &Registry, policy: &Json) -> Result<Arc<Kind>, String> {
     let (api_version, name) = (policy.text("/paramKind/apiVersion"), policy.text("/paramKind/kind"));
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
-    registry
-        .kinds()
+    let kinds = registry.kinds();
+    // The REST mapper of kube-apiserver also knows each kind by its name in lower case.
+    let in_lower_case = || {
+        let served = kinds.version(group, version)?.kinds();
+        served.into_iter().find(|kind| kind.kind.to_lowercase() == name)
+    };
+    kinds
         .kind(group, version, name)
+        .or_else(in_lower_case)
         .cloned()
         .ok_or_else(|| format!("failed to find resource referenced by paramKind: '{group}/{version}, Kind={name}'"))
 }

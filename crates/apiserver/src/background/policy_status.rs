@@ -1,0 +1,237 @@
+//! Writes the status of ValidatingAdmissionPolicies: the warnings of the type check, and the generation that was checked. In a real
+//! cluster, kube-controller-manager does this.
+
+mod matched_kinds;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+use matched_kinds::MatchedKinds;
+use pintle_cel::Schema;
+use pintle_json::{Json, json};
+use pintle_meta::GroupVersionKind;
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use super::{Controller, all};
+use crate::crd::DEFINITIONS;
+use crate::discovery;
+use crate::failure::{Failure, Outcome};
+use crate::kinds::{Kind, Kinds, RequestTarget};
+use crate::offload;
+use crate::policy::TypeCheck;
+use crate::registry::{Registry, UpdateSource, Writer};
+use crate::request::Subresource;
+use crate::request::options::WriteOptions;
+use crate::store::{Change, Key, Stored};
+
+const GROUP: &str = "admissionregistration.k8s.io";
+const POLICIES: &str = "validatingadmissionpolicies.admissionregistration.k8s.io";
+/// The field manager that kube-controller-manager uses for the status.
+const MANAGER: &str = "validatingadmissionpolicy-status-controller";
+/// The number of expressions that are checked before other tasks run.
+const BATCH: usize = 64;
+/// The maximum number of schemas that are kept for the next check. A large schema takes about 1 MiB.
+const MAX_SCHEMAS: usize = 32;
+
+/// A controller that checks policies. A policy is checked when its spec changes. Unlike kube-controller-manager, the controller checks it
+/// again when a custom resource definition in one of its groups changes, so that the order of creation does not matter.
+#[derive(Debug)]
+pub(super) struct PolicyStatus {
+    /// The policies that have changed. The value is whether a policy is checked although its generation has been checked.
+    due: BTreeMap<Key, bool>,
+    /// The definitions that have changed.
+    definitions: BTreeSet<Key>,
+    /// The revision of the last change of a definition.
+    changed_at: u64,
+    /// The revision up to which the controller of definitions has updated the served kinds.
+    served_at: watch::Receiver<u64>,
+    /// Makes the controller of definitions update `served_at`.
+    wake: watch::Sender<()>,
+}
+
+impl PolicyStatus {
+    pub(super) fn new(served_at: watch::Receiver<u64>, wake: watch::Sender<()>) -> Self {
+        Self { due: BTreeMap::new(), definitions: BTreeSet::new(), changed_at: 0, served_at, wake }
+    }
+
+    /// Waits until the served kinds contain the changes of definitions.
+    async fn wait_for_kinds(&mut self) {
+        self.wake.send_replace(());
+        let changed_at = self.changed_at;
+        // The wait fails only if the server is stopping.
+        drop(self.served_at.wait_for(|served_at| *served_at >= changed_at).await);
+    }
+
+    /// Adds the policies that name the group of a changed definition.
+    fn add_affected(&mut self, registry: &Registry) {
+        let definitions = std::mem::take(&mut self.definitions);
+        let groups: BTreeSet<&str> = definitions.iter().filter_map(|key| Some(key.split_once('.')?.1)).collect();
+        if groups.is_empty() {
+            return;
+        }
+        for (key, stored) in all(registry, POLICIES) {
+            let policy = stored.only(&["spec.matchConstraints.resourceRules", "spec.paramKind"]);
+            if matched_kinds::names_group(&policy["spec"], &groups) {
+                self.due.insert(key, true);
+            }
+        }
+    }
+}
+
+impl Controller for PolicyStatus {
+    const RESOURCES: Option<&'static [&'static str]> = Some(&[POLICIES, DEFINITIONS]);
+
+    fn observe(&mut self, change: &Change) -> bool {
+        match &**change.resource() {
+            POLICIES => drop(self.due.entry(change.key.clone()).or_default()),
+            _ => {
+                self.definitions.insert(change.key.clone());
+                self.changed_at = self.changed_at.max(change.new.revision());
+            }
+        }
+        true
+    }
+
+    fn resync(&mut self, registry: &Registry) {
+        self.changed_at = registry.db.revision();
+        self.due.extend(all(registry, POLICIES).map(|(key, _)| (key, true)));
+    }
+
+    async fn work(&mut self, registry: &Arc<Registry>, _: u64) -> Option<Instant> {
+        // In a plan, the controller of the upstream cluster checks the policies.
+        if registry.db.is_mirror() {
+            self.due.clear();
+            self.definitions.clear();
+            return None;
+        }
+        self.wait_for_kinds().await;
+        self.add_affected(registry);
+        let due = std::mem::take(&mut self.due);
+        if due.is_empty() {
+            return None;
+        }
+        let kinds = registry.kinds();
+        let kind = kinds.group_kind(GROUP, "ValidatingAdmissionPolicy")?;
+        let mut checks = Checks::new(&kinds);
+        for (name, again) in due {
+            let Some(stored) = registry.db.get(POLICIES, &name) else { continue };
+            let policy = Policy::new(&stored);
+            if policy.is_checked() && !again {
+                continue;
+            }
+            let checked = checks.check(&policy.spec).await;
+            if policy.is_checked() && policy.status.get("typeChecking") == Some(&checked) {
+                continue;
+            }
+            if let Err(failure) = write(registry, kind, &name, policy.generation, &checked) {
+                tracing::debug!(%name, message = failure.status.message, "cannot write the status of a policy");
+            }
+        }
+        None
+    }
+}
+
+/// The parts of a stored policy that the controller reads.
+struct Policy {
+    generation: i64,
+    spec: Json,
+    status: Json,
+}
+
+impl Policy {
+    fn new(stored: &Stored) -> Self {
+        let mut object = stored.decode();
+        let mut part = |name: &str| object.get_mut(name).map(std::mem::take).unwrap_or_default();
+        let (spec, status, metadata) = (part("spec"), part("status"), part("metadata"));
+        Self { generation: metadata.integer("/generation").unwrap_or(0), spec, status }
+    }
+
+    fn is_checked(&self) -> bool {
+        self.status.integer("/observedGeneration").is_some_and(|checked| checked >= self.generation)
+    }
+}
+
+/// The type checks of several policies, which share the schemas of kinds.
+struct Checks<'k> {
+    kinds: &'k Kinds,
+    matched: MatchedKinds<'k>,
+    /// The schemas of kinds, by the names of their types.
+    schemas: HashMap<(GroupVersionKind, TypeName), Option<Arc<Schema>>>,
+}
+
+/// Whether a schema describes objects or parameters. Both can be of one kind, or of two kinds with the same name, so their types need
+/// different names. As in kube-controller-manager, a name is the kind and a number, which there depends on the time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum TypeName {
+    Objects = 1,
+    Parameters = 2,
+}
+
+impl<'k> Checks<'k> {
+    fn new(kinds: &'k Kinds) -> Self {
+        Self { kinds, matched: MatchedKinds::new(kinds), schemas: HashMap::new() }
+    }
+
+    /// Returns the `typeChecking` of a policy with this spec.
+    async fn check(&mut self, spec: &Json) -> Json {
+        let mut check = TypeCheck::new(spec);
+        let params = spec.has("/paramKind").then(|| {
+            let (api_version, name) = (spec.text("/paramKind/apiVersion"), spec.text("/paramKind/kind"));
+            let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+            let kind = self.kinds.kind(group, version, name)?.clone();
+            self.schema(&kind, TypeName::Parameters)
+        });
+        'kinds: for kind in self.matched.of(spec).await {
+            yield_and_offload().await;
+            let Some(schema) = self.schema(kind, TypeName::Objects) else { continue };
+            let params = params.as_ref().map(Option::as_ref);
+            let Some(environment) = check.environment(&schema, params) else { break };
+            let gvk = kind.gvk();
+            for at in 0..check.fields() {
+                if at % BATCH == 0 {
+                    yield_and_offload().await;
+                }
+                if !check.check(at, &gvk, &environment) {
+                    break 'kinds;
+                }
+            }
+        }
+        check.finish()
+    }
+
+    fn schema(&mut self, kind: &Kind, name: TypeName) -> Option<Arc<Schema>> {
+        if self.schemas.len() >= MAX_SCHEMAS {
+            self.schemas.clear();
+        }
+        let schema = self.schemas.entry((kind.gvk(), name)).or_insert_with(|| {
+            let type_name = format!("{}{}", kind.kind, name as u8);
+            Some(Arc::new(Schema::named_resource(&discovery::inlined(kind)?, &type_name)))
+        });
+        schema.clone()
+    }
+}
+
+/// Lets other tasks run, and moves the code up to the next await to another thread.
+async fn yield_and_offload() {
+    tokio::task::yield_now().await;
+    offload::work_on(offload::ALWAYS).await;
+}
+
+/// Applies the status. If the spec has changed since it was checked, the change triggers another check.
+fn write(registry: &Registry, kind: &Arc<Kind>, name: &str, generation: i64, checked: &Json) -> Outcome<()> {
+    let applied = json!({
+        "apiVersion": kind.api_version(),
+        "kind": kind.kind,
+        "metadata": {"name": name},
+        "status": {"observedGeneration": generation, "typeChecking": checked},
+    });
+    let options = WriteOptions { field_manager: MANAGER.into(), force: true, ..WriteOptions::default() };
+    let by = Writer::new(&options, "", registry.clock.now_text());
+    let make = |live: Option<&Json>| match live {
+        Some(live) => by.apply(kind, Some(live), &applied, Subresource::Status),
+        None => Err(Failure::not_found(&kind.resource(), name)),
+    };
+    let target = RequestTarget { subresource: Subresource::Status, ..RequestTarget::new(kind.clone(), "", name) };
+    registry.update(&target, &UpdateSource::Apply(&make), &by).map(drop)
+}

@@ -1,0 +1,100 @@
+//! Checks the expressions of a validating policy against the types of the resources that it matches, as the controller of
+//! kube-controller-manager does.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use pintle_cel::{Environment, Schema, Type};
+use pintle_json::{Json, json};
+use pintle_meta::GroupVersionKind;
+
+use super::environment;
+
+/// The maximum number of expressions that one check compiles. Variables count as well.
+const MAX_CHECKS: usize = 20_000;
+/// The maximum length of all warnings of a policy in bytes. The largest object that kube-apiserver stores is a little larger.
+const MAX_WARNINGS: usize = 1 << 20;
+
+/// A type check of one policy. The steps are separate, so that a caller can yield between them.
+///
+/// As in kube-controller-manager, only the expressions and message expressions of validations get warnings.
+#[derive(Debug)]
+pub(crate) struct TypeCheck<'a> {
+    spec: &'a Json,
+    /// The fields to check and their expressions, in the order of the warnings.
+    fields: Vec<(String, &'a str)>,
+    /// The warnings by the index of the field.
+    warnings: BTreeMap<usize, Vec<String>>,
+    /// The number of further expressions that the check may compile.
+    left: usize,
+    warned_bytes: usize,
+}
+
+impl<'a> TypeCheck<'a> {
+    /// Starts the check of the policy with this spec.
+    pub(crate) fn new(spec: &'a Json) -> Self {
+        let mut fields = Vec::new();
+        for (at, validation) in spec.list("/validations").enumerate() {
+            for name in ["expression", "messageExpression"] {
+                let text = validation.get(name).and_then(Json::as_str).unwrap_or_default();
+                if name == "expression" || !text.is_empty() {
+                    fields.push((format!("spec.validations[{at}].{name}"), text));
+                }
+            }
+        }
+        Self { spec, fields, warnings: BTreeMap::new(), left: MAX_CHECKS, warned_bytes: 0 }
+    }
+
+    /// Returns the environment for objects of one kind, with the variables of the policy. The inner `None` of `params` means that the
+    /// parameters can have any type, and the outer `None` that there are none.
+    ///
+    /// Returns `None` if the policy has too many variables for the rest of the check.
+    pub(crate) fn environment(
+        &mut self,
+        objects: &Arc<Schema>,
+        params: Option<Option<&Arc<Schema>>>,
+    ) -> Option<Environment> {
+        let mut environment = environment::typed(Some(objects), params);
+        for variable in self.spec.list("/variables") {
+            self.left = self.left.checked_sub(1)?;
+            let program = environment.compile(variable.text("/expression"));
+            // As in kube-controller-manager, a variable with an error can have any type and gets no warning.
+            let declared = program.map_or(Type::Dyn, |program| program.result_type().clone());
+            environment = environment::with_variable(environment, variable.text("/name"), &declared);
+        }
+        Some(environment)
+    }
+
+    /// Returns the number of fields to check for each kind.
+    pub(crate) fn fields(&self) -> usize {
+        self.fields.len()
+    }
+
+    /// Checks a field for objects of one kind. Returns false if the check has reached a limit. Further checks have no effect then.
+    pub(crate) fn check(&mut self, at: usize, kind: &GroupVersionKind, environment: &Environment) -> bool {
+        let (Some((_, text)), Some(left)) = (self.fields.get(at), self.left.checked_sub(1)) else { return false };
+        self.left = left;
+        // The check of types does not evaluate constants.
+        let Some(error) = environment.compile(text).err().filter(|error| !error.is_in_constant()) else { return true };
+        let GroupVersionKind { group, version, kind } = kind;
+        let warning = format!("{group}/{version}, Kind={kind}: {error}\n");
+        self.warned_bytes = self.warned_bytes.saturating_add(warning.len());
+        if self.warned_bytes > MAX_WARNINGS {
+            self.left = 0;
+            return false;
+        }
+        self.warnings.entry(at).or_default().push(warning);
+        true
+    }
+
+    /// Returns the `typeChecking` of the policy's status.
+    pub(crate) fn finish(self) -> Json {
+        let Self { fields, warnings, .. } = self;
+        let warnings = warnings.into_iter().filter_map(|(at, texts)| {
+            let (field, _) = fields.get(at)?;
+            Some(json!({"fieldRef": field, "warning": texts.join("\n")}))
+        });
+        let warnings: Vec<Json> = warnings.collect();
+        if warnings.is_empty() { json!({}) } else { json!({"expressionWarnings": warnings}) }
+    }
+}

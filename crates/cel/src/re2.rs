@@ -1,0 +1,274 @@
+//! Regular expressions in the syntax of RE2, which Go uses, for the crate `regex`.
+//!
+//! The crate `regex` accepts more than RE2 (nested repetitions, nested classes, `\u0041`), refuses some of it (a lone `{`, octal escapes),
+//! and reads some of it differently (`\d`, `\b`, `[a&&b]`). So a pattern is translated before it is parsed.
+
+mod class;
+mod escape;
+mod repeats;
+
+use std::collections::HashMap;
+
+use regex_syntax::ast::parse::ParserBuilder;
+use regex_syntax::ast::{Ast, ErrorKind};
+
+/// The maximum count of a repetition, and of nested repetitions multiplied.
+const MAX_REPEAT: u64 = 1000;
+
+/// Translates a regular expression from the syntax of RE2 to the syntax of the crate `regex`. Groups lose their names.
+///
+/// Only the syntax is checked, and the counts of repetitions. The result can be too large to compile. It is at most eight times as long as the pattern, and nests at most
+/// `max_depth` levels.
+///
+/// # Errors
+///
+/// Returns the reason in the words of Go's package `regexp/syntax` if RE2 does not accept the pattern.
+///
+/// ```
+/// assert_eq!(pintle_cel::translate_pattern(r"^\d+{$", 100).as_deref(), Ok(r"^[0-9]+\x{7B}$"));
+/// assert_eq!(pintle_cel::translate_pattern("a**", 100), Err("invalid nested repetition operator: `**`".into()));
+/// ```
+pub fn translate_pattern(pattern: &str, max_depth: u32) -> Result<String, String> {
+    parsed(pattern, max_depth).map(|(text, _)| text)
+}
+
+/// Translates a pattern, and returns the result with its syntax tree.
+pub(crate) fn parsed(pattern: &str, max_depth: u32) -> Result<(String, Ast), String> {
+    let text = Scanner::new(pattern).run()?;
+    let parsed = ParserBuilder::new().nest_limit(max_depth).build().parse(&text);
+    let ast = parsed.map_err(|error| reason(&error))?;
+    match repeats::excessive(&ast) {
+        Some(span) => {
+            Err(format!("invalid repeat count: `{}`", text.get(span.start.offset..span.end.offset).unwrap_or_default()))
+        }
+        None => Ok((text, ast)),
+    }
+}
+
+struct Scanner<'p> {
+    pattern: &'p str,
+    /// The offset of the next character.
+    at: usize,
+    out: String,
+    /// Flags that are not written yet. In RE2, a repetition operator behind flags repeats the part before them.
+    flags: String,
+    /// The number of open groups.
+    depth: usize,
+    /// The names of Unicode classes, and whether RE2 knows them.
+    classes: HashMap<&'p str, bool>,
+}
+
+/// The kind of a part of a pattern. It decides whether a repetition operator can follow.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Piece {
+    /// Something to repeat.
+    Operand,
+    /// A repetition operator, which starts at this offset.
+    Repetition(usize),
+    /// The start of a pattern, a group or an alternative.
+    Start,
+}
+
+impl<'p> Scanner<'p> {
+    fn new(pattern: &'p str) -> Self {
+        let out = String::with_capacity(pattern.len());
+        Self { pattern, at: 0, out, flags: String::new(), depth: 0, classes: HashMap::new() }
+    }
+
+    fn run(mut self) -> Result<String, String> {
+        let mut before = Piece::Start;
+        while let Some(c) = self.peek() {
+            let start = self.at;
+            let counts = Counts::read(self.rest());
+            if !matches!(c, '*' | '+' | '?') && counts.is_none() && !self.rest().starts_with("(?") {
+                self.write_flags();
+            }
+            before = match c {
+                '\\' => self.escape(before)?,
+                '[' => {
+                    self.class()?;
+                    Piece::Operand
+                }
+                '(' if self.rest().starts_with("(?") => self.group(before)?,
+                '*' | '+' | '?' => self.repetition(1, before)?,
+                '{' => match counts {
+                    Some(counts) if counts.is_valid() => self.repetition(counts.length, before)?,
+                    Some(counts) => {
+                        return Err(format!("invalid repeat count: `{}`", &self.rest()[..counts.length]));
+                    }
+                    None => {
+                        self.bump();
+                        self.literal('{');
+                        Piece::Operand
+                    }
+                },
+                '(' | '|' => {
+                    self.depth += usize::from(c == '(');
+                    self.copy_to(start + 1);
+                    Piece::Start
+                }
+                ')' => {
+                    let closed = self.depth.checked_sub(1);
+                    self.depth = closed.ok_or_else(|| format!("unexpected ): `{}`", self.pattern))?;
+                    self.copy_to(start + 1);
+                    Piece::Operand
+                }
+                c => {
+                    self.copy_to(start + c.len_utf8());
+                    Piece::Operand
+                }
+            };
+        }
+        self.write_flags();
+        match self.depth {
+            0 => Ok(self.out),
+            _ => Err(format!("missing closing ): `{}`", self.pattern)),
+        }
+    }
+
+    fn write_flags(&mut self) {
+        self.out.push_str(&self.flags);
+        self.flags.clear();
+    }
+
+    fn rest(&self) -> &'p str {
+        &self.pattern[self.at..]
+    }
+
+    fn peek(&self) -> Option<char> {
+        self.rest().chars().next()
+    }
+
+    fn bump(&mut self) -> Option<char> {
+        let c = self.peek()?;
+        self.at += c.len_utf8();
+        Some(c)
+    }
+
+    /// Returns the text from an offset to the next character.
+    fn since(&self, start: usize) -> &'p str {
+        &self.pattern[start..self.at]
+    }
+
+    fn copy_to(&mut self, end: usize) {
+        self.out.push_str(&self.pattern[self.at..end]);
+        self.at = end;
+    }
+
+    /// Writes a literal character, inside or outside of a class.
+    fn literal(&mut self, c: char) {
+        match c.is_ascii_alphanumeric() || !c.is_ascii() {
+            true => self.out.push(c),
+            false => self.out.push_str(&format!("\\x{{{:X}}}", u32::from(c))),
+        }
+    }
+
+    /// Reads an operator of this length, and the `?` that makes it lazy.
+    fn repetition(&mut self, length: usize, before: Piece) -> Result<Piece, String> {
+        let start = self.at;
+        match self.flags.is_empty() || self.peek() != Some('?') {
+            true => self.copy_to(start + length),
+            false => {
+                // The part before the flags can end with an operator, which a `?` would make lazy.
+                self.at += length;
+                self.out.push_str("{0,1}");
+            }
+        }
+        if self.peek() == Some('?') {
+            self.copy_to(self.at + 1);
+        }
+        match before {
+            Piece::Operand => Ok(Piece::Repetition(start)),
+            Piece::Repetition(first) => Err(format!("invalid nested repetition operator: `{}`", self.since(first))),
+            Piece::Start => Err(format!("missing argument to repetition operator: `{}`", self.since(start))),
+        }
+    }
+
+    /// Reads the start of a group that begins with `(?`, or flags.
+    fn group(&mut self, before: Piece) -> Result<Piece, String> {
+        let (start, rest) = (self.at, self.rest());
+        let name = rest.strip_prefix("(?P<").or_else(|| rest.strip_prefix("(?<"));
+        if let Some(name) = name.filter(|name| !name.is_empty()) {
+            let Some((name, behind)) = name.split_once('>') else {
+                return Err(format!("invalid named capture: `{rest}`"));
+            };
+            self.at = self.pattern.len() - behind.len();
+            if name.is_empty() || name.contains(|c: char| c != '_' && !c.is_ascii_alphanumeric()) {
+                return Err(format!("invalid named capture: `{}`", self.since(start)));
+            }
+            self.write_flags();
+            self.out.push('(');
+            self.depth += 1;
+            return Ok(Piece::Start);
+        }
+        self.at += 2;
+        let (mut is_negative, mut has_flag) = (false, false);
+        while let Some(c) = self.bump() {
+            match c {
+                'i' | 'm' | 's' | 'U' => has_flag = true,
+                '-' if !is_negative => (is_negative, has_flag) = (true, false),
+                ':' | ')' if has_flag || !is_negative => {
+                    let text = self.since(start);
+                    if c == ':' {
+                        self.write_flags();
+                        self.depth += 1;
+                        self.out.push_str(text);
+                        return Ok(Piece::Start);
+                    }
+                    if text != "(?)" {
+                        self.flags.push_str(text);
+                    }
+                    return Ok(before.behind_nothing());
+                }
+                _ => break,
+            }
+        }
+        Err(format!("invalid or unsupported Perl syntax: `{}`", self.since(start)))
+    }
+}
+
+impl Piece {
+    /// Returns the piece for an operator behind flags or an empty quotation. Such an operator is not nested.
+    fn behind_nothing(self) -> Self {
+        if self == Self::Start { Self::Start } else { Self::Operand }
+    }
+}
+
+/// The counts of a repetition such as `{2,5}`.
+struct Counts {
+    least: u64,
+    most: u64,
+    length: usize,
+}
+
+impl Counts {
+    /// Reads the counts at the start of a text. Returns `None` if RE2 reads the brace as a literal.
+    fn read(text: &str) -> Option<Self> {
+        let (counts, _) = text.strip_prefix('{')?.split_once('}')?;
+        let number = |text: &str| {
+            let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+            let is_canonical = text == "0" || !text.starts_with('0');
+            (is_number && is_canonical).then(|| text.parse().unwrap_or(u64::MAX))
+        };
+        let (least, most) = match counts.split_once(',') {
+            None => (number(counts)?, number(counts)?),
+            Some((least, "")) => (number(least)?, number(least)?),
+            Some((least, most)) => (number(least)?, number(most)?),
+        };
+        Some(Self { least, most, length: counts.len() + 2 })
+    }
+
+    fn is_valid(&self) -> bool {
+        self.least <= self.most && self.most <= MAX_REPEAT
+    }
+}
+
+/// Returns the reason for a translated pattern that the crate `regex` refuses.
+fn reason(error: &regex_syntax::ast::Error) -> String {
+    let (text, span) = (error.pattern(), error.span());
+    let here = text.get(span.start.offset..span.end.offset).unwrap_or_default();
+    match error.kind() {
+        ErrorKind::NestLimitExceeded(_) => "expression nests too deeply".into(),
+        other => format!("{other}: `{here}`"),
+    }
+}

@@ -1,0 +1,121 @@
+//! Classes of characters.
+
+use super::Scanner;
+use super::escape::perl_class;
+
+/// The names of POSIX classes.
+const POSIX: [&str; 14] = [
+    "alnum", "alpha", "ascii", "blank", "cntrl", "digit", "graph", "lower", "print", "punct", "space", "upper", "word",
+    "xdigit",
+];
+
+impl<'p> Scanner<'p> {
+    /// Reads a class in brackets. RE2 has no nested classes and no set operations.
+    pub(super) fn class(&mut self) -> Result<(), String> {
+        let start = self.at;
+        self.copy_to(start + 1);
+        if self.peek() == Some('^') {
+            self.copy_to(self.at + 1);
+        }
+        let mut is_first = true;
+        loop {
+            match self.peek() {
+                Some(']') if !is_first => break,
+                _ => self.class_item(start)?,
+            }
+            is_first = false;
+        }
+        self.copy_to(self.at + 1);
+        Ok(())
+    }
+
+    fn class_item(&mut self, class: usize) -> Result<(), String> {
+        if self.posix_class()? {
+            return Ok(());
+        }
+        let rest = self.rest();
+        let escape = rest.strip_prefix('\\').and_then(|escape| escape.chars().next());
+        if let Some('p' | 'P') = escape {
+            return self.unicode_class();
+        }
+        if let Some((name, parts)) = escape.and_then(|name| Some((name, perl_class(name)?))) {
+            self.at += 2;
+            match name.is_ascii_uppercase() {
+                true => self.out.push_str(&format!("[^{parts}]")),
+                false => self.out.push_str(parts),
+            }
+            return Ok(());
+        }
+        let start = self.at;
+        let low = self.class_char(class)?;
+        self.literal(low);
+        let rest = self.rest();
+        if rest.starts_with('-') && rest.len() > 1 && !rest.starts_with("-]") {
+            self.bump();
+            let high = self.class_char(class)?;
+            if high < low {
+                return Err(format!("invalid character class range: `{}`", self.since(start)));
+            }
+            self.out.push('-');
+            self.literal(high);
+        }
+        Ok(())
+    }
+
+    fn class_char(&mut self, class: usize) -> Result<char, String> {
+        match self.peek() {
+            Some('\\') => self.escaped_char(),
+            _ => self.bump().ok_or_else(|| format!("missing closing ]: `{}`", &self.pattern[class..])),
+        }
+    }
+
+    /// Reads a class such as `[:alpha:]` if there is one.
+    fn posix_class(&mut self) -> Result<bool, String> {
+        let Some((name, _)) = self.rest().strip_prefix("[:").and_then(|rest| rest.split_once(":]")) else {
+            return Ok(false);
+        };
+        let end = self.at + name.len() + 4;
+        if !POSIX.contains(&name.strip_prefix('^').unwrap_or(name)) {
+            return Err(format!("invalid character class range: `{}`", &self.pattern[self.at..end]));
+        }
+        self.copy_to(end);
+        Ok(true)
+    }
+
+    /// Reads a class such as `\pL` or `\p{Greek}`.
+    pub(super) fn unicode_class(&mut self) -> Result<(), String> {
+        let (start, rest) = (self.at, self.rest());
+        let is_negated = rest.starts_with("\\P");
+        let behind = &rest[2..];
+        let (name, length) = match behind.strip_prefix('{') {
+            None => {
+                let length = behind.chars().next().map_or(0, char::len_utf8);
+                (&behind[..length], length)
+            }
+            Some(name) => match name.split_once('}') {
+                Some((name, _)) => (name, name.len() + 2),
+                None => ("", behind.len()),
+            },
+        };
+        self.at += 2 + length;
+        let positive = name.strip_prefix('^');
+        let is_negated = is_negated != positive.is_some();
+        let name = positive.unwrap_or(name);
+        if !*self.classes.entry(name).or_insert_with(|| is_known(name)) {
+            return Err(format!("invalid character class range: `{}`", self.since(start)));
+        }
+        self.out.push_str(if is_negated { "\\P{" } else { "\\p{" });
+        self.out.push_str(name);
+        self.out.push('}');
+        Ok(())
+    }
+}
+
+/// Returns whether RE2 knows a class of Unicode characters: a general category or a script. The crate `regex` knows more.
+fn is_known(name: &str) -> bool {
+    let is_name = !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | ' '));
+    let is_kind = |kind: &str| regex_syntax::parse(&format!("\\p{{{kind}={name}}}")).is_ok();
+    // The crate `regex` ignores this prefix.
+    let has_prefix = name.get(..2).is_some_and(|prefix| prefix.eq_ignore_ascii_case("is"));
+    is_name && !has_prefix && (is_kind("gc") || is_kind("sc"))
+}

@@ -1,0 +1,61 @@
+//! The counts of nested repetitions.
+
+use std::convert::Infallible;
+
+use regex_syntax::ast::{Ast, Repetition, RepetitionKind, RepetitionRange, Span, Visitor, visit};
+
+use super::MAX_REPEAT;
+
+/// Returns the first repetition operator whose count, multiplied with the counts inside it, is too large.
+pub(super) fn excessive(ast: &Ast) -> Option<Span> {
+    let Ok(found) = visit(ast, Repeats::default());
+    found
+}
+
+#[derive(Default)]
+struct Repeats {
+    /// For the current part and each part around it, the largest product of counts inside it.
+    products: Vec<u64>,
+    excessive: Option<Span>,
+}
+
+impl Visitor for Repeats {
+    type Output = Option<Span>;
+    type Err = Infallible;
+
+    fn finish(self) -> Result<Self::Output, Infallible> {
+        Ok(self.excessive)
+    }
+
+    fn visit_pre(&mut self, _: &Ast) -> Result<(), Infallible> {
+        self.products.push(1);
+        Ok(())
+    }
+
+    fn visit_post(&mut self, ast: &Ast) -> Result<(), Infallible> {
+        let mut product = self.products.pop().unwrap_or(1);
+        if let Ast::Repetition(repetition) = ast {
+            product = match count(repetition) {
+                // Go does not look at the counts inside a part that occurs zero times.
+                0 => 1,
+                count => product.saturating_mul(count),
+            };
+            if product > MAX_REPEAT {
+                self.excessive.get_or_insert(repetition.op.span);
+            }
+        }
+        if let Some(around) = self.products.last_mut() {
+            *around = product.max(*around);
+        }
+        Ok(())
+    }
+}
+
+/// Returns the maximum count of a repetition, or its minimum if it has no maximum.
+fn count(repetition: &Repetition) -> u64 {
+    u64::from(match &repetition.op.kind {
+        RepetitionKind::Range(RepetitionRange::Exactly(count) | RepetitionRange::AtLeast(count)) => *count,
+        RepetitionKind::Range(RepetitionRange::Bounded(_, count)) => *count,
+        _ => 1,
+    })
+}

@@ -1,0 +1,58 @@
+//! Patterns that Go's package `regexp` accepts, refuses and matches.
+
+use pintle_cel::{Activation, Environment, Type};
+
+const ANSWERS: &str = include_str!("re2.txt");
+
+#[test]
+fn patterns_are_read_as_in_go() {
+    let environment = Environment::new().variable("text", Type::String).variable("pattern", Type::String);
+    let program = environment.compile("text.matches(pattern)").unwrap();
+    let matches = |text: &str, pattern: &str| {
+        let activation = Activation::new().bind("text", text).bind("pattern", pattern);
+        program.test(&activation, 1_000_000).map_err(|error| error.to_string())
+    };
+    let mut texts = Vec::<String>::new();
+    let (mut wrong, mut count) = (Vec::new(), 0);
+    for line in ANSWERS.lines().filter(|line| !line.starts_with("# ")) {
+        let mut fields = line.split('\t');
+        match [(); 3].map(|()| fields.next().unwrap_or_default()) {
+            ["text", text, _] => texts.push(serde_json::from_str(text).unwrap()),
+            ["accepted", pattern, expected] => {
+                count += 1;
+                for (text, expected) in texts.iter().zip(expected.chars()) {
+                    let found = matches(text, pattern);
+                    if found != Ok(expected == '1') {
+                        wrong.push(format!("{pattern} on {text:?}: {found:?}, expected {expected}"));
+                    }
+                }
+            }
+            ["refused", pattern, expected] => {
+                count += 1;
+                let found = matches("", pattern);
+                if found != Err(expected.to_owned()) {
+                    wrong.push(format!("{pattern}: {found:?}, expected {expected}"));
+                }
+            }
+            other => panic!("unknown line: {other:?}"),
+        }
+    }
+    assert!(count > 300 && wrong.is_empty(), "{} of {count} answers differ:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+proptest::proptest! {
+    #![proptest_config(proptest::test_runner::Config::with_cases(2_000))]
+
+    /// The characters have a meaning in patterns, so that many of the texts are patterns.
+    #[test]
+    fn translation_is_a_pattern_of_bounded_length(text in "([-a-c1-3{},*+?()|\\[\\]^$.&~:<>\\\\ PpQEdDwbBxé]|\\(\\?|\\[:){0,12}") {
+        if let Ok(translated) = pintle_cel::translate_pattern(&text, 50) {
+            proptest::prop_assert!(translated.len() <= 8 * text.len(), "{text}: {translated}");
+            // Some patterns are too large.
+            if let Err(error) = regex::Regex::new(&translated) {
+                let is_large = matches!(error, regex::Error::CompiledTooBig(_));
+                proptest::prop_assert!(is_large, "{text}: {translated}: {error}");
+            }
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! The type of a controller's keys.
+
+use std::any::{Any, TypeId};
+use std::fmt;
+use std::hash::Hash;
+
+use pintle_meta::ObjectKey;
+
+use crate::panic::catch;
+
+/// A key that a controller can reconcile, as the `request` type of controller-runtime's `TypedReconciler`. Each type
+/// with these supertraits implements it.
+///
+/// The default is [`ObjectKey`], the key of one object. Use another type if several objects map to one unit of work, or
+/// if the name of an object does not identify the work: the name of a tenant, a pair of a cluster and an object, or an
+/// enum of work items. [`Controller::named`](crate::Controller::named) starts such a controller. Its handlers return
+/// the keys, usually through [`EnqueueMapped`](crate::EnqueueMapped).
+///
+/// Logs, errors and debug pages show an [`ObjectKey`] as `namespace/name`, a `String` as its text, and each other type
+/// by its `Debug` output. So two keys should have the same output only if they are equal, and a key should contain no
+/// secret.
+///
+/// The controller compares, hashes and clones keys under its locks, so these functions should be quick and must not
+/// panic.
+///
+/// # Examples
+///
+/// ```
+/// use pintle_controller::{Action, Controller, EnqueueMapped, ReconcileRequest};
+/// use pintle_informer::{InformerConfig, SharedInformer};
+/// use pintle_meta::{Object, ObjectMeta};
+/// use pintle_testing::Collection;
+/// use serde::{Deserialize, Serialize};
+/// use tokio_util::sync::CancellationToken;
+///
+/// #[derive(Deserialize, Serialize)]
+/// struct Website {
+///     metadata: ObjectMeta,
+/// }
+/// pintle_meta::resource!(Website, "example.com/v1", "Website", "websites", Namespaced);
+///
+/// #[derive(Deserialize, Serialize)]
+/// struct Database {
+///     metadata: ObjectMeta,
+/// }
+/// pintle_meta::resource!(Database, "example.com/v1", "Database", "databases", Namespaced);
+///
+/// /// All objects in the namespaces of a tenant are reconciled together.
+/// #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+/// struct Tenant(String);
+///
+/// fn tenant_of<T: Object>(object: &T) -> Option<Tenant> {
+///     let (tenant, _) = object.metadata().namespace().split_once('-')?;
+///     Some(Tenant(tenant.into()))
+/// }
+///
+/// #[tokio::main(flavor = "current_thread")]
+/// async fn main() -> Result<(), Box<dyn std::error::Error>> {
+///     let sites = Collection::from([Website { metadata: ObjectMeta::new("acme-prod", "blog") }]);
+///     let databases = Collection::from([Database { metadata: ObjectMeta::new("acme-test", "users") }]);
+///     let sites = SharedInformer::new(sites, InformerConfig::default());
+///     let databases = SharedInformer::new(databases, InformerConfig::default());
+///
+///     let stop = CancellationToken::new();
+///     let done = stop.clone();
+///     let controller = Controller::named("tenants")
+///         .watches(&sites, EnqueueMapped::new(tenant_of::<Website>))
+///         .watches(&databases, EnqueueMapped::new(tenant_of::<Database>))
+///         .reconciler(move |request: ReconcileRequest<Tenant>| {
+///             assert_eq!(request.key, Tenant("acme".into()));
+///             done.cancel();
+///             async { Ok(Action::await_change()) }
+///         });
+///     controller.run(&stop).await?;
+///     Ok(())
+/// }
+/// ```
+pub trait RequestKey: Clone + Eq + Ord + Hash + fmt::Debug + Send + Sync + 'static {}
+
+impl<K: Clone + Eq + Ord + Hash + fmt::Debug + Send + Sync + 'static> RequestKey for K {}
+
+/// Returns the key if it is an [`ObjectKey`].
+pub(crate) fn object_key<K: RequestKey>(key: &K) -> Option<&ObjectKey> {
+    (key as &dyn Any).downcast_ref()
+}
+
+/// Returns the text of a key for people. If `Debug` of the key panics, the text says so.
+pub(crate) fn text<K: RequestKey>(key: &K) -> String {
+    if let Some(key) = object_key(key) {
+        return key.to_string();
+    }
+    if let Some(key) = (key as &dyn Any).downcast_ref::<String>() {
+        return key.clone();
+    }
+    catch(|| format!("{key:?}")).unwrap_or_else(|panic| format!("(a key whose Debug panicked: {panic})"))
+}
+
+/// Parses an [`ObjectKey`] or a `String`. Returns `None` for other types, and for invalid object keys.
+pub(crate) fn parse<K: RequestKey>(text: &str) -> Option<K> {
+    let key: Box<dyn Any> = if TypeId::of::<K>() == TypeId::of::<ObjectKey>() {
+        Box::new(text.parse::<ObjectKey>().ok()?)
+    } else {
+        Box::new(text.to_owned())
+    };
+    key.downcast().ok().map(|key| *key)
+}
+
+/// Displays the text of a key. It does not panic, so a log subscriber may format it under a lock.
+pub(crate) struct Text<'a, K>(pub(crate) &'a K);
+
+impl<K: RequestKey> fmt::Display for Text<'_, K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match object_key(self.0) {
+            Some(key) => f.write_str(key.as_str()),
+            None => f.write_str(&text(self.0)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    struct Panics;
+
+    impl fmt::Debug for Panics {
+        fn fmt(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
+            panic!("the Debug of a test panics")
+        }
+    }
+
+    #[test]
+    fn text_is_the_object_key_the_string_or_debug() {
+        let key = ObjectKey::new("team-a", "blog");
+        assert_eq!((text(&key), Text(&key).to_string()), ("team-a/blog".into(), "team-a/blog".into()));
+        assert_eq!(Text(&"acme".to_owned()).to_string(), "acme");
+        assert_eq!(Text(&("eu-1", key)).to_string(), r#"("eu-1", "team-a/blog")"#);
+        assert_eq!(Text(&Panics).to_string(), "(a key whose Debug panicked: the Debug of a test panics)");
+    }
+}
