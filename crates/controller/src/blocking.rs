@@ -102,7 +102,7 @@ impl<K: RequestKey> Polls<K> {
     }
 }
 
-/// The [`Polls`] of a controller, whatever its keys are.
+/// The [`Polls`] of a controller with any type of keys.
 pub(crate) trait Watched: Send + Sync {
     /// Returns the duration after which a poll counts as blocking its thread.
     fn limit(&self) -> Duration;

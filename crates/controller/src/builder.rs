@@ -127,8 +127,8 @@ impl Controller {
 }
 
 impl<K: RequestKey> Controller<K> {
-    /// Starts to build a controller without a main kind. Its keys can have any type that is a [`RequestKey`]. The
-    /// compiler infers the type from the sources and from the reconciler's
+    /// Starts to build a controller without a main kind. The keys of this controller can have any type that is a
+    /// [`RequestKey`]. The compiler infers the type from the sources and from the reconciler's
     /// [`ReconcileRequest`](crate::ReconcileRequest). If these accept several types, name it:
     /// `Controller::<Tenant>::named("tenants")`.
     pub fn named(name: impl Into<String>) -> Builder<K> {

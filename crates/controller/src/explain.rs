@@ -14,7 +14,7 @@ use crate::{Controller, LastCall, RequestKey};
 
 /// The reason why a key is queued, delayed, in flight or idle. `Display` writes an explanation for people.
 ///
-/// `K` is the type of the key: see [`RequestKey`]. It is `String` if the explanation comes from a
+/// `K` is the type of the key: see [`RequestKey`]. `K` is `String` if the explanation comes from a
 /// [`ControllerStatus`](crate::ControllerStatus).
 ///
 /// # Examples

@@ -11,8 +11,8 @@ use pintle_meta::{ApiError, ObjectKey};
 
 use crate::RequestKey;
 
-/// Brings the actual state closer to the desired state of an object, as controller-runtime's `Reconciler`. With a `K` other
-/// than [`ObjectKey`], it reconciles another unit of work, as `TypedReconciler`: see [`RequestKey`].
+/// Brings the actual state closer to the desired state of an object, as controller-runtime's `Reconciler`. If `K` is
+/// not [`ObjectKey`], the reconciler handles another unit of work, as `TypedReconciler`: see [`RequestKey`].
 ///
 /// A call receives a key, but not the event that caused the call. The reconciler reads the current state from listers.
 /// They lack the object if it was deleted. The reconciler must be idempotent, because it may be called at any time,
@@ -113,7 +113,7 @@ where
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ReconcileRequest<K = ObjectKey> {
-    /// The key. Its objects may no longer exist.
+    /// The key. The objects of the key may no longer exist.
     pub key: K,
     /// The number of consecutive failures of this key.
     pub failures: u32,

@@ -242,8 +242,9 @@ impl Manager {
         self
     }
 
-    /// Adds a controller of the crate `pintle-controller`. Its keys can have any type: see
-    /// [`RequestKey`](pintle_controller::RequestKey). Its informers come from the [cluster](Self::cluster) of this manager.
+    /// Adds a controller of the crate `pintle-controller`. The keys of this controller can have any type: see
+    /// [`RequestKey`](pintle_controller::RequestKey). Its informers come from the [cluster](Self::cluster) of this
+    /// manager.
     ///
     /// Such a controller has no [`Context`](crate::Context), so its writes are not bound to the leadership term.
     pub fn plain_controller<K: RequestKey>(mut self, controller: pintle_controller::Controller<K>) -> Self {
