@@ -18,7 +18,7 @@ use serde::de::DeserializeOwned;
 
 use crate::{ClusterConfig, Error};
 
-/// A connection to a cluster. It creates clients, informers, recorders and electors for the cluster.
+/// A connection to a cluster. The `Cluster` creates clients, informers, recorders and electors for the cluster.
 ///
 /// Start here: a `Cluster` combines the other crates. All users of a `Cluster` share one client, and one informer for
 /// each resource and selector. Each elector has a separate client, so other requests never delay a renewal. Cloning a
@@ -71,15 +71,15 @@ struct Inner {
 
 /// The Event writer.
 enum Events {
-    /// The broadcaster of Events. It is created together with the first recorder.
+    /// The broadcaster of Events. The broadcaster is created together with the first recorder.
     Open(Option<EventBroadcaster>),
     /// The cluster was shut down.
     Closed,
 }
 
 impl Cluster {
-    /// Connects to the cluster that the environment describes. This is [`connect`](Self::connect) with the default
-    /// [`ClusterConfig`]. It reads files, but sends no request yet.
+    /// Connects to the cluster that the environment describes. This method calls [`connect`](Self::connect) with the
+    /// default [`ClusterConfig`]. It reads files, but sends no request yet.
     ///
     /// # Errors
     ///
@@ -93,7 +93,7 @@ impl Cluster {
     ///
     /// # Errors
     ///
-    /// - The configuration contradicts itself, or a certificate or key in it cannot be used.
+    /// - The configuration contradicts itself, or one of its certificates or keys cannot be used.
     /// - `config` has no client configuration, and the environment has no configuration or an invalid configuration.
     pub fn connect(config: impl Into<ClusterConfig>) -> Result<Self, Error> {
         let ClusterConfig { client, metrics, transport } = config.into();
@@ -112,7 +112,8 @@ impl Cluster {
     }
 
     /// Starts an API server in this process, on a loopback port, and connects to it. The server stops when the last
-    /// clone of the cluster is dropped. To set metrics, [`connect`](Self::connect) to its [`config`](Self::config).
+    /// clone of the cluster is dropped. To set metrics, [`connect`](Self::connect) to the server with its
+    /// [`config`](Self::config).
     ///
     /// # Errors
     ///
@@ -147,8 +148,8 @@ impl Cluster {
         Ok(Self { inner: Arc::new(inner) })
     }
 
-    /// Returns the embedded API server if [`embedded`](Self::embedded) created this cluster. Use it, for example, to
-    /// inject faults.
+    /// Returns the embedded API server if [`embedded`](Self::embedded) created this cluster. Use the server, for
+    /// example, to inject faults.
     #[cfg(feature = "apiserver")]
     pub fn server(&self) -> Option<&ApiServer> {
         self.inner.server.as_ref()
@@ -177,8 +178,8 @@ impl Cluster {
 
     /// Returns the shared informer for `T` across all namespaces. Calls with the same type return the same informer.
     ///
-    /// The informer is already started. It runs until its last [user](InformerFactory) is dropped or the cluster is
-    /// [shut down](Self::shutdown). An informer that is requested after the shutdown never runs.
+    /// The informer is already started. The informer runs until its last [user](InformerFactory) is dropped or the
+    /// cluster is [shut down](Self::shutdown). An informer that is requested after the shutdown never runs.
     ///
     /// For one namespace, a selector or other settings, see [`informer_with`](Self::informer_with). For several
     /// namespaces, see [`informer_of_namespaces`](Self::informer_of_namespaces).
@@ -195,7 +196,7 @@ impl Cluster {
 
     /// Returns the informer for the objects of `api` that match the selectors in `config`. Callers with the same
     /// settings share one informer. [`InformerFactory`] lists the settings that lead to a separate informer. The
-    /// informer is already started, as with [`informer`](Self::informer).
+    /// informer is already started, as an informer from [`informer`](Self::informer) is.
     ///
     /// To get the argument `api`, call [`api`](Self::api) or [`namespaced`](Self::namespaced), or create a dynamic
     /// `Api` with the cluster's [`client`](Self::client).
@@ -231,7 +232,7 @@ impl Cluster {
     ) -> SharedInformer<T> {
         config.metrics = config.metrics.or_else(|| self.inner.metrics.clone());
         let informer = self.inner.informers.informer(api, config);
-        // `start` does nothing after a shutdown.
+        // After a shutdown, `start` does nothing.
         self.inner.informers.start();
         informer
     }
@@ -297,7 +298,8 @@ impl Cluster {
     ///
     /// # Cancel safety
     ///
-    /// If the future is dropped, the components that still run stop when the last clone of the cluster is dropped.
+    /// If the future is dropped, the components that are still running stop when the last clone of the cluster is
+    /// dropped.
     pub async fn shutdown(self) {
         const EVENTS: Duration = Duration::from_secs(5);
         self.inner.informers.shutdown().await;

@@ -26,11 +26,11 @@ use pintle_restreq::TransportLayer;
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct ClusterConfig {
-    /// The client configuration. With `None`, the default, the cluster uses the kubeconfig in `KUBECONFIG` or in the home directory. If
-    /// there is none, it uses the service account of the pod in which the program runs.
+    /// The client configuration. With `None`, the default, the cluster uses the kubeconfig in `KUBECONFIG` or in the
+    /// home directory. Without a kubeconfig, the cluster uses the service account of the pod in which the program runs.
     pub client: Option<ClientConfig>,
-    /// The metrics provider for all components that the cluster creates. `None`, the default, disables metrics. The series of a component
-    /// exist until the component is dropped.
+    /// The metrics provider for all components that the cluster creates. `None`, the default, disables metrics. The
+    /// metric series of a component exist until the component is dropped.
     ///
     /// | component | metrics |
     /// |---|---|
@@ -40,8 +40,8 @@ pub struct ClusterConfig {
     /// | [the Event writer](pintle_events::BroadcasterConfig::metrics) | `event_broadcaster_*` |
     ///
     /// Controllers are created without a cluster, so set the provider in their [own
-    /// configuration](pintle_controller::ControllerConfig::metrics). The same applies to informers that you create with the
-    /// [factory](crate::Cluster::informers).
+    /// configuration](pintle_controller::ControllerConfig::metrics). The same rule applies to informers that you create
+    /// with the [factory](crate::Cluster::informers).
     pub metrics: Option<Arc<dyn Provider>>,
     /// A layer around the transport of all clients, including the clients of electors. `None`, the default, adds no layer.
     /// With [`TransportLayer::in_place`], an embedded server needs no socket:

@@ -6,23 +6,23 @@ use thiserror::Error as ThisError;
 #[derive(Debug, ThisError)]
 #[non_exhaustive]
 pub enum Error {
-    /// No client can be created from the configuration.
+    /// No client can be created from the client configuration.
     #[error(transparent)]
     Client(pintle_restreq::ConfigError),
-    /// The configuration of the election breaks a rule.
+    /// The configuration of the election is invalid, because it breaks a rule.
     #[error("leader election: {0}")]
     Election(pintle_leaderelect::InvalidConfig),
-    /// There is no client configuration in the environment, or it is invalid.
+    /// The environment contains no client configuration, or an invalid one.
     #[error(transparent)]
     Kubeconfig(pintle_kubeconfig::Error),
     /// The key of a lease is invalid.
     #[error("leader election: {0}")]
     Lease(pintle_meta::InvalidKey),
-    /// The dry-run API server of a plan cannot start.
+    /// The API server for the dry run of a plan cannot start.
     #[cfg(feature = "apiserver")]
     #[error(transparent)]
     Plan(pintle_apiserver::PlanError),
-    /// The embedded API server does not start.
+    /// The embedded API server cannot start.
     #[cfg(feature = "apiserver")]
     #[error("the embedded API server cannot start: {0}")]
     Server(pintle_apiserver::StartError),

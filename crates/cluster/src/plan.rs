@@ -17,7 +17,8 @@ use crate::Cluster;
 
 impl Cluster {
     /// Starts an embedded API server for a dry run of a controller. The server reads from this cluster, with the client of this
-    /// `Cluster`. It stores all writes in the plan, and [`Plan::changes`] lists them. The cluster never receives a write.
+    /// `Cluster`. The server stores all writes in the plan, and [`Plan::changes`] lists these writes. The live cluster
+    /// never receives a write.
     ///
     /// # Examples
     ///
@@ -55,7 +56,7 @@ impl Cluster {
     }
 }
 
-/// Sends the requests of a plan to the cluster. If the cluster responds with an error status, this is also a response.
+/// Sends the requests of a plan to the cluster. A response with an error status counts as a response, too.
 #[derive(Clone)]
 struct Reading(RestClient);
 
@@ -81,7 +82,7 @@ impl Service<Request<Full<Bytes>>> for Reading {
     }
 }
 
-/// Converts an error to the cluster's response if the cluster has responded.
+/// Converts a client error to the cluster's response, if the cluster has responded.
 fn refusal(error: Error) -> Result<Response<TransportBody>, Error> {
     let Error::Status { status, body, .. } = &error else { return Err(error) };
     let content_type = if body.starts_with(b"{") { "application/json" } else { "text/plain; charset=utf-8" };

@@ -1,4 +1,4 @@
-//! Tracks keys that are in flight or have failed, so that a call's own writes do not end its back-off.
+//! Tracks keys that are in flight or have failed, so that the writes of a failed call do not end the key's back-off.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -7,15 +7,15 @@ use tokio::time::Instant;
 
 use crate::RequestKey;
 
-/// A change that arrives within this time after a failed call counts as a write of that call.
+/// A change that arrives within this time after a failed call counts as a write of the failed call.
 pub(crate) const OWN_WRITE: Duration = Duration::from_secs(5);
 
-/// The maximum remaining back-off after a change that a failed call may have caused. The back-off does not continue
-/// longer, because another writer may have made the change.
+/// The maximum remaining back-off after a change that a failed call may have caused. The back-off is shortened to this
+/// time, because another writer may have made the change.
 pub(crate) const EARLY_RETRY: Duration = Duration::from_secs(30);
 
-/// The maximum number of early retries of a key between two successes. It makes sure that a call that writes and fails
-/// backs off.
+/// The maximum number of early retries of a key between two successes. With this maximum, a reconciler that always
+/// writes and then fails still backs off.
 const MAX_EARLY_RETRIES: u8 = 10;
 
 /// The state of keys that are in flight, or whose last call failed.
@@ -29,7 +29,7 @@ pub(crate) struct Attempts<K> {
 #[derive(Debug)]
 struct Attempt {
     state: AttemptState,
-    /// Whether a change that the call cannot have caused arrived since the last call began.
+    /// Whether a change that the last call cannot have caused has arrived since that call began.
     is_urgent: bool,
     /// The number of early retries since the last success.
     early_retries: u8,
@@ -38,19 +38,19 @@ struct Attempt {
 #[derive(Debug)]
 enum AttemptState {
     Running,
-    /// The last call failed at this time.
+    /// The time at which the last call failed.
     Failed {
         at: Instant,
         retry: Retry,
     },
 }
 
-/// When a failed call is retried.
+/// When the failed call is retried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Retry {
     /// After the limiter's delay.
     AfterBackoff,
-    /// After the delay that the server or the reconciler requested.
+    /// The retry follows after the delay that the server or the reconciler requested.
     AfterRequest,
     /// Only after a change.
     Never,
@@ -87,7 +87,8 @@ impl<K: RequestKey> Attempts<K> {
         self.keys.remove(key);
     }
 
-    /// Records that a call failed. Returns whether the changes that arrived during the call may wait for the retry.
+    /// Records that a call failed. Returns whether the changes that arrived during the call may wait for the key's
+    /// retry.
     pub(crate) fn fail(&mut self, key: &K, retry: Retry, now: Instant) -> bool {
         let state = AttemptState::Failed { at: now, retry };
         let (is_urgent, early_retries) = match self.keys.get(key) {
@@ -98,7 +99,7 @@ impl<K: RequestKey> Attempts<K> {
         if self.keys.len() > 1_024 && self.keys.len() / 2 > self.pruned {
             self.keys.retain(|_, attempt| match attempt.state {
                 AttemptState::Running => true,
-                // Keep the attempt, because the next retry of its key needs the count.
+                // Keep the attempt, because the next retry of the key needs the failure count.
                 AttemptState::Failed { retry: Retry::AfterBackoff, .. } if attempt.early_retries > 0 => true,
                 AttemptState::Failed { at, .. } => now.duration_since(at) < OWN_WRITE,
             });
@@ -125,7 +126,7 @@ impl<K: RequestKey> Attempts<K> {
         self.keys.get(key).is_some_and(Attempt::may_retry_early)
     }
 
-    /// Returns whether a change that the call cannot have caused arrived since the last call began.
+    /// Returns whether a change that the call cannot have caused has arrived since the last call began.
     pub(crate) fn is_urgent(&self, key: &K) -> bool {
         self.keys.get(key).is_some_and(|attempt| attempt.is_urgent)
     }

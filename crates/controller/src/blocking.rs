@@ -1,4 +1,4 @@
-//! Detects reconciliations that block their thread, from a watchdog thread.
+//! A watchdog thread that detects reconciliations that block their thread.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -14,10 +14,10 @@ use crate::key::Text;
 use crate::metrics::Metrics;
 use crate::no_subscriber::with_current_subscriber;
 
-/// The workers of one controller and the polls in progress. All runs of the controller share them.
+/// The workers of one controller and the polls in progress. All runs of the controller share these workers.
 pub(crate) struct Polls<K> {
     controller: String,
-    /// A poll that takes longer than this counts as blocking its thread.
+    /// The time after which a poll counts as blocking its thread.
     limit: Duration,
     metrics: Metrics,
     workers: Mutex<Vec<Weak<Poll<K>>>>,
@@ -37,7 +37,7 @@ struct Current<K> {
     is_reported: bool,
 }
 
-/// A call that blocks its thread.
+/// A call of the reconciler that blocks its thread.
 pub(crate) struct Blocked<K> {
     pub(crate) key: Arc<K>,
     pub(crate) since: Instant,
@@ -72,7 +72,7 @@ impl<K: RequestKey> Polls<K> {
         lock(&self.workers).iter().filter_map(Weak::upgrade).collect()
     }
 
-    /// Reports calls that started to block their thread since the last check.
+    /// Reports the calls that have started to block their thread since the last check.
     fn report_blocked(&self) {
         let now = Instant::now();
         for poll in self.polls() {
@@ -102,7 +102,7 @@ impl<K: RequestKey> Polls<K> {
     }
 }
 
-/// The [`Polls`] of a controller, whatever its keys are.
+/// The [`Polls`] of a controller with any type of keys.
 pub(crate) trait Watched: Send + Sync {
     /// Returns the duration after which a poll counts as blocking its thread.
     fn limit(&self) -> Duration;
@@ -148,7 +148,7 @@ impl<K> Current<K> {
 }
 
 impl<K: RequestKey> Poll<K> {
-    /// Runs a call, and records when it is being polled.
+    /// Runs a call, and records when the call is being polled.
     pub(crate) async fn watch<F: Future>(&self, key: Arc<K>, call: F) -> F::Output {
         let mut call = pin!(call);
         poll_fn(|context| {
@@ -190,7 +190,7 @@ impl<K: RequestKey> Drop for Polling<'_, K> {
     }
 }
 
-/// A thread that looks for blocked calls. A task could not do this, because blocked runtime threads run no tasks.
+/// A thread that looks for blocked calls. A task cannot do this work, because blocked runtime threads run no tasks.
 /// Dropping the watchdog ends the thread.
 pub(crate) struct Watchdog(Arc<Shared>);
 
@@ -210,9 +210,9 @@ pub(crate) struct Exit {
 }
 
 impl Watchdog {
-    /// Starts a watchdog for these controllers. With an `exit`, the watchdog exits the process if calls still block
-    /// their threads when the time of the stop is up. It does so even after it was dropped, because nothing else can
-    /// end these calls.
+    /// Starts a watchdog for these controllers. If `exit` is set, the watchdog exits the process if calls still block
+    /// their threads when the time for stopping has passed. The watchdog does so even after it was dropped, because
+    /// nothing else can end these calls.
     pub(crate) fn start(controllers: Vec<Arc<dyn Watched>>, exit: Option<Exit>) -> Self {
         let tick = controllers.iter().map(|polls| polls.limit() / 2).min().unwrap_or(SECOND);
         let tick = if exit.is_some() { tick.min(SECOND) } else { tick };
@@ -231,7 +231,7 @@ impl Drop for Watchdog {
     fn drop(&mut self) {
         let ends_process = self.0.exit.as_ref().is_some_and(|exit| exit.stop.is_cancelled());
         if !ends_process || self.0.held().is_empty() {
-            // Drop the controllers here rather than on the thread, because their metrics are user code.
+            // Drop the controllers here rather than on the watchdog's thread, because their metrics are user code.
             drop(std::mem::take(&mut *lock(&self.0.controllers)));
         }
         *lock(&self.0.has_ended) = true;
@@ -246,7 +246,7 @@ impl Shared {
         loop {
             if let Some(exit) = self.exit.as_ref().filter(|exit| exit.stop.is_cancelled()) {
                 let stopped = *stopped.get_or_insert_with(Instant::now);
-                // The extra time lets `main` end the process first.
+                // With this additional time, `main` can end the process first.
                 if stopped.elapsed() >= exit.after.saturating_add((exit.after / 10).min(Duration::from_secs(2))) {
                     self.end_process(exit);
                 }
@@ -268,7 +268,7 @@ impl Shared {
         lock(&self.controllers).clone()
     }
 
-    /// Describes the calls that a stop cannot end, with their controllers.
+    /// Describes the calls that cannot be stopped, with their controllers.
     fn held(&self) -> Vec<String> {
         const HELD: Duration = Duration::from_millis(100);
         let controllers = self.controllers();

@@ -9,8 +9,8 @@ use crate::handler::{EnqueueObject, EnqueueOwner, Handler};
 use crate::source::{Kind, KindSource, Named, Source};
 use crate::{Concurrency, Controller, ControllerConfig, Reconciler, RequestKey};
 
-/// Builds a [`Controller`], with the names of controller-runtime's builder. `K` is the type of the keys: see
-/// [`RequestKey`].
+/// Builds a [`Controller`]. The methods have the names of controller-runtime's builder. `K` is the type of the keys:
+/// see [`RequestKey`].
 ///
 /// # Examples
 ///
@@ -104,14 +104,14 @@ impl<K: RequestKey> Builder<K> {
         self
     }
 
-    /// Sets the number of keys that are reconciled concurrently, as a number or as a [`Concurrency`], which can be changed while the
-    /// controller runs. It replaces the number in the configuration.
+    /// Sets how many keys are reconciled concurrently. A [`Concurrency`] can be changed while the controller runs, but
+    /// a number cannot. This setting replaces the number in the configuration.
     pub fn concurrency(mut self, limit: impl Into<Concurrency>) -> Self {
         self.concurrency = Some(limit.into());
         self
     }
 
-    /// Finishes the controller. The controller does nothing until its [`run`](Controller::run).
+    /// Finishes the controller. The controller does nothing until [`run`](Controller::run) is called.
     pub fn reconciler(self, reconciler: impl Reconciler<K>) -> Controller<K> {
         let concurrency = self.concurrency.unwrap_or_else(|| self.config.max_concurrent_reconciles.into());
         Controller::new(self.name, self.config, concurrency, self.sources, Arc::new(reconciler))
@@ -127,8 +127,8 @@ impl Controller {
 }
 
 impl<K: RequestKey> Controller<K> {
-    /// Starts to build a controller without a main kind. Its keys can have any type that is a [`RequestKey`]. The
-    /// compiler infers the type from the sources and from the reconciler's
+    /// Starts to build a controller without a main kind. The keys of this controller can have any type that is a
+    /// [`RequestKey`]. The compiler infers the type from the sources and from the reconciler's
     /// [`ReconcileRequest`](crate::ReconcileRequest). If these accept several types, name it:
     /// `Controller::<Tenant>::named("tenants")`.
     pub fn named(name: impl Into<String>) -> Builder<K> {

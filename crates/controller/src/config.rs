@@ -41,37 +41,39 @@ pub struct ControllerConfig<K = ObjectKey> {
     /// The number of keys that are reconciled concurrently. The default is 1, and 0 means 1. For a number that changes while the controller
     /// runs, see [`Builder::concurrency`](crate::Builder::concurrency).
     pub max_concurrent_reconciles: usize,
-    /// The time limit of one reconciliation. When it expires, the reconciliation is dropped, which counts as an error.
-    /// `None`, the default, sets no limit.
+    /// The time limit of one reconciliation. When the time limit expires, the reconciliation is dropped and counts as
+    /// failed. `None`, the default, sets no limit.
     pub reconcile_timeout: Option<Duration>,
-    /// How long a run waits for all caches to sync. After that, the run fails with an error that names the missing
+    /// How long a run waits for all caches to sync. After that time, the run fails with an error that names the missing
     /// caches. The default is 2 minutes. `None` waits forever. Use `None` for a program that starts before its
-    /// resources or permissions exist. While the run waits, the readiness check names the missing caches.
+    /// resources or permissions exist. During this wait, the readiness check names the missing caches.
     pub cache_sync_timeout: Option<Duration>,
-    /// How long a reconciliation may block its thread. After that, the reconciliation is logged and counted, and the
-    /// replica is not ready. The default is 5 s. It is measured by the real clock, even if tokio's clock is paused.
+    /// How long a reconciliation may block its thread. After that time, the reconciliation is logged and counted, and
+    /// the replica is not ready. The default is 5 s. This time is measured by the real clock, even if tokio's clock is
+    /// paused.
     pub blocked_after: Duration,
-    /// How long a stop waits for running reconciliations before it drops them. The default is 25 s. In a
+    /// How long a stopping controller waits for running reconciliations before it drops them. The default is 25 s. In a
     /// [`Manager`](crate::Manager), the timeout of the manager applies instead.
     pub graceful_shutdown_timeout: Duration,
     /// The setup of the queue. `None`, the default, means:
     ///
-    /// - Changes come before the keys of a first list, which have [`LOW_PRIORITY`]. A waiting key gains one priority
-    ///   level every 3 s. So a key of a first list comes before changes that arrive 5 minutes later, and no key
-    ///   starves. Otherwise the order is first in, first out.
+    /// - Changes come before the keys of a first list, because these keys have [`LOW_PRIORITY`]. A waiting key gains
+    ///   one priority level every 3 s. So a key of a first list is reconciled before changes that arrive 5 minutes
+    ///   later, and no key starves. Apart from that, keys are processed first in, first out.
     /// - The first error of a key delays its retry by 5 ms. Each further error doubles the delay, up to 1000 s.
-    /// - A change ends the delay, unless the failed call may have caused the change. This is assumed of each change
-    ///   that arrives during the call or up to 5 s after it. Such a change only shortens the delay to 30 s, and does
-    ///   not shorten a delay that the server or the reconciler requested. This happens at most ten times between two
-    ///   successes of the key, so a reconciler that writes and fails backs off.
-    /// - A new generation, a creation or a deletion of the reconciled object ends the delay at once. Keys from a
+    /// - A change ends the delay, unless the failed call may have caused the change. Each change that arrives during
+    ///   the call or up to 5 s after it is assumed to be caused by the call. Such a change only shortens the delay to
+    ///   30 s, and does not shorten a delay that the server or the reconciler requested. A delay is shortened at most
+    ///   ten times between two successes of the key, so a reconciler that writes and fails backs off.
+    /// - A new generation, a creation or a deletion of the reconciled object ends the delay immediately. Keys from a
     ///   [`Trigger`](crate::Trigger) or from your own sources end it too.
     pub queue: Option<QueueSetup<K>>,
-    /// The metrics provider. `None`, the default, disables metrics. The controller's series exist until its last handle
-    /// is dropped and its last reconciliation has ended. The queue's series exist as long as the queue of a run.
+    /// The metrics provider. `None`, the default, disables metrics. The controller's metric series exist until its last
+    /// handle is dropped and its last reconciliation has ended. The queue's metric series exist as long as the queue of
+    /// a run.
     ///
-    /// All series have the label `controller`. [`MetricsStyle`] lists the queue's series, which have
-    /// controller-runtime's labels.
+    /// All metric series have the label `controller`. [`MetricsStyle`] lists the queue's metric series, whose labels
+    /// are controller-runtime's.
     ///
     /// | name | kind | meaning |
     /// |---|---|---|
@@ -90,18 +92,18 @@ pub struct ControllerConfig<K = ObjectKey> {
 /// A function that configures the queue: its order, its rate limiter, and how retries and changes interact.
 ///
 /// Each run has its own queue, so the function is called once for each run. The queue always has the controller's name.
-/// The queue's metrics go to the controller's provider, with controller-runtime's labels, unless the function sets
-/// another provider.
+/// The queue reports its metrics to the controller's provider, with controller-runtime's labels, unless the function
+/// sets another provider.
 ///
-/// Keys from a first list and from resyncs are added with [`LOW_PRIORITY`]. Only an order that uses priorities is
-/// affected by this.
+/// Keys from a first list and from resyncs are added with [`LOW_PRIORITY`]. The priority only affects an order that
+/// uses priorities.
 pub type QueueSetup<K = ObjectKey> = Arc<dyn Fn(&mut QueueConfig<K, TokioClock>) + Send + Sync>;
 
-/// The priority of keys from a first list and from resyncs, whose objects may not have changed. The value is
+/// The priority of keys that come from a first list or a resync, whose objects may not have changed. The value is
 /// controller-runtime's.
 pub const LOW_PRIORITY: i32 = -100;
 
-/// The waiting time for which a key gains one priority level.
+/// How long a key must wait to gain one priority level.
 const LEVEL: Duration = Duration::from_secs(3);
 
 impl<K: RequestKey> ControllerConfig<K> {

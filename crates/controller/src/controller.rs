@@ -29,15 +29,15 @@ use crate::source::{Named, Synced};
 use crate::stop::Stop;
 use crate::{Concurrency, ControllerConfig, ControllerError, RequestKey, Requests, UnfinishedKeys};
 
-/// How long caches may take to sync. After that, a program without a tracing subscriber prints the names of the missing
-/// caches.
+/// How long the caches may take to sync before a message is printed. After this time, a program without a tracing
+/// subscriber prints the names of the caches that have not synced.
 const PRINT_AFTER: Duration = Duration::from_secs(10);
 
-/// A controller, which reconciles objects whenever they or related objects change.
+/// A controller that reconciles objects whenever they or related objects change.
 ///
-/// Sources feed keys into a queue. Workers take keys from it and call the reconciler, with one call at a time for each
-/// key, and up to [`max_concurrent_reconciles`](ControllerConfig::max_concurrent_reconciles) calls in total. The first
-/// call starts after all caches have synced. The keys of deleted objects are reconciled as well.
+/// Sources feed keys into a queue. Workers take keys from the queue and call the reconciler, with one call at a time
+/// for each key, and up to [`max_concurrent_reconciles`](ControllerConfig::max_concurrent_reconciles) calls in total.
+/// The first call starts after all caches have synced. The keys of deleted objects are reconciled as well.
 ///
 /// `K` is the type of the keys. Controllers from [`Controller::of`] have an [`ObjectKey`] for each object. For other
 /// types, see [`RequestKey`].
@@ -137,20 +137,21 @@ impl<K: RequestKey> Controller<K> {
         Self { inner: Arc::new(inner) }
     }
 
-    /// Runs the controller until `stop` is cancelled. Then the controller takes no further keys, and waits for running
-    /// reconciliations, for at most [`graceful_shutdown_timeout`](ControllerConfig::graceful_shutdown_timeout). After
-    /// that, it drops the remaining reconciliations. A reconciliation that blocks its thread cannot be dropped. The run
-    /// then ends while the reconciliation continues, and the error names its key.
+    /// Runs the controller until `stop` is cancelled. After that, the controller starts no further keys, and waits for
+    /// running reconciliations, for at most [`graceful_shutdown_timeout`](ControllerConfig::graceful_shutdown_timeout).
+    /// When this time has passed, the controller drops the remaining reconciliations. A reconciliation that blocks its
+    /// thread cannot be dropped. The run then ends although the reconciliation continues, and the error names the key
+    /// of this reconciliation.
     ///
     /// For leader election, pass the controller to a [`Manager`](crate::Manager).
     ///
-    /// The controller can run again, with a new queue. A run reconciles:
+    /// The controller can run again. Each run has a new queue. A run reconciles:
     ///
     /// - every object,
     /// - each key that the previous run did not finish,
     /// - the key of each object that was deleted between the two runs. The controller remembers the newest 100,000
-    ///   deleted objects. They are remembered from the first run or [`warm_up`](Self::warm_up) until the last handle of
-    ///   the controller is dropped.
+    ///   deleted objects. The deletions are recorded from the first run or [`warm_up`](Self::warm_up) until the last
+    ///   handle of the controller is dropped.
     ///
     /// # Errors
     ///
@@ -170,22 +171,24 @@ impl<K: RequestKey> Controller<K> {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future ends the run. Its reconciliations are tasks, which the runtime drops soon after. A task that
-    /// another thread is polling at that moment continues until its next await. The next run waits for these tasks.
+    /// Dropping the future ends the run. The reconciliations of a run are tasks, and the runtime drops them soon after.
+    /// A task that another thread is polling at the time of the drop continues until its next await. The next run waits
+    /// for these tasks.
     pub async fn run(&self, stop: &CancellationToken) -> Result<(), ControllerError> {
         let _watchdog = Watchdog::start(vec![self.inner.polls.clone()], None);
         self.run_within(&Stop::new(stop, self.inner.config.graceful_shutdown_timeout), None).await
     }
 
-    /// Works like [`Controller::run`], but with a shared stop. A failure requests this stop. Each reconciliation runs
-    /// inside `leadership` and is dropped when the term ends.
+    /// Works like [`Controller::run`], but with a stop signal that other controllers share. A failure requests this
+    /// stop. Each reconciliation runs inside `leadership` and is dropped when the leadership term ends.
     pub(crate) async fn run_within(&self, stop: &Stop, leadership: Option<&Leadership>) -> Result<(), ControllerError> {
         let panic = OnceLock::new();
         let ended = Run::begin(&self.inner, &panic)?.work(stop, leadership).await;
         ended.and(panic.into_inner().map_or(Ok(()), |panic| Err(self.panicked("dropping its queue", panic))))
     }
 
-    /// Starts to fill the caches, so that a later run can start at once. Does nothing if they are already filled.
+    /// Starts to fill the caches, so that a later run can start without waiting for them. Does nothing if the caches
+    /// are already filled.
     ///
     /// # Panics
     ///
@@ -199,14 +202,14 @@ impl<K: RequestKey> Controller<K> {
         &self.inner.name
     }
 
-    /// Returns the sources that have not synced, or whose lists and watches have failed for 2 minutes. Each source
-    /// comes with the reason. Nothing is reconciled before all sources have synced once.
+    /// Returns the sources that have not synced, or whose lists and watches have failed for 2 minutes. Each source is
+    /// paired with the reason. Nothing is reconciled before all sources have synced once.
     pub fn unsynced(&self) -> Vec<(String, String)> {
         self.sources().into_iter().filter_map(|(name, problem)| Some((name, problem?))).collect()
     }
 
-    /// Returns the names of all sources, in the order in which they were added. If a source is [not
-    /// synced](Self::unsynced), its name comes with the reason.
+    /// Returns the names of all sources, in the order in which they were added. If a source is
+    /// [not synced](Self::unsynced), its name is paired with the reason.
     pub fn sources(&self) -> Vec<(String, Option<String>)> {
         let problem =
             |source: &Named<K>| source.problem().unwrap_or_else(|panic| Some(format!("the source panicked: {panic}")));
@@ -224,8 +227,8 @@ impl<K: RequestKey> Controller<K> {
         self.inner.concurrency.get()
     }
 
-    /// Returns the keys whose calls have [blocked their thread](ControllerConfig::blocked_after), each with the time
-    /// since the call began to block.
+    /// Returns the keys whose calls have [blocked their thread](ControllerConfig::blocked_after), each with the
+    /// duration for which the call has blocked.
     pub fn blocked_calls(&self) -> Vec<(K, Duration)> {
         let blocked = self.inner.polls.blocked().into_iter();
         blocked.map(|blocked| (K::clone(&blocked.key), blocked.since.elapsed())).collect()
@@ -249,7 +252,7 @@ impl<K: RequestKey> Controller<K> {
         self.inner.tasks.wait().await;
     }
 
-    /// Returns the error for calls that an earlier run could not end.
+    /// Returns the error for calls of an earlier run that could not be ended.
     pub(crate) fn still_blocked(&self, after: Duration) -> ControllerError {
         self.inner.still_blocked(after)
     }

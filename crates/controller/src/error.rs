@@ -14,7 +14,7 @@ use crate::key::text;
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ControllerError {
-    /// The controller is already running. Only one run at a time can use its caches and its queue.
+    /// The controller is already running. Only one run at a time can use the controller's caches and queue.
     #[error("controller {controller:?} is already running")]
     AlreadyRunning {
         /// The name of the controller.
@@ -29,7 +29,7 @@ pub enum ControllerError {
         source_name: String,
         /// The reason why it has not synced.
         problem: String,
-        /// How long the run waited. `None` if it did not wait, because the source cannot sync.
+        /// How long the run waited. `None` if the run did not wait, because the source cannot sync.
         after: Option<Duration>,
     },
     /// A source ended, so changes would be missed.
@@ -50,7 +50,7 @@ pub enum ControllerError {
         /// The panic message.
         panic: String,
     },
-    /// A call of an earlier run blocks its thread and could not be dropped. A new run must not overlap with it.
+    /// A call of an earlier run blocks its thread and could not be dropped. A new run must not overlap with this call.
     #[error(
         "controller {controller:?}: a call of an earlier run still blocks its thread {after:?} after the run ended: {blocked}"
     )]
@@ -62,7 +62,7 @@ pub enum ControllerError {
         /// How long the run waited.
         after: Duration,
     },
-    /// The stop timed out, and these reconciliations were dropped.
+    /// The controller could not stop in time, and these reconciliations were dropped.
     #[error("controller {controller:?}: still running {after:?} after the stop: {unfinished}")]
     StopTimedOut {
         /// The name of the controller.
@@ -82,7 +82,7 @@ pub enum ControllerError {
 pub struct UnfinishedKeys {
     /// The keys in flight.
     pub in_flight: Vec<String>,
-    /// The keys that were ready but not started.
+    /// The keys that were ready, but whose reconciliation had not started.
     pub queued: Vec<String>,
     /// The keys that wait for a retry or for a delay that the reconciler set.
     pub delayed: Vec<String>,
@@ -100,7 +100,7 @@ impl UnfinishedKeys {
 }
 
 impl fmt::Display for UnfinishedKeys {
-    /// Names the first five keys of each list.
+    /// `Display` names the first five keys of each list.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let parts = [("in flight", &self.in_flight), ("queued", &self.queued), ("delayed", &self.delayed)];
         let parts = parts.into_iter().filter(|(_, keys)| !keys.is_empty());
@@ -136,7 +136,7 @@ pub enum ManagerError {
         /// The parts that were dropped: controllers with their unfinished keys, services, the leader election if the
         /// lease could not be released, and informers.
         left: Vec<String>,
-        /// The time limit of the whole stop.
+        /// The time limit for stopping the whole manager.
         after: Duration,
     },
 }

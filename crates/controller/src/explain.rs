@@ -12,9 +12,9 @@ use crate::key::{Text, parse, text};
 use crate::requests::Queue;
 use crate::{Controller, LastCall, RequestKey};
 
-/// The reason why a key is queued, delayed, in flight or idle. `Display` writes a text for people.
+/// The reason why a key is queued, delayed, in flight or idle. `Display` writes an explanation for people.
 ///
-/// `K` is the type of the key: see [`RequestKey`]. It is `String` if the explanation comes from a
+/// `K` is the type of the key: see [`RequestKey`]. `K` is `String` if the explanation comes from a
 /// [`ControllerStatus`](crate::ControllerStatus).
 ///
 /// # Examples
@@ -34,27 +34,27 @@ pub struct Explanation<K = ObjectKey> {
     pub key: K,
     /// The current position of the key.
     pub state: WorkState,
-    /// The recent causes and the last call. `None` if nothing is known about the key.
+    /// The recent causes and the last call of the key. `None` if nothing is known about the key.
     pub history: Option<KeyHistory>,
 }
 
 /// The position of a key in the queue of a controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WorkState {
-    /// A worker processes the key. If `queued_again`, the key is queued once more afterwards.
+    /// A worker processes the key. If `queued_again` is set, the key is queued once more after the call.
     InFlight {
-        /// Whether the key was added during the call.
+        /// Whether the key was added again during the call.
         queued_again: bool,
     },
     /// The key waits for a worker.
     Queued,
-    /// The key waits for its retry, because calls failed.
+    /// The key waits for its retry, because one or more calls failed.
     RetryIn(Duration),
     /// The key waits for the delay that the reconciler requested.
     RequeueIn(Duration),
     /// The key is not in the queue. The next change adds it.
     Idle,
-    /// The controller does not run, for example because this replica does not lead.
+    /// The controller is not running, for example because this replica does not lead.
     NotRunning,
 }
 
@@ -78,8 +78,8 @@ impl WorkState {
 impl<K: RequestKey> Controller<K> {
     /// Explains why a key is queued, delayed or in flight: its state, its newest causes, and its last call.
     ///
-    /// The controller remembers the causes of at least the 5,000 keys that were active last. The time does not depend on the length of the
-    /// queue.
+    /// The controller remembers the causes of at least the 5,000 keys that were active last. The duration of this call
+    /// does not depend on the length of the queue.
     pub fn explain(&self, key: &K) -> Explanation<K> {
         Explanation { key: key.clone(), state: self.state_of(key), history: self.histories().get(key) }
     }
@@ -107,13 +107,13 @@ impl<K: RequestKey> Controller<K> {
         }
     }
 
-    /// Returns up to `limit` keys whose last call failed. Keys with more failures come first.
+    /// Returns up to `limit` keys whose last call failed. Keys with more failures are listed first.
     pub fn most_failing(&self, limit: usize) -> Vec<(K, KeyHistory)> {
         let failures = |call: &LastCall| Some(call.failures).filter(|failures| *failures > 0);
         self.histories().top(limit, |history| failures(history.last_call.as_ref()?))
     }
 
-    /// Returns up to `limit` keys whose last call took the longest.
+    /// Returns up to `limit` keys whose last calls took the longest.
     pub fn slowest(&self, limit: usize) -> Vec<(K, KeyHistory)> {
         self.histories().top(limit, |history| Some(history.last_call.as_ref()?.took))
     }

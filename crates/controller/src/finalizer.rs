@@ -8,18 +8,18 @@ use pintle_meta::{ApiError, Object, ObjectApi, Patch, WriteOptions};
 
 use crate::{Action, ReconcileError};
 
-/// Adds a finalizer to an object that was read before. It combines controller-runtime's `controllerutil.AddFinalizer`
-/// with a patch.
+/// Adds a finalizer to an object that was read before. This function combines controller-runtime's
+/// `controllerutil.AddFinalizer` with a patch.
 ///
-/// The patch contains the object's resourceVersion and only the finalizers, so it never overwrites writes of others.
-/// The object may come from a cache, even if its type does not keep all fields.
+/// The patch contains the object's resourceVersion and only the finalizers, so it never overwrites other writers'
+/// changes. The object may come from a cache, even if its type does not keep all fields.
 ///
 /// Returns the stored object. Returns `None` if no request was sent, because the finalizer already exists, or because
 /// the object is being deleted. A server accepts no new finalizers on an object that is being deleted.
 ///
 /// # Errors
 ///
-/// Returns a conflict if the object has changed since it was read. Reconcile the object again in this case. Otherwise,
+/// Returns a conflict if the object has changed since it was read. In this case, reconcile the object again. Otherwise,
 /// returns the error of the request.
 ///
 /// # Cancel safety
@@ -64,8 +64,8 @@ pub async fn add_finalizer<T: Object>(
     set_finalizers(api, object, &finalizers, options).await.map(Some)
 }
 
-/// Removes a finalizer from an object that was read before, with a patch as in [`add_finalizer`]. If the object is
-/// being deleted and this was its last finalizer, the server removes the object.
+/// Removes a finalizer from an object that was read before. The request is a patch, as for [`add_finalizer`]. If the
+/// object is being deleted and this was the last finalizer of the object, the server removes the object.
 ///
 /// Returns the stored object. Returns `None` if the finalizer or the object no longer exists.
 ///
@@ -118,7 +118,7 @@ async fn set_finalizers<T: Object>(
 pub enum Cleanup {
     /// The cleanup is complete, so the object may be deleted.
     Done,
-    /// The cleanup is not complete. The cleanup is called again after this time, or earlier if the object changes.
+    /// The cleanup is not complete. The cleanup is called again after this delay, or earlier if the object changes.
     NotYet(Duration),
 }
 
@@ -126,7 +126,7 @@ pub enum Cleanup {
 ///
 /// [`reconcile`](Self::reconcile) adds the finalizer before the controller's first effect. It then calls the `apply`
 /// function for an object that is not being deleted, and the `cleanup` function for an object that is. When the cleanup
-/// is complete, it removes the finalizer.
+/// is complete, the controller removes the finalizer.
 ///
 /// # Examples
 ///
@@ -183,8 +183,8 @@ impl<A> Finalizer<A> {
     /// Adds the finalizer and calls `apply` if the object is not being deleted. Calls `cleanup` if the object is being
     /// deleted and has the finalizer. Does nothing if the object is being deleted and does not have the finalizer.
     ///
-    /// `apply` gets the stored object with the finalizer. `cleanup` may be called again after it was complete, if
-    /// removing the finalizer failed.
+    /// `apply` receives the stored object, including the finalizer. `cleanup` may be called again after it was
+    /// complete, if the request to remove the finalizer failed.
     ///
     /// # Errors
     ///
@@ -193,8 +193,8 @@ impl<A> Finalizer<A> {
     ///
     /// # Cancel safety
     ///
-    /// The finalizer exists before `apply` is called, and until `cleanup` is complete. All other effects of a dropped
-    /// future depend on the functions.
+    /// The finalizer exists before `apply` is called, and until `cleanup` is complete. All other effects of dropping
+    /// the future depend on the two functions.
     pub async fn reconcile<T, Apply, Clean>(
         &self,
         object: Arc<T>,

@@ -1,4 +1,4 @@
-//! Handlers, which decide which keys to reconcile after an event.
+//! Handlers that decide which keys to reconcile after an event.
 
 use pintle_informer::ResourceEvent;
 use pintle_meta::{ApiResource, Metadata, Object, ObjectKey, Scope};
@@ -28,8 +28,8 @@ use pintle_meta::{ApiResource, Metadata, Object, ObjectKey, Scope};
 /// EnqueueNamespace.handle(&event, &mut |key| assert_eq!(key.as_str(), "team-a"));
 /// ```
 pub trait Handler<T, K = ObjectKey>: Send + Sync + 'static {
-    /// Calls `enqueue` with each key to reconcile. This method should return quickly, because it delays the other
-    /// events of the source.
+    /// Calls `enqueue` with each key to reconcile. This method should return quickly, because the other events of the
+    /// source wait for it.
     fn handle(&self, event: &ResourceEvent<T>, enqueue: &mut dyn FnMut(K));
 }
 
@@ -46,8 +46,8 @@ impl<T: Object> Handler<T> for EnqueueObject {
 /// Reconciles the owners of the object that are of a given kind, as controller-runtime's `EnqueueRequestForOwner`.
 ///
 /// Owners match by group, kind and name. The API version is not compared, so owners match in all versions. The uid is
-/// not compared either, because a re-created owner must also handle the dependents of its predecessor. An update yields
-/// the owners before and after the change.
+/// not compared either, because a re-created owner must also handle the dependents of the previous owner. An update
+/// yields the owners from the object's states before and after the change.
 ///
 /// # Examples
 ///
@@ -78,7 +78,8 @@ pub struct EnqueueOwner {
     pub kind: String,
     /// The scope of the owners. Namespaced owners are in the namespace of the dependent.
     pub scope: Scope,
-    /// Whether the handler considers only controller references, which have `controller: true`. The default is true.
+    /// Whether the handler considers only owner references with `controller: true`, called controller references. The
+    /// default is true.
     pub controllers_only: bool,
 }
 

@@ -12,10 +12,10 @@ use crate::RequestKey;
 
 /// The number of causes that are kept for a key.
 const CAUSES: usize = 8;
-/// The minimum number of keys that are kept. These are the keys with the newest causes. At most twice as many keys are
-/// kept.
+/// The minimum number of keys that are kept. The keys with the newest causes are kept. The maximum number of kept keys
+/// is twice this number.
 const KEYS: usize = 5_000;
-/// The number of bytes of an error text that are kept. Without this limit, thousands of keys that fail with long texts
+/// The maximum length of a stored error text, in bytes. Without this limit, thousands of keys that fail with long texts
 /// would use much memory.
 const ERROR: usize = 512;
 
@@ -38,12 +38,12 @@ pub enum CauseReason {
         source: Arc<str>,
         /// What happened to the object.
         change: EventChange,
-        /// The object of the event. It can be a dependent of the reconciled object.
+        /// The object of the event. The object can also be a dependent of the reconciled object.
         object: ObjectKey,
         /// The resourceVersion of the object.
         resource_version: String,
     },
-    /// The program added the key, through a [`Trigger`](crate::Trigger) or another source of the program.
+    /// The program added the key directly, through a [`Trigger`](crate::Trigger) or another source of the program.
     Program,
     /// The last call requested a requeue.
     Requeue {
@@ -59,7 +59,7 @@ pub enum CauseReason {
     Unfinished,
 }
 
-/// What happened to the object of an event.
+/// The kind of change of an event's object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum EventChange {
     /// The object was in the first list.
@@ -68,7 +68,7 @@ pub enum EventChange {
     Added,
     /// The object was changed.
     Updated,
-    /// The object was not changed: a resync.
+    /// The object was not changed, because the event is from a resync.
     Resynced,
     /// The object was deleted.
     Deleted,
@@ -81,7 +81,7 @@ pub struct LastCall {
     pub at: SystemTime,
     /// The duration of the call.
     pub took: Duration,
-    /// The error, if it failed, shortened to 512 bytes.
+    /// The error of the call, if it failed, shortened to 512 bytes.
     pub error: Option<String>,
     /// The number of consecutive failures.
     pub failures: u32,
@@ -101,7 +101,7 @@ pub struct KeyHistory {
 /// The histories of the keys of a controller. Clones are handles to the same histories.
 pub(crate) struct Histories<K>(Arc<Mutex<State<K>>>);
 
-/// The histories in two generations. When the newer generation is full, it replaces the older one.
+/// The histories in two generations. When the newer generation is full, it replaces the older generation.
 struct State<K> {
     newer: HashMap<K, KeyHistory>,
     older: HashMap<K, KeyHistory>,
@@ -131,8 +131,8 @@ impl<K: RequestKey> Histories<K> {
                 history.causes.pop_front();
             }
             if history.causes.is_empty() {
-                // Most keys of a first list have one cause only, but the first growth of a deque reserves space for
-                // four.
+                // Most keys of a first list have only one cause, but a deque reserves space for four when it first
+                // grows.
                 history.causes.reserve_exact(1);
             }
             history.causes.push_back(cause);
@@ -174,7 +174,8 @@ impl<K: RequestKey> Histories<K> {
         state.newer.keys().chain(state.older.keys()).cloned().collect()
     }
 
-    /// Returns up to `limit` keys with the greatest values of `rank`, greatest first. Keys without a value are left out.
+    /// Returns up to `limit` keys with the greatest values of `rank`, greatest first. Keys for which `rank` returns no
+    /// value are left out.
     pub(crate) fn top<R: Ord>(&self, limit: usize, rank: impl Fn(&KeyHistory) -> Option<R>) -> Vec<(K, KeyHistory)> {
         let state = self.lock();
         let all = state.newer.iter().chain(&state.older);

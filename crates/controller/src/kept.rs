@@ -1,4 +1,4 @@
-//! Keys that are kept for the next run.
+//! Keys that are kept for the next run of a controller.
 
 use std::collections::{BTreeMap, HashMap};
 use std::mem::take;
@@ -9,12 +9,12 @@ use crate::RequestKey;
 /// remember every object that was ever deleted.
 pub(crate) const MAX_EVENTS: usize = 100_000;
 
-/// Keys that the next run cannot derive from existing objects: keys of deleted objects, keys that were added directly,
+/// Keys that the next run cannot find through existing objects: keys of deleted objects, keys that were added directly,
 /// and unfinished keys. Each key is kept once, with its highest priority.
 #[derive(Debug)]
 pub(crate) struct Kept<K> {
     keys: HashMap<K, Entry>,
-    /// The keys of events by sequence number.
+    /// The keys from events, by sequence number.
     events: BTreeMap<u64, K>,
     next: u64,
 }
@@ -22,7 +22,7 @@ pub(crate) struct Kept<K> {
 #[derive(Debug)]
 struct Entry {
     priority: i32,
-    /// The sequence number of the event. If it is `None`, the key is never dropped.
+    /// The sequence number of the event. If the number is `None`, the key is never dropped.
     event: Option<u64>,
 }
 
@@ -33,7 +33,7 @@ impl<K> Default for Kept<K> {
 }
 
 impl<K: RequestKey> Kept<K> {
-    /// Keeps a key until it is taken.
+    /// Keeps a key until the next run takes it.
     pub(crate) fn insert(&mut self, key: K, priority: i32) {
         let entry = self.keys.entry(key).or_insert(Entry { priority, event: None });
         entry.priority = entry.priority.max(priority);
@@ -42,8 +42,8 @@ impl<K: RequestKey> Kept<K> {
         }
     }
 
-    /// Keeps the key of an event until the key is taken, or until `most` newer event keys are kept. Returns whether an
-    /// old key was dropped.
+    /// Keeps the key of an event until the next run takes it, or until `most` newer event keys are kept. Returns
+    /// whether the key of an older event was dropped.
     pub(crate) fn insert_event(&mut self, key: K, priority: i32, most: usize) -> bool {
         let number = self.next;
         self.next += 1;
@@ -68,7 +68,7 @@ impl<K: RequestKey> Kept<K> {
         true
     }
 
-    /// Removes and returns all keys, sorted, with their priorities.
+    /// Removes all keys, and returns them in order, each with its priority.
     pub(crate) fn take(&mut self) -> Vec<(K, i32)> {
         self.events.clear();
         let keys = take(&mut self.keys).into_iter();
@@ -98,7 +98,7 @@ mod tests {
         kept.insert(key("by-hand"), 0);
         assert!(!kept.insert_event(key("a"), 0, 2));
         assert!(!kept.insert_event(key("b"), 0, 2));
-        // Another event makes a known key the newest.
+        // If the key of an event is already kept, it becomes the newest.
         assert!(!kept.insert_event(key("a"), 0, 2));
         assert!(!kept.insert_event(key("by-hand"), 0, 2));
         assert!(kept.insert_event(key("c"), 0, 2));

@@ -9,12 +9,12 @@ use pintle_meta::ObjectKey;
 use crate::panic::catch;
 
 /// A key that a controller can reconcile, as the `request` type of controller-runtime's `TypedReconciler`. Each type
-/// with these supertraits implements it.
+/// with these supertraits implements this trait.
 ///
 /// The default is [`ObjectKey`], the key of one object. Use another type if several objects map to one unit of work, or
 /// if the name of an object does not identify the work: the name of a tenant, a pair of a cluster and an object, or an
-/// enum of work items. [`Controller::named`](crate::Controller::named) starts such a controller. Its handlers return
-/// the keys, usually through [`EnqueueMapped`](crate::EnqueueMapped).
+/// enum of work items. [`Controller::named`](crate::Controller::named) starts such a controller. The handlers of a
+/// controller return its keys, usually through [`EnqueueMapped`](crate::EnqueueMapped).
 ///
 /// Logs, errors and debug pages show an [`ObjectKey`] as `namespace/name`, a `String` as its text, and each other type
 /// by its `Debug` output. So two keys should have the same output only if they are equal, and a key should contain no
@@ -84,7 +84,7 @@ pub(crate) fn object_key<K: RequestKey>(key: &K) -> Option<&ObjectKey> {
     (key as &dyn Any).downcast_ref()
 }
 
-/// Returns the text of a key for people. If `Debug` of the key panics, the text says so.
+/// Returns the text of a key for people. If the `Debug` implementation of the key panics, the text reports the panic.
 pub(crate) fn text<K: RequestKey>(key: &K) -> String {
     if let Some(key) = object_key(key) {
         return key.to_string();
@@ -105,7 +105,7 @@ pub(crate) fn parse<K: RequestKey>(text: &str) -> Option<K> {
     key.downcast().ok().map(|key| *key)
 }
 
-/// Displays the text of a key. It does not panic, so a log subscriber may format it under a lock.
+/// Displays the text of a key. Formatting does not panic, so a log subscriber may format the key under a lock.
 pub(crate) struct Text<'a, K>(pub(crate) &'a K);
 
 impl<K: RequestKey> fmt::Display for Text<'_, K> {

@@ -1,4 +1,4 @@
-//! The manager, which starts and stops the informers, controllers, services and leader election of a replica in order.
+//! The manager that starts and stops the informers, controllers, services and leader election of a replica in order.
 
 mod any;
 mod election;
@@ -32,23 +32,25 @@ use crate::blocking::{Exit, Watchdog};
 use crate::stop::Stop;
 use crate::{Controller, ManagerError, RequestKey};
 
-/// Runs controllers, with their caches, services and leader election.
+/// Runs controllers, together with their caches, services and leader election.
 ///
-/// It starts the informers and services first, then the caches of the controllers, and then the election. So the caches
-/// of a standby are full before it leads. When this replica wins a term, the controllers start. A stop uses the reverse
-/// order. The controllers finish while leadership is still renewed. Then the lease is released, and then services and
-/// informers end. The whole stop takes at most [one timeout](ManagerConfig::graceful_shutdown_timeout).
+/// The manager starts the informers and services first, then the caches of the controllers, and then the election. So
+/// the caches of a standby are filled before the standby becomes the leader. When this replica becomes the leader, the
+/// controllers start. To stop, the manager uses the reverse order. The controllers finish their work while the lease is
+/// still renewed. After that, the manager releases the lease, and then it ends services and informers. Stopping takes
+/// at most [one timeout](ManagerConfig::graceful_shutdown_timeout) in total.
 ///
-/// - **Lost term.** A replica that loses its term drops the running reconciliations and contends again. A call that
-///   blocks its thread cannot be dropped. Until that call has ended, the replica is not ready and does not contend.
-///   After [the time of a stop](ManagerConfig::graceful_shutdown_timeout) the manager fails.
-/// - **Failure.** If a controller or a service fails or panics, the manager stops, in the same order.
-/// - **Standby.** A standby reads the events of its caches. It remembers the keys of deleted objects, up to the newest
-///   100,000 for each controller. When it becomes the leader, it reconciles these keys and all existing objects. So no
-///   deletion is lost while no replica leads.
+/// - **Lost term.** A replica that loses its leadership term drops the running reconciliations and contends again. A
+///   call that blocks its thread cannot be dropped. Until this call has ended, the replica is not ready and does not
+///   contend for the lease. If the call takes longer than
+///   [the time limit of a stop](ManagerConfig::graceful_shutdown_timeout), the manager fails.
+/// - **Failure.** If a controller or a service fails or panics, the manager stops in the order that is described above.
+/// - **Standby.** A standby reads the events of its caches. The standby remembers the keys of deleted objects, up to
+///   the newest 100,000 for each controller. When the standby becomes the leader, it reconciles these keys and all
+///   existing objects. So no deletion is missed, even if no replica leads at that time.
 /// - **Blocked threads.** On a multi-threaded runtime, the election has its own thread, so reconcilers that block the
 ///   runtime do not prevent renewals. If all threads of the runtime are blocked, no task can receive a signal, so a
-///   stop goes unnoticed.
+///   request to stop goes unnoticed.
 ///
 /// # Examples
 ///
@@ -113,17 +115,19 @@ pub struct Manager {
 /// ```
 #[derive(Clone, Debug)]
 pub struct ManagerConfig {
-    /// The time limit of a stop. The default is 25 s, which fits into the 30 s that Kubernetes gives a pod.
+    /// The time limit for stopping the manager. The default is 25 s, which is less than the 30 s that Kubernetes gives
+    /// a pod.
     ///
-    /// Controllers have 80 % of this time to finish running reconciliations. A controller's own
-    /// [limit](crate::ControllerConfig::graceful_shutdown_timeout) applies only without a manager. The lease is
-    /// released before 90 % of the time has passed. Services and informers end in the last 10 %. If a controller, a
-    /// service or the election does not end in time, it is dropped and named in the error. With a time of zero, all of
-    /// them are dropped at once.
+    /// Controllers may use 80 % of this time to finish running reconciliations. A controller's own
+    /// [limit](crate::ControllerConfig::graceful_shutdown_timeout) applies only without a manager. The lease must be
+    /// released before 90 % of the time has passed. Services and informers must end in the last 10 %. If a controller,
+    /// a service or the election does not end in time, it is dropped and named in the error. With a time of zero, all
+    /// of them are dropped immediately.
     pub graceful_shutdown_timeout: Duration,
-    /// Whether to exit the process if reconciliations still block their threads after the time of a stop plus a tenth
-    /// of it (at most 2 s). The process exits with code 1 and a line on stderr. The default is true. Nothing else can
-    /// end such reconciliations. Even returning from `main` does not, because dropping a runtime waits for its threads.
+    /// Whether to exit the process if reconciliations still block their threads after the time limit of a stop plus a
+    /// tenth of it (at most 2 s). The process prints a line to stderr and exits with code 1. The default is true.
+    /// Nothing else can end such reconciliations. Even returning from `main` does not, because dropping a runtime waits
+    /// for its threads.
     pub exit_if_blocked: bool,
 }
 
@@ -133,7 +137,7 @@ impl Default for ManagerConfig {
     }
 }
 
-/// The percentages of a stop's time after which all controllers must have ended, and after which the lease must be
+/// The percentages of the stop timeout after which all controllers must have ended, and after which the lease must be
 /// released.
 const DRAINED: u32 = 80;
 const RELEASED: u32 = 90;
@@ -150,15 +154,15 @@ impl Manager {
         self
     }
 
-    /// Adds a controller, which runs on the leader, or on every replica if there is no election. The
-    /// controllers of a manager can have different types of keys.
+    /// Adds a controller. It runs on the leader, or on every replica if there is no election. The controllers of a
+    /// manager can have different types of keys.
     pub fn controller<K: RequestKey>(self, controller: Controller<K>) -> Self {
         self.status.add_controller(Arc::new(controller));
         self
     }
 
-    /// Starts the informers of `factory` first, and shuts them down last. Other informers start with the controllers
-    /// that need them, and end with their last handle.
+    /// Starts the informers of `factory` first, and shuts them down last. Informers that are not from `factory` start
+    /// with the controllers that need them, and end with their last handle.
     pub fn informers(mut self, factory: InformerFactory) -> Self {
         self.informers.push(factory);
         self
@@ -185,7 +189,7 @@ impl Manager {
     }
 
     /// Returns the status of the manager's parts, for example for health checks or to check whether this replica leads.
-    /// The status includes controllers and caches that are added later, so it can be passed to a service.
+    /// The status includes controllers and caches that are added later, so the status can be passed to a service.
     pub fn status(&self) -> ManagerStatus {
         self.status.clone()
     }
@@ -205,8 +209,9 @@ impl Manager {
     /// # Cancel safety
     ///
     /// Dropping the future ends all parts, in no particular order, and does not release the lease. Controllers have
-    /// ended when the drop returns, and the election ends soon after. Reconciliations and services are tasks, which the
-    /// runtime drops soon after. A task that another thread is polling at that moment continues until its next await.
+    /// ended when the drop returns, and the election ends soon after. Reconciliations and services are tasks. The
+    /// runtime drops these tasks soon after. A task that another thread is polling at the time of the drop continues
+    /// until its next await.
     pub async fn run(self, stop: &CancellationToken) -> Result<(), ManagerError> {
         let Self { config, status, services, informers, election } = self;
         let controllers = status.all();
@@ -233,12 +238,13 @@ impl Manager {
                         break;
                     }
                     () = &mut over => {
-                        // Keep the lease, because calls of this term may still run.
+                        // Keep the lease, because calls of this leadership term may still run.
                         ending.add_leftovers(team.running());
                         ending.add_leftovers(has_election.then(|| election::NAME.into()));
                         break;
                     }
-                    // If a service failed, stop all other parts in order. If it returned, only the service has ended.
+                    // If a service failed, stop all other parts of the manager in order. If a service returned without
+                    // an error, only this service has ended.
                     Some(ended) = services.next() => if let Err(error) = ended {
                         ending.fail(error);
                         stop.request();

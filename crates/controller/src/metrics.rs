@@ -1,4 +1,4 @@
-//! The metrics of a controller, with controller-runtime's names.
+//! The metrics of a controller, named as in controller-runtime.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -62,8 +62,8 @@ pub(crate) enum Outcome {
     Timeout,
 }
 
-/// The instruments of one controller, if it has a provider. They exist as long as the controller, and all its runs
-/// share them.
+/// The metric instruments of one controller, if it has a provider. The instruments exist as long as the controller, and
+/// all its runs share them.
 #[derive(Clone)]
 pub(crate) struct Metrics(Option<Arc<Instruments>>);
 

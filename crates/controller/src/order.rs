@@ -1,4 +1,4 @@
-//! A guard for the user's queue order, which may panic.
+//! A guard for the user's queue order, because the order may panic.
 
 use std::future::pending;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,8 +9,9 @@ use tokio::sync::watch;
 use crate::RequestKey;
 use crate::panic::catch;
 
-/// Wraps the user's order. A panic in the middle of a queue operation would lose keys. So after the first panic the
-/// user's order is not called again. The wrapper acts like an empty order, and notifies the run, which ends.
+/// Wraps the user's order. A panic in the middle of a queue operation would lose keys. So after the first panic, the
+/// user's order is not called again. After the panic, this wrapper acts like an empty order. The wrapper notifies the
+/// run of the controller, and the run ends.
 #[derive(Debug)]
 pub(crate) struct GuardedOrder<K> {
     order: Box<dyn Order<K>>,

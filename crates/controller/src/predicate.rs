@@ -1,8 +1,8 @@
-//! Predicates, which decide which events lead to a reconciliation.
+//! Predicates that decide which events lead to a reconciliation.
 //!
-//! A predicate sees the old and the new state. The comparing predicates in this module pass all additions and
-//! deletions. So no deletion is missed, even if the spec did not change. These predicates read only metadata, so they
-//! decode no object.
+//! A predicate receives the old and the new state of an object. The comparing predicates in this module pass all
+//! additions and deletions. So no deletion is missed, even if the object's spec did not change. These predicates read
+//! only metadata, so they decode no object.
 
 use pintle_informer::ResourceEvent;
 use pintle_meta::{Metadata, Object};
@@ -49,10 +49,10 @@ impl<T, F: Fn(&ResourceEvent<T>) -> bool + Send + Sync + 'static> Predicate<T> f
 /// Passes updates that change the desired state, as counted by `metadata.generation`, and updates that begin a
 /// deletion.
 ///
-/// The server keeps no generation for some kinds (ConfigMap, Secret, Service...). For these kinds, it passes all
-/// updates except resyncs, whereas controller-runtime's predicate of the same name drops all updates. Changes of
-/// labels, annotations and finalizers do not pass. So a reconciler that adds a finalizer and returns is not called
-/// again. Use [`DesiredStateChanged`] for such a reconciler.
+/// The server keeps no generation for some kinds (ConfigMap, Secret, Service...). For these kinds, this predicate
+/// passes all updates except resyncs, whereas controller-runtime's predicate of the same name drops all updates.
+/// Changes of labels, annotations and finalizers do not pass. So a reconciler that adds a finalizer and returns is not
+/// called again. Use [`DesiredStateChanged`] for such a reconciler.
 ///
 /// # Examples
 ///
@@ -70,7 +70,7 @@ impl<T, F: Fn(&ResourceEvent<T>) -> bool + Send + Sync + 'static> Predicate<T> f
 pub struct GenerationChanged;
 
 /// Passes updates that change the generation, labels, annotations or finalizers, and updates that begin a deletion.
-/// Updates that change only the status do not pass. This predicate is a good filter for the main kind of a controller.
+/// Updates that change only the status do not pass. This predicate is suitable for the main kind of a controller.
 ///
 /// For kinds without a generation, all updates except resyncs pass, as with [`GenerationChanged`].
 ///
@@ -93,7 +93,7 @@ pub struct DesiredStateChanged;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct FinalizersChanged;
 
-/// Passes all updates that change the object, so it drops only resyncs.
+/// Passes all updates that change the object, and drops only resyncs.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ResourceVersionChanged;
 
@@ -105,7 +105,7 @@ pub struct LabelsChanged;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct AnnotationsChanged;
 
-/// Implements predicates that compare the old metadata with the new.
+/// Implements predicates that compare the old metadata with the new metadata.
 macro_rules! comparisons {
     ($($predicate:ty: $differs:expr;)*) => {$(
         impl<T: Object> Predicate<T> for $predicate {
@@ -187,8 +187,8 @@ pub fn or<A, B>(a: A, b: B) -> Or<A, B> {
     Or(a, b)
 }
 
-/// Passes events that the predicate does not pass. The comparing predicates of this module pass additions and deletions
-/// even when they are negated, alone or within [`and`] and [`or`]. The negation of a function passes every event for
+/// Passes events that the predicate does not pass. Even if they are negated, the comparing predicates of this module
+/// pass additions and deletions, alone or within [`and`] and [`or`]. The negation of a function passes every event for
 /// which the function returns `false`.
 ///
 /// # Examples

@@ -11,12 +11,12 @@ use pintle_meta::{ApiError, ObjectKey};
 
 use crate::RequestKey;
 
-/// Brings the actual state closer to the desired state of an object, as controller-runtime's `Reconciler`. With a `K` other
-/// than [`ObjectKey`], it reconciles another unit of work, as `TypedReconciler`: see [`RequestKey`].
+/// Brings the actual state closer to the desired state of an object, as controller-runtime's `Reconciler`. If `K` is
+/// not [`ObjectKey`], the reconciler handles another unit of work, as `TypedReconciler`: see [`RequestKey`].
 ///
-/// A call gets a key, but not the event that caused it. The reconciler reads the current state from listers, which lack
-/// the object if it was deleted. The reconciler must be idempotent, because it may be called at any time, even without
-/// a change. Calls for the same key never overlap.
+/// A call receives a key, but not the event that caused the call. The reconciler reads the current state from listers.
+/// They lack the object if it was deleted. The reconciler must be idempotent, because it may be called at any time,
+/// even without a change. Calls for the same key never overlap.
 ///
 /// A panic counts as an error of that key. A closure that takes a [`ReconcileRequest`] and returns a future implements
 /// this trait.
@@ -24,11 +24,11 @@ use crate::RequestKey;
 /// # Blocking
 ///
 /// A call must not block its thread with a blocking client, a lock held for long, or a long computation. A blocked
-/// thread runs no other tasks of the runtime. In addition, no timeout, loss of leadership or stop can end the call.
-/// Move such work to `tokio::task::spawn_blocking`, and await its handle.
+/// thread runs no other tasks of the runtime. In addition, a call that blocks its thread cannot be ended by a timeout,
+/// a loss of leadership or a stop. Move such work to `tokio::task::spawn_blocking`, and await its handle.
 ///
 /// A call that blocks its thread for longer than [`blocked_after`](crate::ControllerConfig::blocked_after) is logged
-/// and counted, and makes the replica unready. If the call still blocks when the time of a stop is up, the
+/// and counted, and makes the replica unready. If the call still blocks when the time limit of a stop has passed, the
 /// [`Manager`](crate::Manager) exits the process.
 ///
 /// # Examples
@@ -71,8 +71,8 @@ pub trait Reconciler<K = ObjectKey>: Send + Sync + 'static {
     ///
     /// # Cancel safety
     ///
-    /// The future is dropped when it exceeds the controller's timeout, when leadership is lost, and when a stop times
-    /// out. A later call must detect and continue unfinished work.
+    /// The future is dropped when it exceeds the controller's timeout, when leadership is lost, and when stopping takes
+    /// too long. A later call must detect unfinished work and continue it.
     fn reconcile(&self, request: ReconcileRequest<K>) -> impl Future<Output = Result<Action, ReconcileError>> + Send;
 }
 
@@ -113,12 +113,12 @@ where
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ReconcileRequest<K = ObjectKey> {
-    /// The key. Its objects may no longer exist.
+    /// The key. The objects of the key may no longer exist.
     pub key: K,
     /// The number of consecutive failures of this key.
     pub failures: u32,
-    /// The leadership term of this call, if the controller runs under leader election. The call is already dropped when
-    /// the term ends. Effects that outlive the call, for example in another process, each need a
+    /// The leadership term of this call, if the controller runs under leader election. The controller drops the call
+    /// when the term ends. Effects that last longer than the call, for example in another process, each need a
     /// [permit](Leadership::permit).
     pub leadership: Option<Leadership>,
 }
@@ -130,8 +130,8 @@ impl<K> ReconcileRequest<K> {
     }
 }
 
-/// The result of a reconciliation, as controller-runtime's `Result`. It says when to reconcile the key again if nothing
-/// changes.
+/// The result of a reconciliation, as controller-runtime's `Result`. The action determines when the key is reconciled
+/// again if nothing changes.
 ///
 /// # Examples
 ///
@@ -150,12 +150,12 @@ pub struct Action {
 }
 
 impl Action {
-    /// Reconciles again on the next change only.
+    /// Reconciles the key again only after the next change.
     pub const fn await_change() -> Self {
         Self { requeue_after: None }
     }
 
-    /// Reconciles again after `after`, or earlier on a change.
+    /// Reconciles the key again after the delay `after`, or earlier after a change.
     pub const fn requeue_after(after: Duration) -> Self {
         Self { requeue_after: Some(after) }
     }
@@ -168,7 +168,8 @@ impl Action {
 
 /// The error of a reconciliation. `?` converts every error into this type. The key is retried after the error.
 ///
-/// It does not implement [`Error`] itself, because that would conflict with the conversion from all other errors.
+/// This type does not implement [`Error`] itself, because an implementation would conflict with the conversion from all
+/// other errors.
 ///
 /// # Examples
 ///
@@ -200,22 +201,21 @@ impl ReconcileError {
         Self { cause: cause.into(), terminal: false, retry_after: None }
     }
 
-    /// Creates an error that a retry cannot fix. The key is reconciled again only on a change.
+    /// Creates an error that a retry cannot fix. The key is reconciled again only after a change.
     pub fn terminal(cause: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self { cause: cause.into(), terminal: true, retry_after: None }
     }
 
-    /// Sets the minimum delay before the retry, counted from the failure. If no delay is set, the `Retry-After` of a
-    /// server response among the causes applies. In both cases, the delay is not shorter than the delay of the
-    /// controller's rate limiter, and is at most 1000 s.
+    /// Sets the minimum delay between the failure and the retry. If no delay is set, the `Retry-After` of a server
+    /// response among the causes applies. In both cases, the delay is not shorter than the delay of the controller's
+    /// rate limiter, and is at most 1000 s.
     #[must_use]
     pub fn retry_after(self, after: Duration) -> Self {
         Self { retry_after: Some(after), ..self }
     }
 
-    /// Returns whether the cause, or an error in its chain of sources, is a conflict, which means that the object
-    /// changed between the read and the write. The key is retried as after other errors, but the metrics do not count
-    /// an error.
+    /// Returns whether the cause, or an error in its chain of sources, is a conflict: the object changed between the
+    /// read and the write. The key is retried as after other errors, but the metrics do not count an error.
     pub fn is_conflict(&self) -> bool {
         !self.terminal && self.answer().is_some_and(ApiError::is_conflict)
     }
@@ -237,7 +237,7 @@ impl ReconcileError {
         None
     }
 
-    /// Returns whether the key is not retried.
+    /// Returns whether the error is terminal, so that the key is not retried.
     pub fn is_terminal(&self) -> bool {
         self.terminal
     }
@@ -248,7 +248,7 @@ impl ReconcileError {
     }
 }
 
-/// Converts from each type that converts to a boxed error, such as each error type, a string or an `anyhow::Error`.
+/// Converts from each type that converts to a boxed error, such as any error type, a string or an `anyhow::Error`.
 impl<E: Into<Box<dyn Error + Send + Sync>>> From<E> for ReconcileError {
     fn from(cause: E) -> Self {
         Self::new(cause)

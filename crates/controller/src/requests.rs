@@ -1,4 +1,4 @@
-//! The queue of keys to reconcile, as sources see it.
+//! The queue of keys to reconcile, in the form that sources use.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -71,17 +71,17 @@ pub struct Requests<K = ObjectKey> {
 struct Shared<K> {
     controller: String,
     state: Mutex<State<K>>,
-    /// The attempts have a lock, which must be taken before the queue's lock.
+    /// The attempts have their own lock. It must be taken before the queue's lock.
     attempts: Mutex<Attempts<K>>,
     histories: Histories<K>,
 }
 
 struct State<K> {
-    /// The queue of the current run.
+    /// The queue of the current run of the controller.
     queue: Option<Queue<K>>,
-    /// Distinguishes the queues of two runs.
+    /// A number that distinguishes the queues of two runs.
     run: u64,
-    /// Whether the current run takes no further keys.
+    /// Whether the current run accepts no further keys.
     is_closing: bool,
     kept: Kept<K>,
     has_dropped: bool,
@@ -125,7 +125,7 @@ impl<K: RequestKey> Requests<K> {
     }
 
     /// Reconciles `key` after a delay, or earlier if it is also added in another way. If the controller is not running,
-    /// the key is due when its next run starts.
+    /// the key is reconciled when its next run starts.
     pub fn add_after(&self, key: K, after: Duration) {
         self.add_with(key, AddOptions { after: Some(after), ..AddOptions::default() });
     }
@@ -150,8 +150,8 @@ impl<K: RequestKey> Requests<K> {
         }
     }
 
-    /// Adds the key to the queue of the current run, or keeps it for the next run. Returns the queue's answer, or
-    /// `None` if the key was kept.
+    /// Adds the key to the queue of the current run, or keeps it for the next run. Returns the result of adding the
+    /// key, or `None` if the key was kept.
     fn enqueue(&self, key: K, options: AddOptions) -> Option<Added> {
         loop {
             let (queue, run) = {
@@ -186,14 +186,14 @@ impl<K: RequestKey> Requests<K> {
 
     fn shorten_backoff(&self, key: K, priority: i32) {
         let early = AddOptions { priority, rate_limited: false, after: Some(EARLY_RETRY) };
-        // If the delay was already shorter, it stays the same and this is not counted.
+        // If the delay was already shorter, it is not changed and not counted.
         if self.enqueue(key.clone(), early) == Some(Added::Scheduled) {
             self.attempts().retried_early(&key);
         }
     }
 
-    /// Keeps the key of an event for the next run. If a run has started since the source read the event, that run may
-    /// already have taken the kept keys. So this method adds the key to the queue of that run.
+    /// Keeps the key of an event for the next run. If a run has started since the source read the event, this run may
+    /// already have taken the kept keys. In that case, this method adds the key to the queue of the run.
     pub(crate) fn keep_event(&self, key: K) {
         let mut state = self.lock();
         if state.is_open() {
@@ -226,19 +226,19 @@ impl<K: RequestKey> Requests<K> {
         &self.shared.histories
     }
 
-    /// Removes and returns the kept keys, with their priorities.
+    /// Removes and returns the kept keys, each with its priority.
     pub(crate) fn take_kept(&self) -> Vec<(K, i32)> {
         let mut state = self.lock();
         state.has_dropped = false;
         state.kept.take()
     }
 
-    /// Returns whether a run takes keys.
+    /// Returns whether a run accepts keys.
     pub(crate) fn is_open(&self) -> bool {
         self.lock().is_open()
     }
 
-    /// Makes the current run take no further keys.
+    /// Makes the current run accept no further keys.
     pub(crate) fn stop_taking_keys(&self) {
         self.lock().is_closing = true;
     }
@@ -278,22 +278,22 @@ impl<K: RequestKey> Requests<K> {
     }
 
     /// Records that a call failed. Removes the key from the queue if all adds since the call began may wait for the
-    /// retry. Returns whether the key was removed.
+    /// key's retry. Returns whether the key was removed.
     pub(crate) fn fail(&self, queue: &Queue<K>, key: &K, retry: Retry) -> bool {
         let mut attempts = self.attempts();
-        // Both steps run under the lock, so that no urgent add happens between them.
+        // Both steps run under one lock, so that no urgent add happens between them.
         attempts.fail(key, retry, Instant::now()) && queue.remove(key)
     }
 
-    /// Delays a failed key for at least `after`. The key was added again and is still in flight. After an urgent
-    /// change, the key is not delayed.
+    /// Delays a failed key for at least the duration `after`. The key was added again and is still in flight. If an
+    /// urgent change has arrived, the key is not delayed.
     pub(crate) fn postpone(&self, queue: &Queue<K>, key: &K, after: Duration) -> Added {
         let attempts = self.attempts();
-        // All steps run under the lock, so that no urgent add happens between them.
+        // All steps run under one lock, so that no urgent add happens between them.
         if attempts.is_urgent(key) || queue.postpone(key, after) || !queue.remove(key) {
             return Added::Scheduled;
         }
-        // The limiter's delay was zero, so the key was queued.
+        // The rate limiter's delay was zero, so the key was queued.
         queue.replace_after(key.clone(), after, DelayKind::Retry)
     }
 
@@ -322,7 +322,7 @@ impl<K: RequestKey> Requests<K> {
     }
 }
 
-/// A weak handle, which does not keep the controller alive.
+/// A weak handle that does not keep the controller alive.
 pub(crate) struct WeakRequests<K>(Weak<Shared<K>>);
 
 impl<K> WeakRequests<K> {
@@ -358,7 +358,7 @@ mod tests {
         Queue::new(QueueConfig::new(TokioClock))
     }
 
-    /// The source reads the event before the run starts, and its handler returns the key afterwards.
+    /// The source reads the event before the run starts, and its handler returns the key after the start.
     #[tokio::test(start_paused = true)]
     async fn event_key_goes_to_a_run_that_opened_meanwhile() {
         let (requests, queue) = (Requests::new("c"), queue());
@@ -368,8 +368,8 @@ mod tests {
         assert_eq!((queue.len(), requests.take_kept().len()), (1, 0));
     }
 
-    /// A worker may record a failure after its run has ended. The next run has no pending retry of that key, so it must
-    /// not wait for one.
+    /// A worker may record a failure after its run has ended. The next run has no pending retry of that key, so changes
+    /// of the key must not wait for one.
     #[tokio::test(start_paused = true)]
     async fn run_does_not_wait_for_retries_of_another_run() {
         let (requests, first, second) = (Requests::new("c"), queue(), queue());

@@ -19,7 +19,7 @@ use crate::{RequestKey, Requests};
 
 /// A source of keys for a controller, as controller-runtime's `Source`. `K` is the type of the keys: see [`RequestKey`].
 ///
-/// A source may be started again after a run has ended. It then starts from the beginning.
+/// A source may be started again after a run has ended. The source then starts from the beginning.
 ///
 /// # Examples
 ///
@@ -67,13 +67,13 @@ pub trait Source<K = ObjectKey>: Send + Sync + 'static {
     fn name(&self) -> &str;
 
     /// Receives the handle for adding keys. Called once, when the controller is built. A source that also listens
-    /// between runs stores a clone of the handle. Keys that it adds between runs are kept for the next run.
+    /// between runs stores a clone of the handle. Keys that the source adds between runs are kept for the next run.
     fn attach(&self, _requests: &Requests<K>) {}
 
-    /// Starts to fill caches before the first start. A standby replica calls this.
+    /// Starts to fill the caches of the source before the source is first started. A standby replica calls this.
     fn warm_up(&self) {}
 
-    /// Returns the reason if the source is not synced or not up to date.
+    /// Returns the reason why the source is not synced or not up to date, or `None`.
     fn problem(&self) -> Option<String> {
         None
     }
@@ -87,7 +87,7 @@ pub trait Source<K = ObjectKey>: Send + Sync + 'static {
 pub(crate) struct Named<K> {
     /// The name, or the message of a panic.
     pub(crate) name: Result<String, String>,
-    /// The result of `attach`, or the panic message.
+    /// The result of `attach`, or the message of a panic.
     pub(crate) attached: Result<(), String>,
     pub(crate) source: Box<dyn Source<K>>,
 }
@@ -105,22 +105,22 @@ impl<K: RequestKey> Named<K> {
         self.name.as_deref().unwrap_or("(its name panicked)")
     }
 
-    /// Returns the reason if the source is not synced or not up to date. Returns an error with the panic message if the
-    /// source panics.
+    /// Returns the reason why the source is not synced or not up to date, or `None`. Returns an error with the panic
+    /// message if the source panics.
     pub(crate) fn problem(&self) -> Result<Option<String>, String> {
         catch(|| self.source.problem())
     }
 }
 
-/// Completes when a source has synced or cannot sync any more.
+/// Completes when a source has synced or can no longer sync.
 pub(crate) type Synced = Pin<Box<dyn Future<Output = bool> + Send>>;
 
 /// A running source.
 pub struct Feed {
     /// Completes with `true` when all keys that existed at the start are in the queue. Completes with `false` if that
-    /// cannot happen any more.
+    /// can no longer happen.
     pub synced: Synced,
-    /// Adds keys until it is dropped. If this future completes, the source has ended.
+    /// Adds keys until this future is dropped. If this future completes, the source has ended.
     pub run: Pin<Box<dyn Future<Output = ()> + Send>>,
 }
 

@@ -8,7 +8,7 @@ use pintle_leaderelect::Leadership;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-/// A stop signal, shared by all clones. Its timeout starts when the stop is requested.
+/// A signal that requests a stop, shared by all clones. The timeout starts when the stop is requested.
 #[derive(Clone, Debug)]
 pub(crate) struct Stop {
     token: CancellationToken,
@@ -17,12 +17,12 @@ pub(crate) struct Stop {
 }
 
 impl Stop {
-    /// Creates a stop that follows `token`.
+    /// Creates a stop signal that follows `token`.
     pub(crate) fn new(token: &CancellationToken, timeout: Duration) -> Self {
         Self { token: token.child_token(), timeout, requested_at: Arc::default() }
     }
 
-    /// Returns the same stop with this percentage of the timeout.
+    /// Returns the same stop signal with this percentage of the timeout.
     pub(crate) fn percent(&self, share: u32) -> Self {
         Self { timeout: self.timeout / 100 * share, ..self.clone() }
     }
@@ -35,7 +35,7 @@ impl Stop {
         self.timeout
     }
 
-    /// Requests the stop. The token that it follows is not cancelled.
+    /// Requests the stop. The token that this signal follows is not cancelled.
     pub(crate) fn request(&self) {
         self.token.cancel();
         self.since();
@@ -47,7 +47,7 @@ impl Stop {
         self.since();
     }
 
-    /// Waits for the request, or for the end of the term.
+    /// Waits until a stop is requested, or until the leadership term ends.
     pub(crate) async fn requested_or_term_ended(&self, leadership: Option<&Leadership>) {
         match leadership {
             None => self.requested().await,
@@ -58,7 +58,7 @@ impl Stop {
         }
     }
 
-    /// Returns the remaining time, which is the whole timeout before the request.
+    /// Returns the remaining time. Before a stop is requested, this is the whole timeout.
     pub(crate) fn left(&self) -> Duration {
         match self.token.is_cancelled() {
             true => self.timeout.saturating_sub(self.since().elapsed()),
@@ -66,7 +66,7 @@ impl Stop {
         }
     }
 
-    /// Returns the time at which any clone first noticed the request.
+    /// Returns the time at which any clone first noticed the request to stop.
     fn since(&self) -> Instant {
         *self.requested_at.get_or_init(Instant::now)
     }

@@ -1,4 +1,4 @@
-//! The workers, which take keys from the queue and call the reconciler.
+//! The workers that take keys from the queue and call the reconciler.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -21,7 +21,7 @@ use crate::reconciler::AnyReconciler;
 use crate::requests::Queue;
 use crate::{Action, CauseReason, LastCall, ReconcileError, ReconcileRequest, RequestKey, Requests};
 
-/// Takes keys and reconciles them one after the other, until the queue is shut down.
+/// Takes keys from the queue and reconciles them one after the other, until the queue is shut down.
 pub(crate) struct Worker<K> {
     pub(crate) controller: String,
     pub(crate) queue: Queue<K>,
@@ -32,7 +32,7 @@ pub(crate) struct Worker<K> {
     pub(crate) no_subscriber: Arc<NoSubscriberWarning>,
     pub(crate) timeout: Option<Duration>,
     pub(crate) leadership: Option<Leadership>,
-    /// The worker ends if the limit is not greater than this.
+    /// The worker ends if the concurrency limit is not greater than this number.
     pub(crate) index: usize,
     pub(crate) limit: watch::Receiver<usize>,
 }
@@ -40,9 +40,9 @@ pub(crate) struct Worker<K> {
 /// Why a worker ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WorkerEnd {
-    /// The queue was shut down, or the term has ended.
+    /// The queue was shut down, or the leadership term has ended.
     Stopped,
-    /// The limit of concurrent reconciliations is lower.
+    /// The limit of concurrent reconciliations was lowered.
     Excess { index: usize },
 }
 
@@ -56,7 +56,7 @@ enum Ended {
 /// The number of consecutive conflicts of a key after which a warning is logged.
 const CONFLICTS: u32 = 10;
 
-/// The longest delay that a server can request, which equals the longest delay of the default limiter.
+/// The longest delay that a server can request. It equals the longest delay of the default limiter.
 const LONGEST: Duration = Duration::from_secs(1_000);
 
 /// The retry delay if the limiter panicked.
@@ -86,7 +86,7 @@ impl<K: RequestKey> Worker<K> {
         WorkerEnd::Stopped
     }
 
-    /// Returns whether calls are allowed. If not, keys stay in the queue.
+    /// Returns whether calls are allowed. If the caches have not synced, keys stay in the queue.
     fn may_work(&self) -> bool {
         self.leadership.as_ref().is_none_or(|leadership| leadership.check().is_ok())
     }
@@ -140,7 +140,7 @@ impl<K: RequestKey> Worker<K> {
         ended.map_or_else(Ended::Panicked, Ended::Returned)
     }
 
-    /// Records the call. If the key is queued again, also records the reason.
+    /// Records the call. If the key is queued again, this method also records the reason.
     fn remember(&self, item: &WorkItem<K, TokioClock>, ended: &Ended, took: Duration) {
         let error = match ended {
             Ended::Returned(Ok(_)) => None,
@@ -213,15 +213,15 @@ impl<K: RequestKey> Worker<K> {
             return self.retry(item, Outcome::Error, error.delay());
         }
         tracing::error!(error = %text, "reconciliation failed with a terminal error; waiting for a change");
-        // A change since the call began may be a write of the call itself, so the key waits as for a retry.
+        // A change since the call began may be a write of the call itself, so the key waits as long as for a retry.
         let has_changed = self.requests.fail(&self.queue, item.key(), Retry::Never);
         let added = has_changed.then(|| item.retry());
         self.metrics.count(Outcome::Terminal);
         added != Some(Added::ShutDown)
     }
 
-    /// Retries a key after the limiter's delay. If the server or the reconciler has requested a longer delay, uses that
-    /// delay.
+    /// Retries a key after the delay of the rate limiter. If the server or the reconciler has requested a longer delay,
+    /// uses that delay.
     fn retry(&self, item: WorkItem<K, TokioClock>, outcome: Outcome, after: Option<Duration>) -> bool {
         let (key, priority) = (item.key().clone(), item.priority());
         let kind = if after.is_some() { Retry::AfterRequest } else { Retry::AfterBackoff };
@@ -237,7 +237,7 @@ impl<K: RequestKey> Worker<K> {
             Some(after) => {
                 let retry = AddOptions { priority, rate_limited: true, after: None };
                 let added = self.queue.add_with(key.clone(), retry);
-                // The key stays in flight until the item is dropped, so no worker can take it before it is postponed.
+                // The key stays in flight until the item is dropped, so no worker can start it before it is postponed.
                 match added {
                     Added::ShutDown => Added::ShutDown,
                     _ => self.requests.postpone(&self.queue, &key, after.min(LONGEST)),
@@ -248,7 +248,8 @@ impl<K: RequestKey> Worker<K> {
         added != Added::ShutDown
     }
 
-    /// Resets the failures of a key. If the limiter panics, the outcome is a panic, but the key is not retried.
+    /// Resets the failure count of a key. If the rate limiter panics, the outcome counts as a panic, but the key is not
+    /// retried.
     fn forget(&self, item: &WorkItem<K, TokioClock>, outcome: Outcome) -> Outcome {
         match catch(|| self.queue.forget(item.key())) {
             Ok(()) => outcome,
@@ -259,8 +260,8 @@ impl<K: RequestKey> Worker<K> {
         }
     }
 
-    /// Retries a key after a panic outside of the reconciler: in the limiter, in the error's `Display`, or while
-    /// dropping the future.
+    /// Retries a key after a panic outside of the reconciler, such as in the limiter, in the error's `Display`, or
+    /// while dropping the future.
     fn put_back(&self, key: K, priority: i32, panic: &str) -> bool {
         let retry = AddOptions { priority, rate_limited: true, after: None };
         let added = catch(|| self.queue.add_with(key.clone(), retry)).unwrap_or_else(|_| {

@@ -1,4 +1,4 @@
-//! A queue for a listener that may be slow.
+//! A queue of changes for a listener that may be slow.
 
 use std::hash::Hash;
 
@@ -7,15 +7,15 @@ use crate::line::Line;
 
 /// A queue of changes for a listener that can be slower than its producer.
 ///
-/// Queued changes of one key are merged. Therefore, the length is at most the number of keys that exist or that the listener knows. With
-/// [ordered delivery](Delivery::Ordered), up to `bound` more changes can be queued. With every [`Delivery`], a listener that applies all
-/// changes in order reaches the state of the source.
+/// Queued changes of one key are merged. Therefore, the length is at most the number of keys that exist or that the
+/// listener knows. With [ordered delivery](Delivery::Ordered), up to `bound` more changes can be in the queue. With
+/// every [`Delivery`], a listener that applies all changes in order reaches the state of the source.
 ///
 /// Keys are popped in the order of their first change, and a key keeps its position while more changes are merged. An object that was added
 /// and deleted between two pops is not delivered, except with ordered delivery.
 ///
-/// If an object is deleted and another object is created with the same key, the queue delivers two changes. First it delivers the deletion,
-/// with the last observed state. The next pop returns the addition.
+/// If an object is deleted and another object is created with the same key, the queue delivers two changes. The first
+/// change is the deletion, with the last observed state. The next pop returns the addition.
 ///
 /// # Examples
 ///
@@ -49,14 +49,15 @@ pub enum Delivery {
     /// both states in memory.
     #[default]
     Coalesced,
-    /// Like `Coalesced`, but updates have no old state. The queue keeps no old objects in memory, except the last states of deleted
-    /// objects.
+    /// Like `Coalesced`, but updates have no old state. The queue keeps no old objects in memory, except for the last
+    /// states of deleted objects.
     Newest,
     /// Delivers each change separately, and all changes in order, even for different keys. If `bound` changes are queued, a new change is
-    /// merged into the last queued change of its key. It is then delivered before changes of other keys that were queued earlier.
-    /// [`joined`](CoalescingFifo::joined) counts these merges.
+    /// merged into the last queued change of its key. The merged change is then delivered before changes of other keys
+    /// that were queued earlier. [`joined`](CoalescingFifo::joined) counts these merges.
     Ordered {
-        /// The number of changes that are kept separate. A change of a key without a queued change is queued even if the bound is reached.
+        /// The maximum number of changes that are kept separate. A change of a key without a queued change is queued
+        /// even if the bound is reached.
         bound: usize,
     },
 }
@@ -66,7 +67,7 @@ pub enum Delivery {
 pub struct Overtaken<T> {
     /// The newest state of the object, or `None` if it was deleted.
     pub newest: Option<T>,
-    /// A queued state that will not be delivered to the listener, if there is one.
+    /// A queued state that will no longer be delivered to the listener, if there is one.
     pub untold: Option<T>,
 }
 
@@ -89,14 +90,14 @@ pub enum Change<T> {
     },
     /// The object was deleted.
     Deleted {
-        /// The last observed state. The listener may not have received this state before.
+        /// The last observed state. The listener may not have received this state of the object before.
         object: T,
         /// Whether `object` is the state at the deletion. If `false`, the deletion was inferred, and `object` may be stale.
         final_state_known: bool,
     },
 }
 
-/// The queued change of a key.
+/// The queued change of a single key.
 #[derive(Debug)]
 enum Waiting<T> {
     Added {
@@ -111,7 +112,7 @@ enum Waiting<T> {
         last: T,
         final_state_known: bool,
     },
-    /// The object that the listener knows was deleted, and another object with its key was created.
+    /// The object that the listener knows was deleted, and another object with the same key was created.
     Recreated {
         last: T,
         final_state_known: bool,
@@ -122,8 +123,8 @@ enum Waiting<T> {
 impl<K: Clone + Eq + Hash, T: Clone> CoalescingFifo<K, T> {
     /// Creates an empty queue.
     ///
-    /// `same_identity` returns whether two states of a key belong to the same object. If an update changes the identity, the producer has
-    /// missed a deletion, and the queue delivers that deletion.
+    /// `same_identity` returns whether two states with the same key belong to the same object. If an update changes the
+    /// identity, the producer has missed a deletion, and the queue delivers that deletion.
     pub fn new(same_identity: fn(&T, &T) -> bool, delivery: Delivery) -> Self {
         Self { line: Line::new(), delivery, same_identity, initial: 0, joined: 0 }
     }
@@ -135,7 +136,7 @@ impl<K: Clone + Eq + Hash, T: Clone> CoalescingFifo<K, T> {
     }
 
     /// Queues an update of an object. If a queued state will no longer be delivered, returns this state, so that a caller that holds a lock
-    /// can drop it later. The queue drops no other objects except arguments of this call.
+    /// can drop it later. Apart from this state, the call drops no objects except its arguments.
     pub fn updated(&mut self, key: K, old: T, new: T) -> Option<T> {
         self.present(key, new, |fifo, new| match (fifo.same_identity)(&old, &new) {
             true => fifo.update(old, new),
@@ -173,7 +174,7 @@ impl<K: Clone + Eq + Hash, T: Clone> CoalescingFifo<K, T> {
         std::mem::replace(&mut self.line[place], end).known()
     }
 
-    /// Queues a resync of an unchanged object. Does nothing if a change of its key is queued.
+    /// Queues a resync of an unchanged object. Does nothing if a change of the object's key is queued.
     pub fn sync(&mut self, key: K, object: T) {
         let hash = self.line.hash(&key);
         if self.line.find(hash, &key).is_none() {
@@ -182,9 +183,10 @@ impl<K: Clone + Eq + Hash, T: Clone> CoalescingFifo<K, T> {
         }
     }
 
-    /// Removes the queued change of a key whose object the caller is about to deliver as an initial object. Returns the newest state, which
-    /// the caller must deliver instead. If the queued change also adds another object with this key, that addition stays queued. Returns
-    /// `None` if no change of the key is queued, or with [ordered delivery](Delivery::Ordered).
+    /// Removes the queued change of a key whose object the caller is about to deliver as an initial object. Returns the
+    /// newest state. The caller must deliver this state instead. If the queued change also adds another object with the
+    /// same key, the addition stays queued. Returns `None` if no change of the key is queued, or with
+    /// [ordered delivery](Delivery::Ordered).
     pub fn overtake(&mut self, key: &K) -> Option<Overtaken<T>> {
         if matches!(self.delivery, Delivery::Ordered { .. }) {
             return None;
@@ -277,7 +279,7 @@ impl<K: Clone + Eq + Hash, T: Clone> CoalescingFifo<K, T> {
         Waiting::Updated { old: (self.delivery != Delivery::Newest).then_some(old), new }
     }
 
-    /// Returns the entry into which a change of the key is merged. `None` if the change gets its own entry.
+    /// Returns the entry into which a change of the key is merged. Returns `None` if the change gets its own entry.
     fn place_to_join(&mut self, hash: KeyHash, key: &K) -> Option<Place> {
         let place = self.line.find(hash, key)?;
         if let Delivery::Ordered { bound } = self.delivery
@@ -298,7 +300,7 @@ impl<K: Clone + Eq + Hash, T: Clone> CoalescingFifo<K, T> {
 }
 
 impl<T> Waiting<T> {
-    /// Returns the state that the listener knows.
+    /// Returns the state of the object that the listener knows.
     fn known(self) -> Option<T> {
         match self {
             Self::Updated { old, .. } => old,

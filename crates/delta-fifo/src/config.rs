@@ -38,8 +38,8 @@ pub struct DeltaFifoConfig<K, T> {
     /// Transforms each object once when it is queued. The key is computed before the transformation. The objects of tombstones and resyncs
     /// are not transformed a second time.
     pub transformer: Option<Transformer<T>>,
-    /// Called for each known object whose lookup fails. The queue then continues without this object. The documentation of each operation
-    /// describes the effect.
+    /// Called for each known object whose lookup fails. The queue then continues without this object. The documentation
+    /// of each operation describes how the missing object affects the operation.
     pub on_lookup_error: Option<LookupErrorHandler<K>>,
     /// Whether `replace` delivers its objects as [`Delta::Replaced`](crate::Delta::Replaced) instead of
     /// [`Delta::Sync`](crate::Delta::Sync). The default is false for compatibility with old consumers. New consumers should set it.

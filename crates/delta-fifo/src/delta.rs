@@ -11,7 +11,7 @@ pub enum Delta<K, T> {
     Updated(T),
     /// The object was deleted.
     Deleted(DeletedObject<K, T>),
-    /// The object is part of a list that replaces all objects. It may be new, changed or unchanged.
+    /// The object is part of a list that replaces all objects. The object may be new, changed or unchanged.
     Replaced(T),
     /// The object is delivered again without a change (a resync).
     Sync(T),
@@ -35,7 +35,7 @@ pub enum DeltaType {
 /// A deleted object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DeletedObject<K, T> {
-    /// The deletion was observed. The object is the final state.
+    /// The deletion was observed. The object in this delta is the final state.
     Observed(T),
     /// The deletion was inferred.
     Tombstone(DeletedFinalStateUnknown<K, T>),
@@ -46,11 +46,11 @@ pub enum DeletedObject<K, T> {
 pub struct DeletedFinalStateUnknown<K, T> {
     /// The key of the object.
     pub key: K,
-    /// The last observed state, if any. It may be older than the final state.
+    /// The last observed state, if any. This state may be older than the final state.
     pub object: Option<T>,
 }
 
-/// The queued changes of one key, oldest first. There is at least one change.
+/// The queued changes of one key, oldest first. There is always at least one change.
 ///
 /// # Examples
 ///
@@ -64,7 +64,7 @@ pub struct DeletedFinalStateUnknown<K, T> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Deltas<K, T> {
     oldest: Delta<K, T>,
-    /// Stored inline, because most keys have a single change when they are popped.
+    /// The changes are stored inline, because most keys have a single change when they are popped.
     rest: Vec<Delta<K, T>>,
 }
 
@@ -147,7 +147,8 @@ impl<K, T> Deltas<K, T> {
         std::iter::once(&self.oldest).chain(&self.rest)
     }
 
-    /// Appends a change. Of two consecutive deletions, keeps the first, unless the first is a tombstone. Other changes are not merged.
+    /// Appends a change. If the last two changes are deletions, keeps the first of them, unless the first is a
+    /// tombstone. Other changes are not merged.
     pub(crate) fn push(&mut self, delta: Delta<K, T>) {
         let Delta::Deleted(_) = &delta else { return self.rest.push(delta) };
         let newest = self.rest.last_mut().unwrap_or(&mut self.oldest);

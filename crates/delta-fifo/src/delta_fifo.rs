@@ -12,9 +12,10 @@ use crate::{
 
 /// A queue that keeps every change, grouped by key: client-go's `DeltaFIFO`.
 ///
-/// The producer queues changes of objects. The consumer pops one key at a time, with all its changes since it was last popped. Keys are
-/// popped in the order in which they were queued, and a key keeps its position when more changes are queued. Of two consecutive deletions,
-/// the queue keeps one. It does not merge other changes.
+/// The producer queues changes of objects. The consumer pops the keys one after the other, each with all changes since
+/// it was last popped. Keys are popped in the order in which they were queued, and a key keeps its position when more
+/// changes are queued. If two consecutive changes are deletions, the queue keeps only one of them. The queue does not
+/// merge other changes.
 ///
 /// With [known objects](DeltaFifoConfig::known_objects), the queue also detects missed deletions. If the consumer knows an object and a new
 /// list does not contain it, the queue delivers a deletion with a [tombstone](DeletedFinalStateUnknown). Therefore, the consumer must apply
@@ -116,8 +117,8 @@ impl<K: Clone + Eq + Hash, T: Clone> DeltaFifo<K, T> {
         Ok(())
     }
 
-    /// Queues the deletion of an object whose final state was not observed. Like [`delete`](Self::delete), it does nothing for an unknown
-    /// key.
+    /// Queues the deletion of an object whose final state was not observed. Does nothing for an unknown key, as
+    /// [`delete`](Self::delete) does.
     pub fn delete_unseen(&mut self, tombstone: DeletedFinalStateUnknown<K, T>) {
         self.progress.changed();
         if self.is_known(&tombstone.key) {
@@ -133,14 +134,14 @@ impl<K: Clone + Eq + Hash, T: Clone> DeltaFifo<K, T> {
     ///
     /// # Errors
     ///
-    /// The same errors as [`add`](Self::add). The objects before the object that failed stay queued.
+    /// The same errors as [`add`](Self::add). The objects of the list before the object that failed stay queued.
     pub fn replace(&mut self, objects: Vec<T>, _resource_version: &str) -> Result<(), StoreError> {
         let delta = if self.config.emit_replaced { Delta::Replaced } else { Delta::Sync };
         self.lists += 1;
         for object in objects {
             self.enqueue(object, delta)?;
         }
-        // If a key is queued and known, use the queued state, because it is newer.
+        // If a key is both queued and known, use the queued state, because it is newer.
         let unlisted = self.line.iter().filter(|(.., entry)| entry.list < self.lists);
         let gone: Vec<_> =
             unlisted.map(|(place, key, entry)| (place, key.clone(), entry.deltas.newest().object().cloned())).collect();
@@ -313,7 +314,7 @@ impl<K: Clone + Eq + Hash, T: Clone> DeltaFifo<K, T> {
         }
     }
 
-    /// Returns the known objects that are not queued. The object is `None` if its lookup failed.
+    /// Returns the known objects that are not queued. The object of a key is `None` if its lookup failed.
     fn unqueued(&self) -> Vec<(K, Option<T>)> {
         let Some(known) = &self.config.known_objects else { return Vec::new() };
         let unqueued = known.list_keys().into_iter().filter(|key| self.line.place_of(key).is_none());

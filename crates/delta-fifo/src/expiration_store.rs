@@ -1,4 +1,4 @@
-//! Objects by key, with a time to live.
+//! A store of objects by key, whose objects have a time to live.
 
 use std::fmt;
 use std::hash::Hash;
@@ -9,9 +9,10 @@ use hashbrown::HashMap;
 use crate::KeyError;
 use crate::config::KeyFunc;
 
-/// Objects by key that expire: client-go's `ExpirationCache`.
+/// A store of objects by key that expire: client-go's `ExpirationCache`.
 ///
-/// Callers pass the time. An expired object is removed by a lookup of its key, or by a call of [`list`](Self::list).
+/// Callers pass the time. Expired objects are removed when their key is looked up, or when [`list`](Self::list) is
+/// called.
 ///
 /// # Examples
 ///
@@ -30,7 +31,7 @@ use crate::config::KeyFunc;
 pub struct ExpirationStore<K, T> {
     key_func: KeyFunc<K, T>,
     ttl: Duration,
-    /// Each object, and the time at which it was stored.
+    /// Each object, with the time at which it was stored.
     objects: HashMap<K, (T, Instant)>,
 }
 
@@ -41,7 +42,7 @@ impl<K: Clone + Eq + Hash, T: Clone> ExpirationStore<K, T> {
         Self { key_func: Box::new(key_func), ttl, objects: HashMap::new() }
     }
 
-    /// Stores an object and replaces the object with the same key. Its time to live begins now.
+    /// Stores an object and replaces the object with the same key. The time to live of the object begins now.
     ///
     /// # Errors
     ///
@@ -98,7 +99,7 @@ impl<K: Clone + Eq + Hash, T: Clone> ExpirationStore<K, T> {
         self.objects.values().map(|(object, _)| object.clone()).collect()
     }
 
-    /// Returns all keys, in no particular order. Includes keys of expired objects that have not been removed yet.
+    /// Returns all keys, in no particular order. The result includes keys of expired objects that were not removed yet.
     pub fn list_keys(&self) -> Vec<K> {
         self.objects.keys().cloned().collect()
     }

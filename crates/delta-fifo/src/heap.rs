@@ -9,8 +9,8 @@ use crate::{KeyError, StoreError};
 
 /// A priority queue that pops the least object first: client-go's `Heap`.
 ///
-/// There is one object per key. Equal objects are popped in any order. If a comparison panics, the heap stays consistent, and the affected
-/// object is not added, updated or removed.
+/// The heap contains at most one object for each key. Equal objects are popped in an arbitrary order. If a comparison
+/// panics, the heap stays consistent, and the affected object is not added, updated or removed.
 ///
 /// The queue takes no lock and never waits. [`SharedFifo`](crate::SharedFifo) shares it between threads or tasks.
 ///
@@ -37,7 +37,7 @@ pub struct Heap<K, T> {
     closed: bool,
 }
 
-/// Returns whether the first object comes before the second.
+/// Returns whether the first object is popped before the second object.
 type Less<T> = Box<dyn Fn(&T, &T) -> bool + Send + Sync>;
 
 struct Entry<T> {
@@ -104,7 +104,7 @@ impl<K: Clone + Eq + Hash, T: Clone> Heap<K, T> {
         }
     }
 
-    /// Removes and returns the object with the key of `object`, or `None` if there is none.
+    /// Removes and returns the object with the key of `object`, or `None` if there is no such object.
     ///
     /// # Errors
     ///
@@ -158,7 +158,7 @@ impl<K: Clone + Eq + Hash, T: Clone> Heap<K, T> {
         self.order.is_empty()
     }
 
-    /// Closes the heap. It rejects later objects, but the remaining objects can still be popped.
+    /// Closes the heap. A closed heap rejects further objects, but the remaining objects can still be popped.
     pub fn close(&mut self) {
         self.closed = true;
     }
@@ -190,8 +190,8 @@ impl<K: Clone + Eq + Hash, T: Clone> Heap<K, T> {
         Some(entry.object)
     }
 
-    /// Returns the final index of `object` if it is inserted at `at` among the first `len` items and then moved up or down. The method
-    /// changes nothing, so the heap stays consistent if `less` panics.
+    /// Returns the final index of `object`, if it is inserted at `at` among the first `len` items and then moved up or
+    /// down. The method changes nothing, so the heap stays consistent if `less` panics.
     fn target(&self, at: usize, object: &T, len: usize) -> usize {
         let mut to = at;
         while to > 0 && (self.less)(object, self.object((to - 1) / 2)) {
@@ -219,7 +219,7 @@ impl<K: Clone + Eq + Hash, T: Clone> Heap<K, T> {
             at = (at - 1) / 2;
         }
         while at < to {
-            // The child of `at` that is on the path to `to`.
+            // The child of `at` that lies on the path to `to`.
             let levels = (to + 1).ilog2() - (at + 1).ilog2();
             let next = ((to + 1) >> (levels - 1)) - 1;
             self.swap(at, next);

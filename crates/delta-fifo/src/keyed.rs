@@ -5,10 +5,10 @@ use std::ops::{Index, IndexMut};
 
 use hashbrown::{DefaultHashBuilder, HashTable};
 
-/// The index of a record. It does not change until the record is removed.
+/// The index of a record in [`Keyed`]. The index does not change until the record is removed.
 pub(crate) type Place = u32;
 
-/// The bits of a key's hash that are stored.
+/// The part of a key's hash that is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct KeyHash(u32);
 
@@ -16,11 +16,11 @@ pub(crate) struct KeyHash(u32);
 #[derive(Debug)]
 pub(crate) struct Keyed<K, V> {
     hasher: DefaultHashBuilder,
-    /// The places of all listed records, with their hashes. Because of the hashes, a lookup does not read other records, and the table
-    /// can grow without reading records.
+    /// The places of all records that lookups by key find, with the hashes of their keys. Because the table contains
+    /// the hashes, a lookup does not read other records, and the table can grow without reading records.
     table: HashTable<(KeyHash, Place)>,
     records: Vec<Option<Record<K, V>>>,
-    /// The unused places.
+    /// The places without a record.
     free: Vec<Place>,
 }
 
@@ -29,10 +29,11 @@ struct Record<K, V> {
     hash: KeyHash,
     key: K,
     value: V,
+    /// Whether lookups by key find the record. Such a record is *listed*.
     is_listed: bool,
 }
 
-/// The maximum number of records whose memory is kept when the last record is removed.
+/// The maximum capacity for records that is kept when the last record is removed.
 const SPARE: usize = 1024;
 
 impl<K, V> Keyed<K, V> {
@@ -58,11 +59,11 @@ impl<K, V> Keyed<K, V> {
         Some((&record.key, &record.value))
     }
 
-    /// Inserts a record. `hash` is the hash of the key. There must be no listed record with this key.
+    /// Inserts a record. `hash` is the hash of the key. Lookups must not find a record with this key yet.
     ///
     /// # Panics
     ///
-    /// Panics if there are more records than `Place` has values.
+    /// Panics if there are more records than `Place` can number.
     pub(crate) fn insert(&mut self, hash: KeyHash, key: K, value: V) -> Place {
         let record = Some(Record { hash, key, value, is_listed: true });
         let place = match self.free.pop() {
@@ -109,7 +110,7 @@ impl<K: Eq + Hash, V> Keyed<K, V> {
         KeyHash((self.hasher.hash_one(key) >> 32) as u32)
     }
 
-    /// Returns the place of the listed record of a key. `hash` is the hash of the key.
+    /// Returns the place of the record that lookups find for a key. `hash` is the hash of the key.
     pub(crate) fn find(&self, hash: KeyHash, key: &K) -> Option<Place> {
         let is_it = |&(other, place): &(KeyHash, Place)| {
             other == hash && self.get(place).is_some_and(|(other, _)| other == key)
@@ -125,7 +126,7 @@ impl KeyHash {
     }
 }
 
-/// Panics if the place is unused.
+/// Panics if the place has no record.
 impl<K, V> Index<Place> for Keyed<K, V> {
     type Output = V;
 
@@ -156,7 +157,7 @@ mod tests {
         let (full, records, free, table) = fill(10 * SPARE);
         assert!(full >= 10 * SPARE);
         assert_eq!((records, free, table), (0, 0, 0));
-        // Keep the memory of some records, so that a small queue does not allocate again and again.
+        // Keep the memory of some records, so that a small queue does not allocate repeatedly.
         let (full, records, ..) = fill(SPARE / 2);
         assert_eq!(full, records);
     }

@@ -14,8 +14,8 @@ use crate::{KeyError, Store, StoreError};
 /// this queue for consumers that do not need deletions. Keys are popped in the order in which they were queued, and a key keeps its
 /// position when its object changes.
 ///
-/// The queue takes no lock and never waits. [`SharedFifo`](crate::SharedFifo) shares it between threads or tasks. Its length is at most the
-/// number of keys.
+/// The queue takes no lock and never waits. [`SharedFifo`](crate::SharedFifo) shares it between threads or tasks. The
+/// length of the queue is at most the number of keys.
 ///
 /// # Examples
 ///
@@ -41,7 +41,8 @@ pub struct LatestFifo<K, T> {
 
 struct Waiting<T> {
     object: T,
-    /// Whether the object belongs to the first list. The queue has synced when all these objects were processed or deleted.
+    /// Whether the object belongs to the first list. The queue has synced when all objects of the first list were
+    /// processed or deleted.
     is_initial: bool,
 }
 
@@ -111,10 +112,10 @@ impl<K: Clone + Eq + Hash, T: Clone> LatestFifo<K, T> {
         Ok(())
     }
 
-    /// Replaces all queued objects by the objects of the list, in its order. Until the queue has synced, each new list counts as the first
-    /// list.
+    /// Replaces all queued objects by the objects of the list, in the order of the list. Until the queue has synced,
+    /// each new list counts as the first list.
     ///
-    /// This queue ignores the resourceVersion, which other stores use.
+    /// The resourceVersion is ignored by this queue, although other stores use it.
     ///
     /// # Errors
     ///
@@ -199,7 +200,7 @@ impl<K: Clone + Eq + Hash, T: Clone> LatestFifo<K, T> {
     }
 }
 
-/// `resync` does nothing, because queued objects are delivered anyway.
+/// `resync` does nothing, because queued objects are delivered in any case.
 impl<K: Clone + Eq + Hash, T: Clone> Store<K, T> for LatestFifo<K, T> {
     type Entry = T;
 

@@ -20,7 +20,7 @@ struct Node<V> {
     value: V,
 }
 
-/// The place of the entry that marks both ends of the list.
+/// The place of the artificial entry that marks both ends of the list.
 const END: Place = Place::MAX;
 
 impl<K, V> Line<K, V> {
@@ -51,7 +51,7 @@ impl<K, V> Line<K, V> {
         })
     }
 
-    /// Appends an entry. `hash` is the hash of the key. There must be no listed entry with this key.
+    /// Appends an entry. `hash` is the hash of the key. Lookups must not find an entry with this key yet.
     pub(crate) fn push_back(&mut self, hash: KeyHash, key: K, value: V) -> Place {
         let place = self.nodes.insert(hash, key, Node { prev: END, next: END, value });
         self.link(place);
@@ -108,18 +108,18 @@ impl<K: Eq + Hash, V> Line<K, V> {
         self.nodes.hash(key)
     }
 
-    /// Returns the place of the listed entry of a key. `hash` is the hash of the key.
+    /// Returns the place of the entry that lookups find for a key. `hash` is the hash of the key.
     pub(crate) fn find(&self, hash: KeyHash, key: &K) -> Option<Place> {
         self.nodes.find(hash, key)
     }
 
-    /// Returns the place of the listed entry of a key. Computes the hash of the key.
+    /// Returns the place of the entry that lookups find for a key. Computes the hash of the key first.
     pub(crate) fn place_of(&self, key: &K) -> Option<Place> {
         self.find(self.hash(key), key)
     }
 }
 
-/// Panics if the place is unused.
+/// Panics if the place has no entry.
 impl<K, V> Index<Place> for Line<K, V> {
     type Output = V;
 

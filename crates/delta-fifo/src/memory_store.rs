@@ -10,9 +10,9 @@ use crate::config::{KeyFunc, Transformer};
 use crate::keyed::Keyed;
 use crate::{BoxError, Indexer, KeyError, KeyGetter, KeyLister, Store, StoreError};
 
-/// Objects by key, with named indexes: client-go's `Store` and `Indexer`.
+/// A store of objects by key, with named indexes: client-go's `Store` and `Indexer`.
 ///
-/// The store takes no lock. It computes the index values of an object once, when the object is stored.
+/// The store takes no lock. The store computes the index values of an object once, when the object is stored.
 ///
 /// # Examples
 ///
@@ -42,14 +42,14 @@ type IndexFunc<T> = Box<dyn Fn(&T) -> Vec<String> + Send + Sync>;
 
 struct Stored<T> {
     object: T,
-    /// The values of the object in each index. The indexes are in order.
+    /// The index values of the object, for each index. The indexes are in order.
     values: Vec<Vec<String>>,
 }
 
 struct Index<K, T> {
     name: String,
     function: IndexFunc<T>,
-    /// The keys of each value. A value without objects has no entry, so it uses no memory.
+    /// The keys of each value. A value without objects has no entry, so such a value uses no memory.
     keys: HashMap<String, BTreeSet<K>>,
 }
 
@@ -58,7 +58,7 @@ struct Index<K, T> {
 pub struct Replacement<T> {
     /// The objects that are not in the list, ordered by key.
     pub deleted: Vec<T>,
-    /// The objects of the list, in order. Each is paired with the previous object of its key.
+    /// The objects of the list, in order. Each object is paired with the previous object of its key.
     pub present: Vec<(Option<T>, T)>,
 }
 
@@ -207,8 +207,8 @@ impl<K: Clone + Eq + Hash + Ord, T: Clone> MemoryStore<K, T> {
     }
 }
 
-/// `add` and `update` do the same. `resync`, and the deletion of an unknown key, do nothing. If a list has several objects with one key,
-/// the last object is stored. If the store rejects one of its objects, nothing is replaced.
+/// `add` and `update` behave the same. `resync`, and the deletion of an unknown key, do nothing. If a list has several
+/// objects with one key, the last object is stored. If the store rejects one of its objects, nothing is replaced.
 impl<K: Clone + Eq + Hash + Ord, T: Clone> Store<K, T> for MemoryStore<K, T> {
     type Entry = T;
 

@@ -9,9 +9,9 @@ use crate::line::Line;
 
 /// Lets a client read its own writes while the store is behind: client-go's `MutationCache`.
 ///
-/// A client inserts the server's responses to its writes. For a lookup, the caller passes the stored object. The lookup returns the stored
-/// or the written object, whichever is newer. Call [`on_delete`](Self::on_delete) for each deletion in the store, so that deleted objects
-/// do not reappear.
+/// A client inserts the server's responses to its writes. For a lookup, the caller passes the stored object. The lookup
+/// returns the stored object or the written object, whichever is newer. Call [`on_delete`](Self::on_delete) for each
+/// deletion in the store, so that deleted objects do not reappear.
 ///
 /// The cache does not access the store or a clock. Callers pass the stored object and the time. A write is kept until
 /// the store has caught up, but at most for the TTL, and only for a limited number of keys. Therefore, the cache helps
@@ -51,8 +51,8 @@ pub struct MutationCacheConfig {
     pub capacity: usize,
     /// The time for which a write is kept. The default is 5 minutes.
     pub ttl: Duration,
-    /// Whether lookups return writes of objects that the store does not have. The default is `false`, which means that lookups return only
-    /// objects that the store has.
+    /// Whether lookups return writes of objects that the store does not have. The default is `false`: lookups return
+    /// only objects that the store has.
     pub includes_adds: bool,
 }
 
@@ -61,14 +61,16 @@ pub struct MutationCacheConfig {
 pub struct ObjectVersion<K> {
     /// The key.
     pub key: K,
-    /// The UID. It distinguishes the object from other objects with the same key.
+    /// The UID. The UID distinguishes the object from other objects with the same key.
     pub uid: String,
-    /// The resourceVersion. A state with a higher number is newer. This also applies to different objects of one resource type.
+    /// The resourceVersion. A state with a higher number is newer. The numbers can be compared even between different
+    /// objects of one resource type.
     pub version: u128,
 }
 
 struct Mutation<T> {
-    /// The written object. `None` if the object was deleted. In that case, writes up to `version` and all writes with `uid` are outdated.
+    /// The written object. `None` if the object was deleted. In this case, writes up to `version` and all writes with
+    /// `uid` are outdated.
     object: Option<T>,
     uid: String,
     version: u128,
@@ -84,8 +86,8 @@ impl<K: Clone + Eq + Hash, T: Clone> MutationCache<K, T> {
         Self { version_of: Box::new(version_of), config, line: Line::new() }
     }
 
-    /// Inserts the server's response to a write. Does nothing if the cache knows a newer state of the key, or knows that the object was
-    /// deleted.
+    /// Inserts the server's response to a write. Does nothing if the cache contains a newer state of the key, or has
+    /// recorded the deletion of the object.
     ///
     /// # Errors
     ///
@@ -103,8 +105,9 @@ impl<K: Clone + Eq + Hash, T: Clone> MutationCache<K, T> {
         Ok(())
     }
 
-    /// Returns the newer of the written and the stored object of a key. Returns `None` if there is no such object. Also returns `None` if
-    /// the store has no object and [adds are not included](MutationCacheConfig::includes_adds).
+    /// Returns the written object or the stored object of a key, whichever is newer. Returns `None` if there is no such
+    /// object. Also returns `None` if the store has no object and
+    /// [adds are not included](MutationCacheConfig::includes_adds).
     pub fn get_by_key(&mut self, key: &K, stored: Option<T>, now: Instant) -> Option<T> {
         match stored {
             Some(stored) => Some(self.newer(key, stored, now)),
@@ -113,9 +116,10 @@ impl<K: Clone + Eq + Hash, T: Clone> MutationCache<K, T> {
         }
     }
 
-    /// Returns the objects of an index. `stored` are the objects in the store's index. If the written object is newer than the stored
-    /// object, it replaces the stored object. If [adds are included](MutationCacheConfig::includes_adds), written objects that are not in
-    /// `stored` are added. Objects that do not match are removed.
+    /// Returns the objects with an index value. `stored` contains the objects with this value in the store's index. If
+    /// the written object is newer than the stored object, it replaces the stored object. If
+    /// [adds are included](MutationCacheConfig::includes_adds), written objects that are not in `stored` are added.
+    /// Objects that do not match are removed.
     pub fn by_index(&mut self, stored: Vec<T>, matches: impl Fn(&T) -> bool, now: Instant) -> Vec<T> {
         let mut keys = Vec::new();
         let mut found = Vec::with_capacity(stored.len());
@@ -139,8 +143,8 @@ impl<K: Clone + Eq + Hash, T: Clone> MutationCache<K, T> {
         found
     }
 
-    /// Must be called when the store has added or updated an object. Removes the written object, unless it is newer
-    /// than the stored object.
+    /// The caller must call this method when the store has added or updated an object. Removes the written object,
+    /// unless it is newer than the stored object.
     pub fn on_add_or_update(&mut self, object: &T) {
         let Ok(stored) = (self.version_of)(object) else { return };
         if let Some(place) = self.line.place_of(&stored.key)
@@ -150,11 +154,11 @@ impl<K: Clone + Eq + Hash, T: Clone> MutationCache<K, T> {
         }
     }
 
-    /// Must be called when the store has deleted an object. `object` is its last observed state. Removes earlier writes of the object.
-    /// Later writes of the object are ignored.
+    /// The caller must call this method when the store has deleted an object. `object` is the last observed state of
+    /// the deleted object. Removes earlier writes of the object. Later writes of the object are ignored.
     pub fn on_delete(&mut self, object: &T, now: Instant) {
         let Ok(deleted) = (self.version_of)(object) else { return };
-        // If the newer write has another UID, it belongs to another object, which may exist. So keep it.
+        // If the newer write has another UID, it belongs to another object, and this object may exist. So keep it.
         let is_news = self
             .known(&deleted.key, now)
             .is_none_or(|known| known.version <= deleted.version || known.uid == deleted.uid);

@@ -4,12 +4,12 @@ use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::thread;
 
-/// The first of several panics of user code, if any.
+/// The first panic of several calls of user code, if any call has panicked.
 #[derive(Default)]
 pub(crate) struct FirstPanic(Option<Box<dyn Any + Send>>);
 
 impl FirstPanic {
-    /// Calls user code. If it panics, and there was no panic before, stores the panic.
+    /// Calls user code. If the call panics, and there was no panic before, stores the panic.
     pub(crate) fn catch(&mut self, call: impl FnOnce()) {
         let panic = catch_unwind(AssertUnwindSafe(call)).err();
         self.0 = self.0.take().or(panic);

@@ -18,7 +18,8 @@ impl Progress {
         self.populated = true;
     }
 
-    /// Records that a list was queued. `items` is the number of queued items, including the items of the list.
+    /// Records that a list was queued. `items` is the number of queued items after the list was queued, including the
+    /// items of the list.
     pub(crate) fn listed(&mut self, items: usize) {
         if !self.populated {
             self.populated = true;
@@ -42,7 +43,8 @@ impl Progress {
         Some(self.initial).filter(|initial| *initial > 0)
     }
 
-    /// Records that a list replaced all queued items. Until the queue has synced, it counts as the first list.
+    /// Records that a list replaced all queued items. Until the queue has synced, the new list counts as the first
+    /// list.
     pub(crate) fn replaced(&mut self, items: usize) {
         if !self.has_synced() {
             self.populated = true;

@@ -4,8 +4,8 @@ use std::hash::Hash;
 
 use crate::{DeltaFifo, Heap, Latest, LatestFifo, Popped, PoppedItem, RealFifo};
 
-/// A queue that a [`SharedFifo`](crate::SharedFifo) can share. The trait has no methods that queue items, because they
-/// differ between queues.
+/// A queue that a [`SharedFifo`](crate::SharedFifo) can share. The trait has no methods that queue items, because these
+/// methods differ between queues.
 pub trait Queue {
     /// The type of popped items.
     type Popped;
@@ -40,8 +40,8 @@ pub trait Queue {
     fn has_known_objects(&self) -> bool;
 }
 
-/// Implements the trait with the inherent methods of a queue. Callers that know the type of the queue do not need the
-/// trait.
+/// Implements the trait by calling the inherent methods of a queue. Callers that know the type of the queue do not need
+/// the trait.
 macro_rules! queue {
     ($Queue:ident, $Popped:ty) => {
         impl<K: Clone + Eq + Hash, T: Clone> Queue for $Queue<K, T> {

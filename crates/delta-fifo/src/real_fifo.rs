@@ -13,16 +13,17 @@ use crate::{DeletedFinalStateUnknown, DeletedObject, Delta, KeyError, RealFifoCo
 
 /// A queue that keeps every change in order: client-go's `RealFIFO`.
 ///
-/// Changes are not grouped or merged, so the consumer sees the states of all objects in the order in which they existed. The queue also
-/// delivers deletions of unknown objects.
+/// Changes are not grouped or merged, so the consumer receives the states of all objects in the order in which they
+/// existed. The queue also delivers deletions of unknown objects.
 ///
-/// Lists are delivered in one of two ways. With [known objects](RealFifoConfig::known_objects), the queue computes which objects are
-/// missing from the list. It delivers a tombstone for each missing object, and then each listed object as [`Delta::Replaced`]. Without
-/// known objects, the queue is *atomic*: it delivers the list as one item. The consumer then compares the list with its own objects, and
-/// can replace all of them in one step.
+/// The queue delivers a list in one of two ways. With [known objects](RealFifoConfig::known_objects), the queue
+/// computes which objects are missing from the list. The queue then delivers a tombstone for each missing object, and
+/// then each listed object as [`Delta::Replaced`]. Without known objects, the queue is *atomic*: it delivers the list
+/// as one item. The consumer then compares the list with its own objects, and can replace all of them in one atomic
+/// step.
 ///
-/// The queue takes no lock and never waits. It is unbounded and keeps one item for each change until the consumer pops it.
-/// [`SharedFifo`](crate::SharedFifo) shares it between threads or tasks and bounds it.
+/// The queue takes no lock and never waits. The queue is unbounded, and keeps one item for each change until the
+/// consumer pops it. [`SharedFifo`](crate::SharedFifo) shares it between threads or tasks and bounds it.
 ///
 /// # Examples
 ///
@@ -49,8 +50,8 @@ pub struct RealFifo<K, T> {
     items: VecDeque<Item<K, T>>,
     progress: Progress,
     hasher: DefaultHashBuilder,
-    /// The hashes of the keys in the current batch, with the index of each item in the batch. This is a field only to
-    /// reuse its memory.
+    /// The hashes of the keys in the current batch, with the index of each item in the batch. The map is a field only
+    /// so that its memory is reused.
     keys: HashTable<(u64, usize)>,
 }
 
@@ -73,7 +74,7 @@ pub enum Item<K, T> {
     },
     /// All objects are delivered again (a resync).
     SyncAll,
-    /// A bookmark. There are no other changes up to this revision.
+    /// A bookmark. There are no changes up to this revision that were not delivered.
     Bookmark {
         /// The revision.
         resource_version: String,
@@ -89,7 +90,7 @@ pub struct PoppedItem<K, T> {
     pub is_in_initial_list: bool,
 }
 
-/// Items that the consumer can process in one step. There is at least one item, and all keys are different.
+/// Items that the consumer can process together. There is at least one item, and all keys are different.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Batch<K, T> {
     /// The items, oldest first.
@@ -152,8 +153,8 @@ impl<K: Clone + Eq + Hash, T: Clone> RealFifo<K, T> {
     ///
     /// # Errors
     ///
-    /// - [`StoreError::Key`] if an object has no key. In this case, nothing is queued. An atomic queue does not compute keys, so it never
-    ///   returns this error.
+    /// - [`StoreError::Key`] if an object has no key. In this case, no object of the list is queued. An atomic queue
+    ///   does not compute keys, so it never returns this error.
     /// - [`StoreError::Transform`] if the transformer rejects an object. In this case, an atomic queue queues nothing. In other queues, the
     ///   objects before the rejected object stay queued.
     pub fn replace(&mut self, objects: Vec<T>, resource_version: &str) -> Result<(), StoreError> {
@@ -187,7 +188,7 @@ impl<K: Clone + Eq + Hash, T: Clone> RealFifo<K, T> {
         self.items.extend(syncs);
     }
 
-    /// Queues a bookmark. Only an atomic queue delivers it.
+    /// Queues a bookmark. Only an atomic queue delivers this item.
     pub fn bookmark(&mut self, resource_version: &str) {
         if self.config.known_objects.is_none() {
             self.items.push_back(Item::Bookmark { resource_version: resource_version.into() });
@@ -202,22 +203,23 @@ impl<K: Clone + Eq + Hash, T: Clone> RealFifo<K, T> {
         Some(PoppedItem { item, is_in_initial_list: self.progress.popped(1) })
     }
 
-    /// Removes and returns the oldest items that the consumer can process in one step. There is at least one item, and there are at most
-    /// `most`. Returns `None` if the queue is empty. The call also marks the previous batch as [processed](Self::processed).
+    /// Removes and returns the oldest items that the consumer can process together. The batch contains at least one and
+    /// at most `most` items. Returns `None` if the queue is empty. The call also marks the previous batch as
+    /// [processed](Self::processed).
     ///
-    /// A batch ends before a second item with the same key, and before the first item after the initial list. An item that concerns all
-    /// objects, such as a list, is always the only item of its batch.
+    /// A batch ends before a second item with the same key, and before the first item after the initial list. An item
+    /// that affects all objects, such as a list, is always the only item of its batch.
     pub fn pop_batch(&mut self, most: usize) -> Option<Batch<K, T>> {
         self.progress.processed();
         let most = self.progress.initial().map_or(most, |initial| most.min(initial));
-        // Limit the capacity, because the batch may have fewer items.
+        // Limit the capacity, because the batch may have fewer than `most` items.
         let mut items = Vec::with_capacity(most.min(self.items.len()).clamp(1, 128));
         items.push(self.items.pop_front()?);
         self.keys.clear();
         while items.len() < most
             && let Some(next) = self.items.front()
         {
-            // Hash the key of the first item only when there is a second item.
+            // Compute the hash of the first key only when there is a second item.
             let is_apart = (items.len() > 1 || is_new(&mut self.keys, &self.hasher, &[], &items[0]))
                 && is_new(&mut self.keys, &self.hasher, &items, next);
             if !is_apart {
@@ -278,8 +280,8 @@ impl<K: Clone + Eq + Hash, T: Clone> RealFifo<K, T> {
         Ok(())
     }
 
-    /// Returns tombstones for the queued or known objects that are missing from a list. Queued objects come first. If an object is queued
-    /// and known, its tombstone has the queued state, because it is newer.
+    /// Returns tombstones for objects that are queued or known, but missing from a list. Queued objects come first. If
+    /// an object is both queued and known, its tombstone has the queued state, because it is newer.
     fn unlisted(&self, listed: &[(K, T)]) -> Vec<DeletedFinalStateUnknown<K, T>> {
         let keys: HashSet<&K> = listed.iter().map(|(key, _)| key).collect();
         let mut queued: HashMap<&K, &Delta<K, T>> = HashMap::new();
@@ -356,7 +358,7 @@ fn is_new<K: Eq + Hash, T>(
 }
 
 impl<K, T> Item<K, T> {
-    /// Returns the key of the changed object, or `None` if the item concerns all objects.
+    /// Returns the key of the changed object, or `None` if the item affects all objects.
     pub fn key(&self) -> Option<&K> {
         match self {
             Self::One { key, .. } => Some(key),

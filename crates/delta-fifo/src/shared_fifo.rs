@@ -1,4 +1,4 @@
-//! Shares a queue between threads or tasks.
+//! A wrapper that shares a queue between threads or tasks.
 
 use std::fmt;
 use std::future::Future;
@@ -18,8 +18,8 @@ use crate::{FifoClosed, Queue};
 /// The queue has no background task and needs no runtime. Its wait methods return futures that can also [block a thread](Wait::wait).
 /// Producers access the queue through [`lock`](Self::lock), or through [`room`](Self::room) to wait for a slow consumer. Consumers either
 /// [`process`](Self::process) items under the lock, or [`take`](Self::take) them and leave the queue unlocked. In both cases, the queue
-/// [has synced](Queue::has_synced) when the first list has been processed, and not already when it was popped. [`synced`](Self::synced)
-/// waits until the queue has synced.
+/// [has synced](Queue::has_synced) when the first list has been processed, not when it was popped.
+/// [`synced`](Self::synced) waits until the queue has synced.
 ///
 /// # Examples
 ///
@@ -50,8 +50,8 @@ use crate::{FifoClosed, Queue};
 /// ```
 pub struct SharedFifo<Q> {
     state: Mutex<State<Q>>,
-    /// The wakers of callers that wait for a change of the queue. They have a separate lock, so that a caller that holds the queue's lock
-    /// can drop a wait.
+    /// The wakers of callers that wait for a change of the queue. These wakers have a separate lock, so that a caller
+    /// that holds the queue's lock can drop a wait.
     waiters: Mutex<Waiters>,
     config: SharedFifoConfig,
     /// The thread that runs a `process` function and therefore holds the lock of `state`.
@@ -66,8 +66,8 @@ pub struct SharedFifoConfig {
     pub metrics: Option<Box<dyn FifoMetrics>>,
 }
 
-/// The metrics of a [`SharedFifo`], as in client-go. The methods are called under the queue's lock, so the last reported value matches the
-/// queue. The methods must not block, and must not use the queue.
+/// The metrics of a [`SharedFifo`], as in client-go. The queue calls these methods under its lock, so the last reported
+/// value matches the queue. The methods must not block, and must not use the queue.
 ///
 /// A panic of a method propagates from the call that changed the queue, after all waiters have been woken.
 pub trait FifoMetrics: Send + Sync {
@@ -82,22 +82,22 @@ pub trait FifoMetrics: Send + Sync {
 ///
 /// # Panics
 ///
-/// Dropping the guard propagates the first panic of the metrics or of a waker, unless the thread is already unwinding. All waiters are
-/// woken before that.
+/// Dropping the guard propagates the first panic of the metrics or of a waker, unless the thread is already panicking.
+/// All waiters are woken before the panic is propagated.
 pub struct Guard<'a, Q: Queue> {
-    // The lock of the queue. It is dropped first, so that waiters are woken outside the lock.
+    // The lock of the queue. The inner guard is dropped first, so that waiters are woken outside the lock.
     state: MutexGuard<'a, State<Q>>,
     fifo: &'a SharedFifo<Q>,
     has_changed: bool,
-    /// The popped items. Dropping the guard marks them as processed.
+    /// The popped items. Dropping the guard marks the popped items as processed.
     in_process: Option<InProcess>,
     after: After,
 }
 
 /// Items taken from a [`SharedFifo`]. Dropping this value marks the items as processed.
 ///
-/// You may move `popped` out of this value. Keep the value itself until the items are processed. Dropping the value takes the queue's lock,
-/// so do not drop it while you hold a [`Guard`].
+/// You can move `popped` out of this value. Keep the rest of the value until the items are processed. Dropping the
+/// value takes the queue's lock, so do not drop it while you hold a [`Guard`].
 pub struct Taken<'a, Q: Queue, P> {
     /// The popped items.
     pub popped: P,
@@ -117,7 +117,7 @@ struct InProcess {
 
 struct State<Q> {
     queue: Q,
-    /// Whether items were taken and are not processed yet.
+    /// Whether items were popped and are not processed yet.
     is_claimed: bool,
 }
 
@@ -127,7 +127,7 @@ struct Waiters {
     last: u64,
 }
 
-/// The actions after the lock is released. They wake all waiters, and then resume the first panic.
+/// The actions to take after the lock is released. These actions wake all waiters, and then resume the first panic.
 #[derive(Default)]
 struct After {
     wakers: Vec<(u64, Waker)>,
@@ -141,13 +141,13 @@ impl<Q: Queue> SharedFifo<Q> {
         Self { state: Mutex::new(state), waiters: Mutex::default(), config, processing: Mutex::new(None) }
     }
 
-    /// Waits for exclusive access to the queue, regardless of its length. Use this method for lookups, for `close`, and for changes that
-    /// must not wait for room.
+    /// Waits for exclusive access to the queue, regardless of its length. Use this method for lookups, for `close`, and
+    /// for changes that must not wait until the queue has room.
     ///
     /// # Panics
     ///
-    /// Panics if a function that [`process`](Self::process) runs calls this method, because it would deadlock. That function receives the
-    /// queue as an argument.
+    /// Panics if this method is called by a function that [`process`](Self::process) runs, because the call would
+    /// deadlock. The `process` function receives the queue as an argument.
     pub fn lock(&self) -> Guard<'_, Q> {
         let state = match self.state.try_lock() {
             Ok(state) => state,
@@ -166,8 +166,8 @@ impl<Q: Queue> SharedFifo<Q> {
         Guard { state, fifo: self, has_changed: false, in_process: None, after: After::default() }
     }
 
-    /// Waits until the queue has room, and then for exclusive access. Producers use this method for back-pressure. A closed queue always
-    /// has room.
+    /// Waits until the queue has room, and then until the caller has exclusive access. Producers use this method for
+    /// back-pressure. A closed queue always has room.
     ///
     /// The guard is not `Send`, so drop it before the next `.await`.
     ///
@@ -182,7 +182,8 @@ impl<Q: Queue> SharedFifo<Q> {
     }
 
     /// Waits until `pop` returns items, and returns these items. The queue is unlocked while the caller processes them. `pop` is a function
-    /// such as `RealFifo::pop` or `|fifo| fifo.pop_batch(1000)`. Other consumers wait until the result is dropped.
+    /// such as `RealFifo::pop` or `|fifo| fifo.pop_batch(1000)`. Other consumers wait until the returned value is
+    /// dropped.
     ///
     /// # Errors
     ///
@@ -191,8 +192,8 @@ impl<Q: Queue> SharedFifo<Q> {
     /// # Panics
     ///
     /// Panics if the queue has [known objects](Queue::has_known_objects). Between the pop and the update of the known
-    /// objects, the popped object is in neither of them. So a call of `replace` at that time would miss the deletion of
-    /// the object.
+    /// objects, the popped object is not queued and not known. So a call of `replace` at that time would miss the
+    /// deletion of the object.
     ///
     /// # Cancel safety
     ///
@@ -212,8 +213,8 @@ impl<Q: Queue> SharedFifo<Q> {
 
     /// Waits until `pop` returns items, and calls `process` with the queue and the items. Returns the result of `process`.
     ///
-    /// The queue stays locked while `process` runs, because a queue with [known objects](Queue::has_known_objects) requires it. Therefore,
-    /// `process` should only update these objects.
+    /// The queue stays locked while `process` runs, because a queue with [known objects](Queue::has_known_objects)
+    /// requires it. Therefore, `process` should do nothing except updating the known objects.
     ///
     /// If `process` panics, the popped items are lost, and the queue stays usable.
     ///
@@ -243,7 +244,8 @@ impl<Q: Queue> SharedFifo<Q> {
         })
     }
 
-    /// Waits until the queue [has synced](Queue::has_synced). Returns `false` if the queue is closed and emptied before that.
+    /// Waits until the queue [has synced](Queue::has_synced). Returns `false` if the queue is closed and becomes empty
+    /// before that.
     ///
     /// # Cancel safety
     ///
@@ -283,7 +285,8 @@ impl Default for SharedFifoConfig {
     }
 }
 
-/// A future that calls a function after each change of the queue, until the function succeeds. A failed call returns the guard.
+/// A future that calls a function after each change of the queue, until the function succeeds. The function returns the
+/// guard if it cannot succeed yet.
 struct Attempts<'a, Q: Queue, A> {
     fifo: &'a SharedFifo<Q>,
     attempt: A,

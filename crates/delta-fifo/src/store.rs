@@ -6,8 +6,8 @@ use crate::{BoxError, KeyError, StoreError, TransactionError};
 
 /// A store of objects by key.
 ///
-/// A store has one `Entry` for each key. In a cache, the entry is the object. In a [`DeltaFifo`](crate::DeltaFifo), it
-/// is the queued changes.
+/// A store has one `Entry` for each key. In a cache, the entry is the object. In a [`DeltaFifo`](crate::DeltaFifo), the
+/// entry contains the queued changes.
 pub trait Store<K, T> {
     /// The type of the entries.
     type Entry;
@@ -49,11 +49,12 @@ pub trait Store<K, T> {
 
     /// Applies writes in order. If a write fails, the other writes are still applied.
     ///
-    /// A shared store can override this method, so that readers see all writes at once.
+    /// A shared store can override this method, so that readers see all writes at the same time.
     ///
     /// # Errors
     ///
-    /// Returns an error if a write failed. It lists the writes that were applied, and the errors of the other writes.
+    /// Returns an error if a write failed. The error lists the writes that were applied, and the errors of the other
+    /// writes.
     fn transaction(&mut self, writes: Vec<Transaction<T>>) -> Result<(), TransactionError> {
         let total = writes.len();
         let (mut successful, mut causes) = (Vec::with_capacity(total), Vec::new());
@@ -113,7 +114,7 @@ pub trait Indexer<K, T>: Store<K, T> {
 
 /// Lists keys.
 pub trait KeyLister<K> {
-    /// Returns all keys, in any order.
+    /// Returns all keys, in an arbitrary order.
     fn list_keys(&self) -> Vec<K>;
 }
 
@@ -129,7 +130,8 @@ pub trait KeyGetter<K, T> {
 
 /// Read access to the objects that the consumer of a queue knows.
 ///
-/// A store behind a lock implements this trait. With a lock, the consumer can update the store while the queue also has access to it:
+/// A store behind a lock implements this trait. Because of the lock, the consumer can update the store although the
+/// queue also has access to it:
 ///
 /// ```
 /// use std::sync::{Arc, Mutex};
@@ -155,29 +157,30 @@ pub trait KeyListerGetter<K, T>: KeyLister<K> + KeyGetter<K, T> {}
 
 impl<K, T, S: KeyLister<K> + KeyGetter<K, T> + ?Sized> KeyListerGetter<K, T> for S {}
 
-/// Takes the lock for each call. The consumer must not hold the lock while it calls the queue. It should update its objects and release the
-/// lock before that.
+/// Each method takes the lock for the duration of the call. The consumer must not hold the lock while it calls the
+/// queue. The consumer should update its objects and release the lock before it calls the queue.
 impl<K, S: KeyLister<K> + ?Sized> KeyLister<K> for Mutex<S> {
     fn list_keys(&self) -> Vec<K> {
         self.lock().unwrap_or_else(PoisonError::into_inner).list_keys()
     }
 }
 
-/// Takes the lock for each call. See the `Mutex` implementation of [`KeyLister`].
+/// Each method takes the lock for the duration of the call. See the `Mutex` implementation of [`KeyLister`].
 impl<K, T, S: KeyGetter<K, T> + ?Sized> KeyGetter<K, T> for Mutex<S> {
     fn get_by_key(&self, key: &K) -> Result<Option<T>, BoxError> {
         self.lock().unwrap_or_else(PoisonError::into_inner).get_by_key(key)
     }
 }
 
-/// Takes a read lock for each call. The consumer must not hold a write lock while it calls the queue.
+/// Each method takes a read lock for the duration of the call. The consumer must not hold a write lock while it calls
+/// the queue.
 impl<K, S: KeyLister<K> + ?Sized> KeyLister<K> for RwLock<S> {
     fn list_keys(&self) -> Vec<K> {
         self.read().unwrap_or_else(PoisonError::into_inner).list_keys()
     }
 }
 
-/// Takes a read lock for each call. See the `RwLock` implementation of [`KeyLister`].
+/// Each method takes a read lock for the duration of the call. See the `RwLock` implementation of [`KeyLister`].
 impl<K, T, S: KeyGetter<K, T> + ?Sized> KeyGetter<K, T> for RwLock<S> {
     fn get_by_key(&self, key: &K) -> Result<Option<T>, BoxError> {
         self.read().unwrap_or_else(PoisonError::into_inner).get_by_key(key)

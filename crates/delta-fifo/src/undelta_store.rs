@@ -6,8 +6,8 @@ use crate::{KeyError, Store, StoreError, Transaction, TransactionError};
 
 /// A [`Store`] that passes the list of all its objects to a function after each change: client-go's `UndeltaStore`.
 ///
-/// Use it for consumers that need the current objects and not the changes. Each change costs time proportional to the number of objects, so
-/// use it for few objects.
+/// Use this store for consumers that need the current objects and not the changes. The cost of each change is
+/// proportional to the number of objects, so use this store for few objects.
 ///
 /// # Examples
 ///
@@ -29,8 +29,8 @@ pub struct UndeltaStore<S, F> {
 }
 
 impl<S, F> UndeltaStore<S, F> {
-    /// Creates a store. It calls `push` with all objects of `store`, in no particular order, after each successful change. After a
-    /// [transaction](Store::transaction), it calls `push` if at least one write succeeded.
+    /// Creates a store. After each successful change, calls `push` with all objects of `store`, in no particular order.
+    /// After a [transaction](Store::transaction), it calls `push` if at least one write succeeded.
     pub fn new(store: S, push: F) -> Self {
         Self { store, push }
     }

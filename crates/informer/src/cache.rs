@@ -1,4 +1,4 @@
-//! The store of an informer: objects by key, with indices.
+//! The store of an informer: a map of objects by key, with indices.
 
 mod contracts;
 mod history;
@@ -41,10 +41,10 @@ pub const NAMESPACE_INDEX: &str = "namespace";
 /// A thread-safe store of objects by key, with named indices: an [`Indexer`](pintle_delta_fifo::Indexer), as in
 /// client-go.
 ///
-/// Objects and indices change together. A [`transaction`](Self::transaction) or a [replacement](Self::replace) is one
-/// step, and each read sees one state. For several reads of one state, take a [`Snapshot`]. A reader waits for a writer
-/// only while the writer changes the requested object. Stored objects are shared and must not be changed. To change an
-/// object, store a new one.
+/// Objects and indices change together. A [`transaction`](Self::transaction) or a [replacement](Self::replace) is
+/// atomic, and each read sees one consistent state. For several reads of the same state, take a [`Snapshot`]. A reader
+/// waits for a writer only while the writer changes the requested object. Stored objects are shared and must not be
+/// changed. To change an object, store a new one.
 ///
 /// The cache of a [`SharedInformer`](crate::SharedInformer) is written only by the informer and read through a
 /// [`Lister`](crate::Lister).
@@ -73,7 +73,7 @@ pub struct Cache<T> {
     store: Arc<store::Store<Stored<T>>>,
     /// The source of objects that are decoded when they are read. `None` if all objects are decoded when they arrive.
     source: Option<Arc<Source<T>>>,
-    /// Only the holder of the store's writer lock changes the list of indices.
+    /// Only the thread that has the store's writer lock changes the list of indices.
     indices: RwLock<Arc<Vec<Index<T>>>>,
     undecodable: Mutex<BTreeMap<ObjectKey, Undecodable>>,
     memory: Arc<Memory<T>>,
@@ -81,10 +81,10 @@ pub struct Cache<T> {
     went_back: AtomicU64,
     /// The progress of each source of the cache.
     parts: Mutex<Parts>,
-    /// Whether `undecodable` has entries. Only the writer changes this flag. Most writes find it unset and then skip
-    /// the lock of `undecodable`.
+    /// Whether `undecodable` has entries. Only the thread that writes to the cache changes this flag. Most writes find
+    /// the flag unset and then skip the lock of `undecodable`.
     has_undecodable: AtomicBool,
-    /// The last commit that `undecodable` and `memory` include.
+    /// The last commit whose entries are in `undecodable` and `memory`.
     noted: Noted,
     moved: Moved,
     is_closed: AtomicBool,
@@ -100,8 +100,8 @@ impl<T: Object> Cache<T> {
 
     /// Creates the cache of an informer.
     pub(crate) fn of(parts: Parts, source: Option<Arc<Source<T>>>) -> Self {
-        // With more shards, readers wait for each other less often. But a read of an index visits all shards. Under
-        // loom there is one shard, because loom needs the same locks in each run, and keys are assigned to shards at
+        // With more shards, readers contend for the same shard less often. But a read of an index visits all shards.
+        // Under loom there is one shard. Loom needs the same locks in each run, but keys are assigned to shards at
         // random.
         let shards =
             if cfg!(pintle_loom) { 1 } else { 2 * std::thread::available_parallelism().map_or(1, usize::from) };
@@ -172,8 +172,8 @@ impl<T: Object> Cache<T> {
         before?.read()
     }
 
-    /// Stores (`Some`) and deletes (`None`) several objects in one step, as client-go's `Transaction`. Returns the
-    /// previous object of each key. Keys must be distinct.
+    /// Stores (`Some`) and deletes (`None`) several objects in one atomic step, as client-go's `Transaction` does.
+    /// Returns the previous object of each key. Keys must be distinct.
     ///
     /// `resource_version` becomes the revision of the cache, unless it is empty or older.
     ///
@@ -194,8 +194,8 @@ impl<T: Object> Cache<T> {
         written.map(result).collect()
     }
 
-    /// Replaces all objects in one step: no reader sees a partial replacement. It costs almost nothing to store the
-    /// same `Arc` again.
+    /// Replaces all objects in one atomic step: no reader sees a partial replacement. Storing the same `Arc` again
+    /// costs almost nothing.
     ///
     /// If several objects have the same key, the last of them is stored. The revision of the cache becomes
     /// `resource_version`, unless `resource_version` is empty. The new revision may be older than the previous one, for
@@ -285,7 +285,8 @@ impl<T: Object> Cache<T> {
         Snapshot::new(pin, self.indices(), resource_version)
     }
 
-    /// Returns the revision of the last change, replacement or bookmark. It is empty before the first of these.
+    /// Returns the revision of the last change, replacement or bookmark. The revision is empty before the first change,
+    /// replacement or bookmark.
     pub fn resource_version(&self) -> String {
         self.store.resource_version(str::to_owned)
     }
@@ -293,8 +294,8 @@ impl<T: Object> Cache<T> {
     /// Waits until the cache has all changes up to `resource_version`. To read your own write, wait for the
     /// resourceVersion that the server returned for the write, and then read.
     ///
-    /// The wait also covers the sync of an informer: it waits until the cache [has
-    /// synced](crate::SharedInformer::wait_for_sync) with the current namespaces and selectors.
+    /// For the cache of an informer, this method also waits until the cache
+    /// [has synced](crate::SharedInformer::wait_for_sync) with the current namespaces and selectors.
     ///
     /// # Errors
     ///
@@ -328,7 +329,8 @@ impl<T: Object> Cache<T> {
         let waiting = self.moved.wait();
         let begun = self.went_back.load(atomic::Ordering::Acquire);
         loop {
-            // Read both before the snapshot, so that the wait misses no change after the snapshot.
+            // Read both values before the snapshot is taken, so that the wait misses no change that follows the
+            // snapshot.
             let moved = waiting.next();
             let is_closed = self.is_closed.load(atomic::Ordering::Acquire);
             let has_all = self.has_all();
@@ -354,27 +356,29 @@ impl<T: Object> Cache<T> {
     /// Starts to record changes and their previous objects for [`changes_since`](Self::changes_since). The cache keeps
     /// the last `changes` changes as long as the returned guard exists.
     ///
-    /// If there are several guards, the largest number of `changes` applies, so no reader shortens the history of
+    /// If there are several guards, the largest number of `changes` applies. So no reader shortens the history of
     /// another reader.
     pub fn remember(&self, changes: usize) -> HistoryGuard<T> {
-        // Wait until a write in progress has ended. Otherwise the history could contain only some of its changes.
+        // Wait until a write in progress has ended. Otherwise the history could contain only some changes of this
+        // write.
         let _writer = self.store.writer();
         HistoryGuard::new(self.memory.clone(), changes, &self.resource_version())
     }
 
     /// Returns the changes since a revision, deletions included, in order. Returns `None` if the revision is not a
     /// number, is older than the [remembered](Self::remember) history, or is newer than the cache. If the server was
-    /// restored from a backup, revisions from before the restore are newer than the cache. To compare two moments for
-    /// which you hold snapshots, use [`Snapshot::diff`].
+    /// restored from a backup, revisions from before the restore are newer than the cache. To compare two moments of
+    /// which you have snapshots, use [`Snapshot::diff`].
     ///
-    /// The call may wait for the end of a write, as [`undecodable`](Self::undecodable) does.
+    /// This call may wait for a write in progress, as [`undecodable`](Self::undecodable) does.
     ///
     /// If a change did not advance the revision of the cache, the result for that revision includes the change. The
-    /// caller may have seen this change already.
+    /// caller may have received this change already.
     pub fn changes_since(&self, resource_version: &str) -> Option<Vec<Remembered<T>>> {
         self.wait_for_notes();
         let history = self.memory.lock();
-        // Read the revision under the lock of the history. When the revision goes back, the store changes before the history.
+        // Read the revision under the lock of the history. When the revision goes back, the store is changed before the
+        // history.
         let reached = self.resource_version();
         history.since(resource_version, &reached)
     }
@@ -499,21 +503,21 @@ impl<T: Object> Cache<T> {
         self.moved.announce_end();
     }
 
-    /// Ends all waits, because the cache no longer changes. Drops the index functions, which may hold references to
-    /// this cache.
+    /// Ends all waits, because the cache no longer changes. Drops the index functions, because they may hold references
+    /// to this cache.
     pub(crate) fn close(&self) {
         self.is_closed.store(true, atomic::Ordering::Release);
         self.drop_functions();
         self.moved.announce_end();
     }
 
-    /// Whether the cache has listed all requested namespaces with the requested selectors.
+    /// Whether the cache has listed all requested namespaces with the currently requested selectors.
     pub(crate) fn has_all(&self) -> bool {
         self.parts().have_all()
     }
 
     /// Returns the revision up to which the cache contains all changes of a namespace. This revision may be newer than
-    /// the revision of the cache. For `None`, returns the [revision of the cache](Self::resource_version).
+    /// the revision of the whole cache. For `None`, returns the [revision of the cache](Self::resource_version).
     pub(crate) fn reached(&self, namespace: Option<&str>) -> Option<String> {
         self.parts().reached(namespace).map(str::to_owned)
     }
@@ -543,8 +547,8 @@ impl<T: Object> Cache<T> {
         self.memory.is_on().then(|| self.resource_version())
     }
 
-    /// Adds the changes of a commit to the history. Returns the changes that the history forgets. The caller must hold
-    /// no lock when it drops them.
+    /// Adds the changes of a commit to the history. Returns the changes that the history drops. The caller must not
+    /// hold a lock when it drops the returned changes.
     fn record<S: Iterator<Item = Step<T>>>(
         &self,
         earlier: Option<String>,
@@ -557,8 +561,8 @@ impl<T: Object> Cache<T> {
         self.memory.lock().note(steps(), &earlier, &resource_version)
     }
 
-    /// Forgets all changes up to the current revision and returns them. The caller must hold no lock when it drops
-    /// them.
+    /// Drops all changes up to the current revision from the history, and returns them. The caller must not hold a lock
+    /// when it drops the returned changes.
     pub(crate) fn forget(&self, newest: &str) -> VecDeque<Past<T>> {
         let mut resource_version = self.resource_version();
         version::advance(&mut resource_version, newest);

@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use crate::panic::catch;
 
-/// A shared reference to a user's object. The last reference drops the object and catches a panic of the object's
-/// `Drop`.
+/// A shared reference to a user's object. When the last reference is dropped, the object is dropped too, and a panic of
+/// the object's `Drop` is caught.
 pub(crate) struct CatchDrop<T> {
     /// `None` only during the drop.
     object: Option<Arc<T>>,
 }
 
-/// Only the drop takes the object.
+/// Only this `drop` takes the object out of the option.
 const THERE: &str = "the object is present until the drop";
 
 impl<T> From<Arc<T>> for CatchDrop<T> {

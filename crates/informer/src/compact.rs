@@ -23,25 +23,26 @@ use record::Record;
 /// An object that is stored as its compressed JSON, and decoded as a `T` when it is [read](Self::get). For
 /// k8s-openapi's pods, this takes a thirtieth of the memory: see [the comparison](crate#choosing-the-object-type).
 ///
-/// Key, uid, resourceVersion and generation are available without decoding. Labels, owners and finalizers are available
-/// without decoding too, so selectors decode no object. They stay in memory after their first read. Objects with equal
-/// labels, owners and finalizers share one copy. Annotations are decoded on their first read, and then stay in memory
-/// with their object.
+/// The key, uid, resourceVersion and generation are available without decoding. Labels, owners and finalizers are
+/// available without decoding too, so selectors decode no object. Once they are read, they stay in memory. Objects with
+/// equal labels, owners and finalizers share one copy. Annotations are decoded on their first read, and then stay in
+/// memory with their object.
 ///
 /// Any object with the usual metadata is accepted. So an object that is not a valid `T` is stored in the cache and is
 /// not listed in [`undecodable`](crate::Lister::undecodable). Instead, each read of it returns an error.
 ///
 /// # Shared memory
 ///
-/// Objects of one type `T` share a dictionary and recently decoded objects. The dictionary and the decoded objects
-/// exist as long as any informer of the process has an object of the type:
+/// Objects of one type `T` share a dictionary and a cache of recently decoded objects. The dictionary and the decoded
+/// objects stay in memory as long as any informer of the process has an object of the type:
 ///
-/// - The dictionary is built from the objects as they arrive. If the dictionary does not help to compress an object, the object is added to
-///   it. The dictionary takes up to 8 KiB of each object and 32 KiB in total. **So the content of the first Secrets, for example, stays in
-///   memory after their deletion.** If several kinds share one type, as with [`DynamicObject`](pintle_meta::DynamicObject), the dictionary
-///   fits the first kinds best.
-/// - Up to 17 decoded objects are kept for later reads. A decoded object is dropped with its `Compact` at the latest.
-/// - Objects with equal labels, owners and finalizers, such as the replicas of a set, share them.
+/// - The dictionary is built from the objects as they arrive. If an object is compressed badly with the dictionary, the
+///   object is added to the dictionary. At most 8 KiB of each object are added, and at most 32 KiB in total. **So the
+///   content of the first Secrets, for example, stays in memory after their deletion.** If several kinds share one
+///   type, as with [`DynamicObject`](pintle_meta::DynamicObject), the dictionary fits the first kinds best.
+/// - Up to 17 decoded objects are kept for later reads. A decoded object is dropped at the latest together with its
+///   `Compact`.
+/// - Objects with equal labels, owners and finalizers, such as the replicas of a set, share one copy of these fields.
 ///
 /// # Examples
 ///
@@ -83,7 +84,7 @@ impl<T: 'static> Compact<T> {
     ///
     /// # Errors
     ///
-    /// Fails if the serialized `T` is not JSON or lacks the usual metadata.
+    /// Fails if the serialized `T` is not JSON or lacks the required metadata.
     pub fn new(object: &T) -> Result<Self, DecodeError>
     where
         T: Serialize,
@@ -95,9 +96,11 @@ impl<T: 'static> Compact<T> {
         Ok(Self { record: Record::new::<T>(json)?, object: PhantomData })
     }
 
-    /// Decodes and returns the object. If this compressed object was decoded recently, returns the earlier result.
+    /// Decodes and returns the object. If this compressed object was decoded recently, returns the same decoded object
+    /// again.
     ///
-    /// Decoding takes the time to deserialize a `T` plus some microseconds. The call does not wait for another thread.
+    /// Decoding takes the time to deserialize a `T`, and some microseconds to decompress it. This call does not wait
+    /// for other threads.
     ///
     /// # Errors
     ///
@@ -142,7 +145,7 @@ impl<T: Resource> Resource for Compact<T> {
     }
 }
 
-/// Accepts any object with the usual metadata. The JSON is not decoded as a `T`.
+/// Accepts any object that has the usual metadata. The JSON is not decoded as a `T`.
 impl<'de, T: 'static> Deserialize<'de> for Compact<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let json = Box::<RawValue>::deserialize(deserializer)?;
@@ -158,7 +161,7 @@ impl<T> Serialize for Compact<T> {
     }
 }
 
-/// Shows the identity and the size, not the content.
+/// Formats the identity and the size of the object, not its content.
 impl<T> fmt::Debug for Compact<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Compact").field(&self.record).finish()

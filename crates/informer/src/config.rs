@@ -59,29 +59,30 @@ pub struct InformerConfig<T> {
     pub projection: Projection,
     /// Changes each object once before it is cached, for example to drop data that a `projection` cannot select by a
     /// path. The transform also runs on the last state of a deleted object. The transform may run for several objects
-    /// at once, on different threads.
+    /// at the same time, on different threads.
     ///
     /// If the transform panics on an object, the object is not stored. The object is listed in
     /// [`undecodable`](crate::Lister::undecodable), and its last good state stays in the cache. The entry in
-    /// `undecodable` has the name and namespace that the object has on the server. If a transform renames objects, the
-    /// last good state has another key, so the next list deletes it.
+    /// The entry in `undecodable` has the name and namespace that the object has on the server. If a transform renames
+    /// objects, the last decodable state has another key, so the next list deletes it.
     pub transform: Option<Transform<T>>,
     /// When objects are decoded. The default decodes objects of large types when they are read, and objects of other
     /// types when they arrive.
     pub decode: DecodePolicy,
-    /// How many bytes decoded objects may take, if they are [decoded when they are read](DecodePolicy::OnRead). Beyond
-    /// this limit, the informer drops the least recently read objects, and decodes them again at their next read.
-    /// Objects that a reader holds are never dropped. The size of an object is estimated: the size of its type, and six
-    /// bytes for each byte of its JSON. The default is 256 MiB.
+    /// The maximum size in bytes of all decoded objects that are in memory, if objects are
+    /// [decoded when they are read](DecodePolicy::OnRead). Beyond this limit, the informer drops the least recently
+    /// read objects, and decodes them again at their next read. Objects that a reader still references are never
+    /// dropped. The size of an object is estimated as the size of its type, plus six bytes for each byte of its JSON.
+    /// The default is 256 MiB.
     pub hot_bytes: usize,
     /// Called with each failure that delays the informer, and with each failure of an index function. The handler runs
     /// without locks, and its result does not influence the informer. If the handler panics, the panic is logged. If
-    /// the handler captures a handle to the informer, the informer keeps running.
+    /// the handler captures a handle to the informer, the captured handle keeps the informer running.
     pub on_error: Option<ErrorHandler>,
     /// The metrics provider, used from the creation of the informer until its task ends. `None`, the default, disables
-    /// metrics. All metrics have the label `name`, which is the informer's name, and the labels `group`, `version` and
-    /// `resource`. If the provider panics, the panic is logged, the informer goes on, and the provider is not called
-    /// again.
+    /// metrics. All metrics have the labels `name`, `group`, `version` and `resource`. The value of `name` is the
+    /// informer's name. If the provider panics, the panic is logged. The informer continues, and does not call the
+    /// provider again.
     ///
     /// | name | kind | meaning |
     /// |---|---|---|
@@ -102,7 +103,7 @@ pub struct InformerConfig<T> {
     /// | `informer_degraded_seconds` | gauge | how long the state has been [`Degraded`](crate::InformerState::Degraded), otherwise 0; not in client-go |
     /// | `informer_synced` | gauge | 1 while the state is [`Synced`](crate::InformerState::Synced), otherwise 0; not in client-go |
     pub metrics: Option<Arc<dyn Provider>>,
-    /// The seed of delays and timeouts. `None` uses a random seed.
+    /// The seed for the random parts of delays and timeouts. `None` uses a random seed.
     pub seed: Option<u64>,
 }
 
@@ -114,7 +115,7 @@ pub type Transform<T> = Arc<dyn Fn(&mut T) + Send + Sync>;
 /// A function that receives failures: see [`InformerConfig::on_error`].
 pub type ErrorHandler = Box<dyn Fn(&ReflectorError) + Send + Sync>;
 
-/// When an informer decodes objects: see [`InformerConfig::decode`].
+/// Determines when an informer decodes objects: see [`InformerConfig::decode`].
 ///
 /// # Examples
 ///
@@ -138,16 +139,17 @@ pub enum DecodePolicy {
     /// [`Metadata`](pintle_meta::Metadata) must equal the metadata in the JSON. If there is a transform, objects are decoded when they arrive, because the
     /// transform may change their metadata.
     ///
-    /// An object that cannot be decoded is found at its first read, or by a check that runs when the informer has been
-    /// idle for a second. Until then, it is not in `undecodable`. Reads return its last good state at all times.
+    /// An undecodable object is found at its first read, or by a check that runs when the informer has been idle for a
+    /// second. Until then, it is not in `undecodable`. Meanwhile, reads return the last state of the object that could
+    /// be decoded.
     OnRead,
 }
 
-/// The minimum size of a type whose objects are decoded when they are read.
+/// By default, objects of types that have at least this size are decoded when they are read.
 const LARGE: usize = 1 << 10;
 
 impl<T> InformerConfig<T> {
-    /// Whether objects are decoded when they are read.
+    /// Whether objects are decoded when they are read, not when they arrive.
     pub(crate) fn decodes_on_read(&self) -> bool {
         let is_wanted = match self.decode {
             DecodePolicy::Auto => size_of::<T>() >= LARGE,

@@ -14,9 +14,10 @@ use crate::panic::catch;
 use crate::scan::Outline;
 use crate::stored::Stored;
 
-/// An object whose newest state is not in the cache. Possible reasons: it cannot be decoded, it is larger than the
-/// source accepts, or a transform or its own `Metadata` panics on it. In a [`Cache`](crate::Cache) without an informer,
-/// an index function may have failed on it. Returned by [`Lister::undecodable`](crate::Lister::undecodable).
+/// An object whose newest state is not in the cache. Possible reasons are that the object cannot be decoded, that it is
+/// larger than the source accepts, or that a transform or the object's `Metadata` implementation panics. In a
+/// [`Cache`](crate::Cache) without an informer, an index function may have failed on it. Returned by
+/// [`Lister::undecodable`](crate::Lister::undecodable).
 ///
 /// # Examples
 ///
@@ -48,9 +49,9 @@ use crate::stored::Stored;
 pub struct Undecodable {
     /// The key.
     pub key: ObjectKey,
-    /// The uid, if it could be read.
+    /// The uid of the object, if it could be read.
     pub uid: String,
-    /// The resourceVersion, if it could be read.
+    /// The resourceVersion of the object, if it could be read.
     pub resource_version: String,
     /// The reason why the object is not in the cache. A position refers to the bytes that the
     /// [`Projection`](crate::Projection) keeps. Values of a wrong type are not quoted. Messages of panics and of a
@@ -58,7 +59,7 @@ pub struct Undecodable {
     pub error: String,
 }
 
-/// A decoded object, or the error. Cheap to clone if `T` is an `Arc`.
+/// A decoded object, or the error. Cloning this type is cheap if `T` is an `Arc`.
 #[derive(Clone)]
 pub(crate) enum Decoded<T> {
     Object(T),
@@ -70,11 +71,11 @@ pub(crate) enum Decoded<T> {
 #[derive(Clone)]
 pub(crate) struct Observed<T> {
     pub(crate) object: Decoded<T>,
-    /// The resourceVersion that the server sent, if the decoded object has a different resourceVersion. A transform may
-    /// have changed the field, or the type may not have the field.
+    /// The resourceVersion that the server sent, if it differs from the resourceVersion of the decoded object. The two
+    /// differ if a transform has changed the field, or if the type does not have the field.
     pub(crate) resource_version: Option<String>,
-    /// Whether the resourceVersion of the object differs from the one that the server sent. If so, the object's version
-    /// says nothing about its age.
+    /// Whether the resourceVersion of the object differs from the one that the server sent. If so, the resourceVersion
+    /// of the decoded object does not show how old the object is.
     pub(crate) is_reshaped: bool,
 }
 
@@ -92,14 +93,14 @@ pub(crate) fn decode<T: DeserializeOwned>(object: &RawObject, outline: Option<&O
     }
 }
 
-/// Works like `serde_json::from_slice`, but validates UTF-8 once for all strings. If that fails, `from_slice` decides,
-/// since skipped fields need not be valid UTF-8.
+/// Works like `serde_json::from_slice`, but validates the UTF-8 of all strings in a single pass. If the validation
+/// fails, `from_slice` decides whether the object is valid, since skipped fields need not be valid UTF-8.
 pub(crate) fn from_json<T: DeserializeOwned>(json: &[u8]) -> serde_json::Result<T> {
     str::from_utf8(json).map_or_else(|_| serde_json::from_slice(json), serde_json::from_str)
 }
 
 /// Reads the identity of an object. Fields that cannot be read stay empty. All other fields are skipped without
-/// validation, since they may be invalid, even as UTF-8.
+/// validation, because they may be invalid JSON or invalid UTF-8.
 pub(crate) fn identity(object: &RawObject) -> ObjectMeta {
     #[derive(Deserialize)]
     struct Skim<'a> {
@@ -164,8 +165,8 @@ impl<T> Decoded<T> {
         Self::Undecodable(Arc::new((entry, metadata)))
     }
 
-    /// Returns the error if not even the name of the object is known. The caller must then ignore the whole list or
-    /// event.
+    /// Returns the error if not even the name of the object is known. The caller must then ignore the whole list or the
+    /// whole event.
     pub(crate) fn nameless(&self) -> Option<&str> {
         match self {
             Self::Undecodable(entry) if entry.1.name.is_empty() => Some(&entry.0.error),

@@ -14,12 +14,12 @@ use crate::scan::{Outline, Scanner};
 use crate::stored::{Source, Stored};
 use crate::{Cache, Projection, Transform};
 
-/// Decodes the objects of an informer. Several threads use it at once.
+/// Decodes the objects of an informer. Several threads use the decoder at the same time.
 pub(crate) struct Decoder<T> {
     informer: String,
     scanner: Scanner,
     transform: Option<Transform<T>>,
-    /// The source of objects that are decoded when they are read. `None` if they are decoded here.
+    /// The source of objects that are decoded when they are read. `None` if objects are decoded on arrival.
     source: Option<Arc<Source<T>>>,
     cache: Arc<Cache<T>>,
 }
@@ -35,9 +35,10 @@ impl<T: Object + DeserializeOwned> Decoder<T> {
         Self { informer, scanner: Scanner::new(projection), transform, source, cache }
     }
 
-    /// Returns an object of a list or a streaming list. If the cache has the same uid and resourceVersion, the cached
-    /// object is returned, which was pruned and transformed before. `is_anew` disables this reuse, because after a
-    /// restore of the server, the same version may identify another state.
+    /// Returns an object of a list or a streaming list. If the cache has an object with the same uid and
+    /// resourceVersion, returns the cached object. The cached object was pruned and transformed when it was stored.
+    /// `is_anew` disables this reuse, because after a restore of the server, the same version may identify another
+    /// state.
     pub(crate) fn listed(&self, object: &RawObject, is_anew: bool) -> Decoded<Stored<T>> {
         let outline = self.outline(object);
         let known = if is_anew { None } else { self.known(object, outline.as_ref()) };
@@ -67,8 +68,8 @@ impl<T: Object + DeserializeOwned> Decoder<T> {
         }
     }
 
-    /// Returns the cached object with the same uid and resourceVersion. Both together identify one state of an object.
-    /// An object without uid or resourceVersion is always decoded.
+    /// Returns the cached object with the same uid and resourceVersion. The uid and the resourceVersion together
+    /// identify one state of an object. An object without uid or resourceVersion is always decoded.
     fn known(&self, object: &RawObject, outline: Option<&Outline>) -> Option<Stored<T>> {
         let (RawObject::Json(json), Some(outline)) = (object, outline) else { return None };
         let (uid, resource_version) = (outline.uid(json)?, outline.resource_version(json)?);
@@ -81,7 +82,7 @@ impl<T: Object + DeserializeOwned> Decoder<T> {
 
     fn decode(&self, object: &RawObject, outline: Option<&Outline>) -> Decoded<Stored<T>> {
         if let (Some(source), RawObject::Json(json), Some(outline)) = (&self.source, object, outline)
-            // If the previous state was undecodable, decode the new state now. It is often undecodable too.
+            // If the previous state was undecodable, decode the new state immediately. It is often undecodable too.
             && !self.cache.is_undecodable(|| outline.key(json))
             && let Some(record) = outline.record(json, source)
         {
@@ -103,8 +104,8 @@ impl<T: Object + DeserializeOwned> Decoder<T> {
         let transform = || self.transform.as_ref().map(|transform| transform(&mut decoded));
         let transformed = catch(transform).map_err(|panic| ("the transform", panic));
         let decoded = CatchDrop::from(Arc::new(decoded));
-        // Read the metadata once here, so that a panic affects only this object. The cache and the subscribers read it later, when a panic
-        // would affect other objects as well.
+        // Read the metadata once here, so that a panic affects only this object. The cache and the subscribers read the
+        // metadata later. A panic at that time would affect other objects as well.
         let probed = transformed.and_then(|_| catch(|| probe(&**decoded)).map_err(|panic| ("its Metadata", panic)));
         match probed {
             Ok(true) => Decoded::Object(Stored::Eager(decoded)),
@@ -120,8 +121,8 @@ impl<T: Object + DeserializeOwned> Decoder<T> {
     }
 }
 
-/// Reads the identifying metadata of an object, so that a panic of the object's `Metadata` happens here. Returns
-/// whether the object has a name.
+/// Reads the identifying metadata of an object. If the object's `Metadata` implementation panics, the panic happens
+/// here. Returns whether the object has a name.
 fn probe(object: &impl Object) -> bool {
     let (key, uid, resource_version) = (object.key(), object.uid(), object.resource_version());
     let is_named = !key.name().is_empty();

@@ -1,4 +1,4 @@
-//! The task of an informer. It sends requests, reads the clock and stores changes in batches.
+//! The task of an informer. The driver sends requests, reads the clock and stores changes in batches.
 
 mod check;
 mod decoding;
@@ -39,7 +39,7 @@ pub(crate) use self::states::{States, Whole};
 /// Runs a reflector: executes its commands, reads the clock and stores its output.
 pub(crate) struct Driver<T, L> {
     pub(crate) name: String,
-    /// The part of the store that this driver fills.
+    /// The part of the store, such as one namespace, that this driver fills.
     pub(crate) place: Place,
     pub(crate) list_watch: L,
     /// The number of selector changes before the last list began.
@@ -56,15 +56,15 @@ pub(crate) struct Driver<T, L> {
 
 type Fifo<T> = RealFifo<ObjectKey, Observed<Stored<T>>>;
 
-/// The maximum number of events that a driver reads before it yields to other tasks. This limit also bounds the queue.
-/// A larger list is stored on another thread.
+/// The maximum number of events that a driver reads before it yields to other tasks. This limit also bounds the length
+/// of the queue. A list with more objects is stored on another thread.
 const BATCH: usize = 32;
 
 /// The maximum number of calls of index functions before the driver yields to other tasks. Index functions are user
-/// code and may be slow.
+/// code and may take long.
 const CALLS: usize = 16;
 
-/// The number of changes that subscribers are notified of before the driver yields to other tasks.
+/// The number of changes of which subscribers are notified before the driver yields to other tasks.
 const NOTIFICATIONS: usize = 512;
 
 impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Driver<T, L> {
@@ -101,12 +101,12 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Driver<T, L> {
             notified: 0,
         };
         steps.go(&mut requests, &stop).await;
-        // The reflector may hold all objects of a list, so drop it on another thread.
+        // The reflector may contain all objects of a list, so drop the reflector on another thread.
         drop_off_the_runtime(steps.reflector);
     }
 }
 
-/// The state of a driver without its requests.
+/// The state of a driver, except for its requests.
 struct Steps<T> {
     name: String,
     place: Place,
@@ -135,9 +135,9 @@ impl<T: Object + DeserializeOwned> Steps<T> {
                 input = requests.carry_out(command) => input,
             };
             command = self.step(input);
-            // Add the events that are ready to the batch.
+            // Add the events that are already available to the batch.
             for _ in 1..BATCH {
-                // Without this, a source that always has an event ready would block other tasks.
+                // Without this call, a source that always has an event ready would block other tasks.
                 tokio::task::coop::consume_budget().await;
                 if !matches!(command, Command::Read { .. }) || stop.is_cancelled() {
                     break;
@@ -179,7 +179,8 @@ impl<T: Object + DeserializeOwned> Steps<T> {
         step.command
     }
 
-    /// Logs a failure. A repeated failure is a warning only once, because a missing resource fails twice a minute.
+    /// Logs a failure. A repeated failure is logged as a warning only once, because a missing resource fails twice a
+    /// minute.
     fn log(&self, error: &ReflectorError) {
         let last = self.states.last();
         let is_known = last.and_then(|last| Some(last.cause()?.is_like(error))).unwrap_or_default();
@@ -211,7 +212,7 @@ impl<T: Object + DeserializeOwned> Steps<T> {
         }
     }
 
-    /// Stores each batch of the queue, and then notifies the subscribers. Yields to other tasks in between.
+    /// Stores each batch of the queue, and then notifies the subscribers. Yields to other tasks between the batches.
     async fn process_queue(&mut self) {
         while !self.fifo.is_empty() {
             let most = self.publisher.batch(CALLS).min(BATCH);
@@ -254,7 +255,8 @@ impl<T: Object + DeserializeOwned> Steps<T> {
         }
     }
 
-    /// Reports failures of index functions. Yields to other tasks in between, since error handlers are user code.
+    /// Reports failures of index functions. Yields to other tasks between the calls, since error handlers are user
+    /// code.
     async fn report(&mut self, unindexed: Vec<IndexFailed>) {
         for error in unindexed {
             tracing::error!(informer = %self.name, key = %error.key, index = error.index, %error, "cannot index an object");
@@ -266,7 +268,7 @@ impl<T: Object + DeserializeOwned> Steps<T> {
         }
     }
 
-    /// Notifies the subscribers of a change in chunks, and yields to other tasks in between.
+    /// Notifies the subscribers of a change in chunks, and yields to other tasks between the chunks.
     async fn notify(&mut self, mut notifications: Notifications<T>) {
         while let Some(changes) = notifications.step() {
             self.notified += changes;
@@ -309,8 +311,9 @@ async fn resync<T: Object>(publisher: &Publisher<T>) -> std::convert::Infallible
     }
 }
 
-/// Runs `work`. Meanwhile, starts resyncs when they are due, and checks objects that were never decoded. After `work`,
-/// all subscriptions end. They also end if `work` panics, or if the runtime shuts down before the first poll.
+/// Runs `work`. During the wait, starts resyncs when they are due, and checks objects that were never decoded. After
+/// `work`, all subscriptions end. The informer and its subscriptions also end if `work` panics, or if the runtime shuts
+/// down before the first poll.
 pub(crate) fn run<T: Object>(
     name: String,
     publisher: Arc<Publisher<T>>,

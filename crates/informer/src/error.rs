@@ -22,11 +22,11 @@ pub enum NotReached {
     /// numbers can be compared.
     #[error("the resourceVersion {resource_version:?} is not a number, so it cannot be compared with others")]
     NotComparable {
-        /// The revision that was not a number.
+        /// The revision that is not a number.
         resource_version: String,
     },
-    /// The server's revisions went back during the wait, for example after a restore from a backup. The requested
-    /// revision may never arrive. If the server reaches this number again, the number means other changes.
+    /// The server's revisions went back during the wait, for example after a restore from a backup. So the requested
+    /// revision may never arrive. If the server reaches the same number again, that number identifies other changes.
     #[error("the server's revisions went back, so the resourceVersion {resource_version:?} may never arrive")]
     WentBack {
         /// The requested revision.
@@ -37,8 +37,8 @@ pub enum NotReached {
     Stopped,
 }
 
-/// The informer has ended, so its cache no longer follows the server. This error is returned even if the cache was
-/// synced before.
+/// The informer has ended, so its cache no longer follows the server. An ended informer returns this error even if its
+/// cache was synced before.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the informer {informer:?} has ended: {cause}")]
 pub struct NotSynced {
@@ -59,9 +59,9 @@ pub struct SelectorsShared {
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReflectorError {
-    /// The resource does not exist. Its definition is missing or was deleted, or the server has not loaded it yet. The
-    /// reflector keeps retrying. The cache keeps its objects, because a server that has just started may give the same
-    /// answer.
+    /// The resource does not exist. The definition of the resource is missing or was deleted, or the server has not
+    /// loaded it yet. The reflector keeps retrying. The cache keeps its objects, because a server that has just started
+    /// may give the same answer.
     #[error("the resource does not exist (yet): {0}")]
     NoSuchResource(#[source] ApiError),
     /// A list failed.
@@ -70,19 +70,20 @@ pub enum ReflectorError {
     /// A watch could not be opened, or it ended with an error.
     #[error("cannot watch: {0}")]
     Watch(#[source] ApiError),
-    /// The server ended a watch as soon as it had begun.
+    /// The server ended a watch immediately after the watch had begun.
     #[error("the server ended the watch at once and without any event")]
     VeryShortWatch,
-    /// The watch was silent for so long that the reflector considers the connection dead and opens another watch.
+    /// The watch was silent for so long that the reflector considers the connection dead. The reflector opens another
+    /// watch.
     #[error("the watch fell silent")]
     SilentWatch,
-    /// The server accepted a streaming list and did not finish it. The reflector uses a plain list instead.
+    /// The server accepted a streaming list but did not finish it. The reflector uses a paged list instead.
     #[error("the server did not finish a streaming list")]
     StreamingListUnfinished,
-    /// The server returned an older state than it had returned before. The cache does not take over an older state at
-    /// once, since the server may lag. If the server repeats the older state at least three times over a minute,
-    /// although the reflector asks for the newest state, the server must have been restored from a backup. The cache
-    /// then takes over the state. There is one exception: the reflector always waits until the server reaches the
+    /// The server returned an older state than it had returned before. The cache does not adopt an older state
+    /// immediately, since the server may only lag. The reflector asks for the newest state. If the server still returns
+    /// the older state at least three times over a minute, the server must have been restored from a backup. The cache
+    /// then adopts the older state. There is one exception: the reflector always waits until the server reaches the
     /// revision [`not_older_than`](crate::ReflectorConfig::not_older_than).
     #[error(
         "the server returned its state at the resourceVersion {returned}, but it had returned {known} before: it lags, or it was restored from a backup (the older state is accepted after a minute)"
@@ -94,8 +95,8 @@ pub enum ReflectorError {
         known: String,
     },
     /// An index function failed or panicked on an object. The object is in the cache, and a lookup by key or in other
-    /// indices finds it. A lookup in this index does not find it. The informer continues, so its state does not show
-    /// this error.
+    /// indices finds it. A lookup in this index does not find it. The informer continues to run, so its state does not
+    /// show this error.
     #[error("cannot index {}: {_0}", _0.key)]
     IndexFailed(#[source] IndexFailed),
 }
@@ -121,7 +122,7 @@ impl ReflectorError {
         }
     }
 
-    /// Whether both are the same kind of failure. Details such as messages may differ.
+    /// Whether both errors are the same kind of failure. Details such as their messages may differ.
     pub(crate) fn is_like(&self, other: &Self) -> bool {
         let kind = |error: &Self| {
             let cause = error.cause();

@@ -8,13 +8,13 @@ use crate::EventObject;
 
 /// A change of an object, delivered to a subscriber after the cache has changed.
 ///
-/// The events of one key arrive in order, and the old state of each event is the new state of the previous event. A
-/// slow subscriber receives only the newest state, so states in between may be skipped. If an object was added and
-/// deleted before the subscriber took an event of it, the subscriber receives no event for the object.
+/// The events of one key arrive in order. The old state of each event is the new state of the previous event of that
+/// key. A slow subscriber receives only the newest state, so intermediate states may be skipped. If an object was added
+/// and deleted before the subscriber received an event for it, the subscriber receives no event for the object.
 ///
 /// The objects of updates and deletions are decoded when they are [read](EventObject), once for all subscribers. A subscription decodes the
-/// object of an addition before it delivers the event, unless the object was decoded before. So no event has an object that cannot be
-/// read.
+/// object of an addition before it delivers the event, unless the object was decoded before. So no event contains an
+/// object that cannot be read.
 ///
 /// # Examples
 ///
@@ -51,24 +51,24 @@ pub enum ResourceEvent<T> {
     Added {
         /// The object.
         object: EventObject<T>,
-        /// Whether the object was part of the initial state. That is the first list, or the cache content when a later
-        /// subscription began.
+        /// Whether the object was part of the initial state of the subscriber. The initial state is the first list, or
+        /// the content of the cache if the subscription began later.
         is_initial: bool,
     },
     /// An object changed. A resync sends each object with equal `old` and `new`.
     Updated {
-        /// The state in the last event that the subscriber received.
+        /// The state of the object in the last event that the subscriber received.
         old: EventObject<T>,
-        /// The current state. It has the same uid as `old`. If an object was deleted and created again with the same
-        /// name, the subscriber receives a `Deleted` and an `Added` event.
+        /// The current state. The new state has the same uid as `old`. If an object was deleted and created again with
+        /// the same name, the subscriber receives a `Deleted` and an `Added` event.
         new: EventObject<T>,
     },
     /// An object was deleted.
     Deleted {
         /// The last known state of the object.
         object: EventObject<T>,
-        /// Whether the watch reported the deletion. Then `object` is the state at the deletion. If `false`, the object
-        /// was missing from a later list, and `object` may be stale: client-go's `DeletedFinalStateUnknown`.
+        /// Whether the watch reported the deletion. If `true`, `object` is the state at the deletion. If `false`, the
+        /// object was missing from a later list, and `object` may be stale: client-go's `DeletedFinalStateUnknown`.
         final_state_known: bool,
     },
 }
@@ -81,7 +81,8 @@ impl<T: Object> ResourceEvent<T> {
 }
 
 impl<T> ResourceEvent<T> {
-    /// Returns the newest state. For a deletion, this is the last state. It is decoded at the first access to its fields.
+    /// Returns the newest state. For a deletion, this is the last known state. The object is decoded at the first
+    /// access to its fields.
     pub fn object(&self) -> &EventObject<T> {
         match self {
             Self::Added { object, .. } | Self::Updated { new: object, .. } | Self::Deleted { object, .. } => object,

@@ -8,15 +8,16 @@ use pintle_meta::{Metadata, Object};
 
 use crate::stored::Stored;
 
-/// An object of a [`ResourceEvent`](crate::ResourceEvent). It dereferences to the object, which is decoded at the first access to its
-/// fields.
+/// An object of a [`ResourceEvent`](crate::ResourceEvent). This type dereferences to the object, which is decoded at
+/// the first access to its fields.
 ///
-/// Its methods of [`Object`], such as [`key`](Object::key) and [`metadata`](Object::metadata), do not decode the
-/// object. All readers of the object share one decoded object. A reader that holds this value keeps the decoded object
-/// in memory.
+/// The methods of [`Object`], such as [`key`](Object::key) and [`metadata`](Object::metadata), do not decode the
+/// object. All readers of the object share one decoded object. Any reader that has a clone of this value keeps the
+/// decoded object in memory.
 ///
-/// If the state of an update cannot be decoded, this value dereferences to the last good state of the object, while its
-/// metadata is from the newest state. [`Lister::undecodable`](crate::Lister::undecodable) then lists the object.
+/// If the state of an update cannot be decoded, this value dereferences to the last decodable state of the object,
+/// while its metadata is from the newest state. [`Lister::undecodable`](crate::Lister::undecodable) then lists the
+/// object.
 ///
 /// # Panics
 ///
@@ -62,7 +63,7 @@ impl<T> EventObject<T> {
         Arc::clone(&self)
     }
 
-    /// Whether both are the same stored state, as in an update by a resync.
+    /// Whether both values are the same stored state, as in an update by a resync.
     pub fn is_same(&self, other: &Self) -> bool {
         self.state.is_same(&other.state)
     }

@@ -14,11 +14,11 @@ use crate::shared_informer::{Covered, Scope, Settings};
 use crate::user::{User, Users};
 use crate::{ErrorHandler, InformerConfig, InformerStatus, Namespaces, NotSynced, SharedInformer};
 
-/// Shares informers between callers that ask for the same objects.
+/// Shares informers between callers that request the same objects.
 ///
-/// In client-go most settings belong to a factory, and in controller-runtime to a cache. Here each caller passes its
-/// own configuration. No setting is ignored. If an existing informer has another value for a setting, the result
-/// depends on the setting:
+/// In client-go, most settings belong to a factory. In controller-runtime, they belong to a cache. In this crate, each
+/// caller passes its own configuration. No setting is ignored. If an existing informer has another value for a setting,
+/// the result depends on the setting:
 ///
 /// | setting of a caller | result if the existing informer has another value |
 /// |---|---|
@@ -28,14 +28,14 @@ use crate::{ErrorHandler, InformerConfig, InformerStatus, Namespaces, NotSynced,
 /// | `resync` | the same informer; the period applies to subscriptions of the caller's handle and its clones |
 /// | `on_error` | the same informer; both handlers are called; the handler of a caller is called as long as the caller uses the informer |
 ///
-/// Transforms and metrics providers are equal if they are clones of one `Arc`. Another informer costs another list,
-/// watch and copy of the objects, so callers should agree on these settings if they want to share.
+/// Transforms and metrics providers are equal if they are clones of one `Arc`. A separate informer needs another list,
+/// watch and copy of the objects. So callers should agree on these settings if they want to share an informer.
 ///
-/// The users of an informer are its handles, listers, subscriptions and handlers. An informer runs until its last user
-/// is dropped. [`start`](Self::start) also starts informers that have no user at the moment. An informer that was
-/// started this way runs until it has had users and the last user is dropped. [`shutdown`](Self::shutdown) ends all
-/// informers. Dropping the factory ends the informers without users. If an informer was stopped, the next caller gets a
-/// new informer. Clones of a factory share its informers.
+/// The users of an informer are its handles, listers, subscriptions and handlers. An informer ends when its last user
+/// is dropped. [`start`](Self::start) also starts informers that currently have no user. Such an informer runs until it
+/// has had users and the last of them is dropped. [`shutdown`](Self::shutdown) ends all informers. Dropping the factory
+/// ends the informers without users. If an informer was stopped, the next caller gets a new informer. Clones of a
+/// factory share its informers.
 ///
 /// # Examples
 ///
@@ -68,7 +68,7 @@ pub struct InformerFactory {
 #[derive(Default)]
 struct Inner {
     informers: Vec<Entry>,
-    /// The number of informers that the factory has created.
+    /// The number of informers that the factory has created so far.
     made: u64,
     is_shut_down: bool,
 }
@@ -80,7 +80,7 @@ struct Entry {
     users: Arc<Users>,
 }
 
-/// The informer and the settings that a caller requests.
+/// An informer, and the settings that a caller requests.
 struct Wanted<T> {
     scope: Scope<T>,
     name: String,
@@ -95,8 +95,8 @@ impl InformerFactory {
         Self::default()
     }
 
-    /// Returns the informer for the resource of `list_watch`, in its namespace or in all namespaces, with this
-    /// configuration.
+    /// Returns the informer with this configuration for the resource of `list_watch`, in the namespace of `list_watch`
+    /// or in all namespaces.
     ///
     /// If an existing informer fits the configuration, returns it and drops `list_watch`. The table of
     /// [`InformerFactory`] says which informers fit.
@@ -136,14 +136,14 @@ impl InformerFactory {
     pub fn start(&self) {
         let inner = self.lock();
         let all = if inner.is_shut_down { Vec::new() } else { inner.informers.clone() };
-        // Start informers without the lock. A runtime that is shutting down drops the task at once, which runs user
-        // code. Informers that are shut down meanwhile do not start.
+        // Start informers without the lock. A runtime that is shutting down drops the task immediately, and dropping
+        // the task runs user code. Informers that are shut down during this call do not start.
         drop(inner);
         all.iter().for_each(|entry| entry.informer.start());
     }
 
     /// Waits until all informers have synced, including informers that were not started. If the last user of an
-    /// informer is dropped during the wait, the informer is ignored.
+    /// informer is dropped during the wait, the wait ignores this informer.
     ///
     /// # Errors
     ///
@@ -180,7 +180,7 @@ impl InformerFactory {
     ///
     /// # Cancel safety
     ///
-    /// All informers begin to stop at the first poll, even if the future is dropped afterwards.
+    /// All informers begin to stop at the first poll of the future, even if it is dropped later.
     pub async fn shutdown(&self) {
         self.lock().is_shut_down = true;
         let all = self.all();
@@ -190,8 +190,8 @@ impl InformerFactory {
         }
     }
 
-    /// Returns a fitting informer, or creates one. Informers are created and dropped without the lock, because their
-    /// source, transform and metrics provider are user code.
+    /// Returns an existing informer that fits the request, or creates one. Informers are created and dropped without
+    /// the lock, because their source, transform and metrics provider are user code.
     fn share<T: Object>(&self, wanted: &Wanted<T>, make: impl FnOnce() -> SharedInformer<T>) -> SharedInformer<T> {
         let found = find(&self.lock(), wanted);
         if let Some(found) = found {
@@ -208,7 +208,7 @@ impl InformerFactory {
             made.stop();
             return made;
         }
-        // A stopped informer cannot run again, so remove stopped informers that would fit.
+        // A stopped informer cannot run again, so remove stopped informers that would otherwise fit.
         let (stopped, kept): (Vec<_>, Vec<_>) = std::mem::take(&mut inner.informers)
             .into_iter()
             .partition(|entry| entry.informer.has_stopped() && wanted.is(&*entry.informer).is_some());
@@ -223,7 +223,7 @@ impl InformerFactory {
         made.used_by(user, wanted.resync)
     }
 
-    /// Creates the user count of an informer. When it returns to zero, the informer stops.
+    /// Creates the counter for the users of an informer. When the counter returns to zero, the informer stops.
     fn users(&self, number: u64) -> Arc<Users> {
         let factory = Arc::downgrade(&self.inner);
         Users::new(move || stop_unused(&factory, number))
@@ -238,16 +238,16 @@ impl InformerFactory {
     }
 }
 
-/// Locks the factory. Poison is ignored, because the code under this lock cannot panic in the middle of a change.
+/// Locks the factory. Poison is ignored, because the code under this lock cannot panic with a change half done.
 fn lock(inner: &Mutex<Inner>) -> MutexGuard<'_, Inner> {
     inner.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Stops a running informer that has no users. An informer that was not started yet stays in the factory.
+/// Stops a running informer that has no users. An informer that has not started yet stays in the factory.
 fn stop_unused(factory: &Weak<Mutex<Inner>>, number: u64) {
     let Some(factory) = factory.upgrade() else { return };
     let mut inner = lock(&factory);
-    // Check again under the lock, because a new user may have arrived.
+    // Check the number of users again under the lock, because a new user may have arrived.
     let is_unused = |entry: &Entry| entry.number == number && entry.users.is_none() && entry.informer.has_started();
     let unused = inner.informers.iter().position(is_unused).map(|at| inner.informers.remove(at));
     drop(inner);
@@ -256,14 +256,14 @@ fn stop_unused(factory: &Weak<Mutex<Inner>>, number: u64) {
     }
 }
 
-/// A fitting informer, registered for a new user.
+/// An existing informer that fits a request, registered for a new user.
 struct Found<T: Object> {
     informer: SharedInformer<T>,
     user: User,
     users: Arc<Users>,
 }
 
-/// Finds a fitting informer. Ended informers fit only after a shutdown.
+/// Finds a fitting informer. Informers that have ended fit a request only after a shutdown.
 fn find<T: Object>(inner: &Inner, wanted: &Wanted<T>) -> Option<Found<T>> {
     inner.informers.iter().find_map(|Entry { informer, users, .. }| {
         let found = wanted.is(&**informer).filter(|found| inner.is_shut_down || !found.state().has_ended())?;

@@ -1,4 +1,5 @@
-//! Checks for arbitrary bytes. The programs in `crates/fuzz/` and the tests below use them. Each check panics if it fails.
+//! Checks for arbitrary bytes. The fuzz targets in `crates/fuzz/` and the tests below use these functions. Each
+//! function panics if its check fails.
 
 #![allow(clippy::unwrap_used, reason = "a failed check panics")]
 
@@ -14,8 +15,8 @@ pub fn scan(json: &[u8]) {
     let scanner = Scanner::new(&Projection::default().without(&["spec", "containers", "env"]));
     let outline = scanner.scan(json);
     let Ok(object) = serde_json::from_slice::<Value>(json) else { return };
-    // Skip the comparison for repeated fields. serde takes the last of two fields with one name, while the scanner
-    // reads every `metadata` object.
+    // Skip the comparison for repeated fields. serde uses the last of two fields with one name, while the scanner reads
+    // every `metadata` object.
     let is_plain = json.windows(b"\"metadata\"".len()).filter(|part| *part == b"\"metadata\"").count() == 1;
     let Some(outline) = outline else {
         assert!(!object.is_object(), "the scanner rejected a valid JSON object");
@@ -40,7 +41,7 @@ fn has_managed_fields(object: &Value) -> bool {
     removed.is_some() && !rest.to_string().contains("managedFields")
 }
 
-/// Checks that each readable line of a recording is the same after it was written and read again.
+/// Checks that each readable line of a recording is unchanged after it is written and read again.
 pub fn recording(mut bytes: &[u8]) {
     while let Ok(Some(line)) = Line::read(&mut bytes) {
         let written = line.bytes();

@@ -16,7 +16,7 @@ use crate::panic::catch;
 use crate::subscription::DECODE_COST;
 use crate::{ResourceEvent, SharedInformer, Subscription, SyncHandle};
 
-/// Receives the events of an informer: client-go's `ResourceEventHandler`.
+/// A receiver for the events of an informer: client-go's `ResourceEventHandler`.
 ///
 /// The informer calls a handler with one event after the other, in order. A handler that runs on a thread of the
 /// runtime must be quick. For longer work, put the key into a queue, or use [a dedicated
@@ -66,7 +66,8 @@ pub trait ResourceEventHandler<T>: Send + Sync + 'static {
     fn on_delete(&self, object: &Arc<T>, final_state_known: bool);
 
     /// Receives each event. The default decodes the objects of the event and calls one of the other methods. Implement this method if the
-    /// handler needs only keys or metadata, for which [no object is decoded](crate::EventObject). The other methods are then not called.
+    /// handler needs only keys or metadata, for which [no object is decoded](crate::EventObject). The other methods are
+    /// then not called.
     fn on_event(&self, event: &ResourceEvent<T>) {
         match event {
             ResourceEvent::Added { object, is_initial } => self.on_add(object, *is_initial),
@@ -106,7 +107,7 @@ pub struct FilteringResourceEventHandler<F, H> {
 }
 
 impl<F, H> FilteringResourceEventHandler<F, H> {
-    /// Passes objects for which `filter` returns `true` to `handler`.
+    /// Passes the objects for which `filter` returns `true` to `handler`.
     pub fn new(filter: F, handler: H) -> Self {
         Self { filter, handler }
     }
@@ -139,7 +140,7 @@ where
     }
 }
 
-/// Keeps an event handler registered. Dropping the guard removes the handler. A call in progress still finishes, and no
+/// Keeps an event handler registered. Dropping the guard removes the handler. A call in progress still finishes, but no
 /// other call follows.
 #[must_use = "dropping the guard removes the handler"]
 pub struct HandlerGuard {
@@ -181,7 +182,7 @@ impl<T: Object> Subscription<T> {
 
     /// Calls `handler` with the events of this subscription on a separate thread, where it may block. This method needs
     /// no runtime. While `handler` runs, new events wait in the subscription. [`Subscription`] describes how many
-    /// events it stores.
+    /// events can wait in it.
     ///
     /// # Errors
     ///
@@ -197,7 +198,7 @@ impl<T: Object> Subscription<T> {
                 }
             }
             drop((self, handler));
-            // An error means that the guard was dropped.
+            // An error means that the guard was already dropped.
             let _ = end.send(());
         })?;
         let dismiss = Box::new(move || {
@@ -226,17 +227,17 @@ impl HandlerGuard {
         self.synced.synced().await
     }
 
-    /// Removes the handler, and waits until a call in progress has finished.
+    /// Removes the handler, and waits until any call in progress has finished.
     ///
     /// # Cancel safety
     ///
-    /// The handler is removed at the first poll, even if the future is dropped afterwards.
+    /// The handler is removed at the first poll of the future, even if it is dropped later.
     pub async fn remove(mut self) {
         self.worker.dismiss();
         match &mut self.worker {
             // Ignore the result, because the task was aborted.
             Worker::Task(task) => _ = task.await,
-            // Ignore the result, because the thread has ended in both cases.
+            // Ignore the result: the thread has ended whether or not it panicked.
             Worker::Thread { ended, .. } => _ = ended.await,
         }
     }
@@ -263,7 +264,7 @@ impl fmt::Debug for HandlerGuard {
     }
 }
 
-/// The pause after a panic of a handler.
+/// How long to wait after a panic of a handler.
 const AFTER_PANIC: Duration = Duration::from_secs(1);
 
 async fn handle<T: Object>(mut events: Subscription<T>, handler: impl ResourceEventHandler<T>) {
@@ -285,7 +286,7 @@ struct Called {
     has_decoded: bool,
 }
 
-/// Calls the handler and drops the event.
+/// Calls the handler and then drops the event.
 fn call<T: Object>(informer: &str, handler: &impl ResourceEventHandler<T>, event: ResourceEvent<T>) -> Called {
     let handled = catch(|| handler.on_event(&event));
     if let Err(panic) = &handled {

@@ -71,7 +71,7 @@ impl<T: Object> Lister<T> {
         self.snapshot().select(selector)
     }
 
-    /// Returns read access to the objects of one namespace.
+    /// Returns a lister for the objects of one namespace.
     pub fn namespace<'a>(&'a self, namespace: &'a str) -> NamespaceLister<'a, T> {
         NamespaceLister { cache: self.cache(), namespace }
     }
@@ -95,15 +95,17 @@ impl<T: Object> Lister<T> {
         self.cache().is_empty()
     }
 
-    /// Returns an entry for each object whose newest state is not in the cache, in the order of the keys. The object cannot be decoded as a
-    /// `T`, is larger than the source accepts, or a transform or its own `Metadata` panicked on it. The call may wait as
-    /// [`Cache::undecodable`] does.
+    /// Returns an entry for each object whose newest state is not in the cache, in the order of the keys. A state is
+    /// not stored if it cannot be decoded as a `T`, if it is larger than the source accepts, or if a transform or the
+    /// object's `Metadata` implementation panicked. The call may wait as [`Cache::undecodable`] does.
     ///
-    /// Other objects are not affected. If an earlier state of such an object was good, the cache keeps that state, because removing it
-    /// would look like a deletion. The entry disappears when the object is fixed or deleted.
+    /// Other objects are not affected. If an earlier state of such an object could be decoded, the cache keeps that
+    /// state, because removing it would look like a deletion. The entry disappears when the object becomes decodable or
+    /// is deleted.
     ///
-    /// An object whose name cannot be read has no entry, since it could be any object. The informer ignores a list or event with such an
-    /// object, so the cache does not change. The state of the informer shows the error, and the informer lists again with growing delays.
+    /// An object whose name cannot be read has no entry, because it could be any object. The informer ignores a list or
+    /// event with such an object, so the cache does not change. The state of the informer shows the error, and the
+    /// informer lists again with increasing delays.
     pub fn undecodable(&self) -> Vec<Undecodable> {
         self.cache().undecodable()
     }
@@ -113,7 +115,7 @@ impl<T: Object> Lister<T> {
         self.cache().snapshot()
     }
 
-    /// Returns the revision up to which the cache contains all changes. It is empty before the first list.
+    /// Returns the revision up to which the cache contains all changes. The revision is empty before the first list.
     pub fn resource_version(&self) -> String {
         self.cache().resource_version()
     }

@@ -1,4 +1,4 @@
-//! The metrics of an informer, with client-go's names where they exist.
+//! The metrics of an informer. The names are client-go's, where client-go has the metric.
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -70,7 +70,7 @@ const fn metric(kind: MetricKind, name: &'static str, help: &'static str) -> Met
     Metric { name, help, kind, labels: LABELS }
 }
 
-/// The metrics of one driver. Only the driver uses them, so they need no lock.
+/// The metrics of one driver. Only the driver uses these metrics, so they need no lock.
 pub(crate) struct Metrics {
     lists: Box<dyn Counter>,
     list_duration: Box<dyn Histogram>,
@@ -86,9 +86,9 @@ pub(crate) struct Metrics {
     provider: Arc<dyn Provider>,
     name: String,
     resource: ApiResource,
-    /// The start of the list in progress.
+    /// The start time of the list in progress.
     list: Option<Instant>,
-    /// The start of the open watch, and the number of its events so far.
+    /// The start time of the open watch, and the number of its events so far.
     watch: Option<(Instant, u32)>,
 }
 
@@ -132,7 +132,7 @@ impl Metrics {
         }
     }
 
-    /// Records the result of a step of the reflector, and the revision after the step.
+    /// Records the result of a step of the reflector, and the revision after this step.
     pub(crate) fn stepped<T>(&mut self, now: Instant, step: &Step<T>, resource_version: &str) {
         let is_read_on = matches!(step.command, Command::Read { .. });
         match (&step.output, &mut self.watch) {
@@ -163,7 +163,7 @@ impl Metrics {
         self.queued.set(i64::try_from(items).unwrap_or(i64::MAX));
     }
 
-    /// Records how long a batch took, from its start until now.
+    /// Records how long a batch has taken since its start.
     pub(crate) fn processed(&self, begun: Instant) {
         observe(&*self.processing_latency, begun, now());
     }
@@ -184,8 +184,8 @@ impl Metrics {
     }
 }
 
-/// Gauges whose values come from the informer each time that metrics are collected. They exist until the task of the
-/// informer ends.
+/// Gauges whose values are read from the informer each time that metrics are collected. The gauges exist until the task
+/// of the informer ends.
 pub(crate) struct Pulled {
     _pulled: [Box<dyn Any + Send + Sync>; 5],
 }
@@ -217,7 +217,8 @@ fn labels<'a>(name: &'a str, resource: &'a ApiResource) -> [&'a str; 4] {
     [name, &resource.group_version.group, &resource.group_version.version, &resource.plural]
 }
 
-/// A gauge that can be set to a value. It remembers the value, because a [`Gauge`] only adds.
+/// A gauge that can be set to a value. The gauge remembers its value, because a [`Gauge`] can only be increased or
+/// decreased.
 struct Level {
     gauge: Box<dyn Gauge>,
     value: i64,

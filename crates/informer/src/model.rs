@@ -24,11 +24,11 @@ impl<T: Object + DeserializeOwned> Objects<T> {
         Self { scanner: Scanner::new(&Projection::whole()), source: Arc::new(Source::new(String::new(), hot_bytes)) }
     }
 
-    /// Stores an object. `known` is the state that it replaces.
+    /// Stores an object. `known` is the state that the new object replaces.
     ///
     /// # Panics
     ///
-    /// Panics if the object has no usual metadata.
+    /// Panics if the object lacks the usual metadata.
     pub fn store(&self, json: &str, known: Option<&Handle<T>>) -> Handle<T> {
         let outline = self.scanner.scan(json.as_bytes()).expect("the test stores valid JSON");
         let record = outline.record(json.as_bytes(), &self.source).expect("the object has metadata");

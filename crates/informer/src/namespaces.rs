@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 
-/// A set of namespaces to follow, or all namespaces. The set may change at any time. All informers [of the
-/// set](crate::SharedInformer::of_namespaces) follow the change. Clones share one set.
+/// A set of namespaces to follow, or all namespaces. The content of the set may change at any time. All informers
+/// [of the set](crate::SharedInformer::of_namespaces) follow the change. Clones share one set.
 ///
 /// # Examples
 ///
@@ -51,18 +51,18 @@ pub struct Namespaces {
     followed: Arc<watch::Sender<Followed>>,
 }
 
-/// The current content of a set.
+/// The content of a set at some time.
 #[derive(Clone, Default)]
 pub(crate) struct Followed {
     /// The followed namespaces. `None` means all namespaces.
     names: Option<BTreeSet<Arc<str>>>,
     /// How often the set has changed. This number distinguishes a namespace that was removed and added again from a
-    /// namespace that was followed all the time.
+    /// namespace that stayed in the set.
     pub(crate) choice: u64,
 }
 
-/// The part of a resource that a driver follows. `Some` is one of several namespaces. `None` is the whole resource of
-/// the source.
+/// The part of a resource that a driver follows. `Some` means one of several namespaces. `None` means the whole
+/// resource of the source.
 pub(crate) type Place = Option<Arc<str>>;
 
 impl Namespaces {
@@ -76,14 +76,14 @@ impl Namespaces {
         Self { followed: Arc::default() }
     }
 
-    /// Replaces the content of the set. Informers delete the objects of removed namespaces from their caches. They list
-    /// added namespaces and add their objects. Other namespaces are not affected.
+    /// Replaces the content of the set. Informers delete the objects of removed namespaces from their caches. Informers
+    /// list added namespaces and add their objects. Other namespaces are not affected.
     /// [`wait_for_sync`](crate::SharedInformer::wait_for_sync) waits for the change.
     pub fn set(&self, names: impl IntoIterator<Item: Into<String>>) {
         self.follow(Some(set(names)));
     }
 
-    /// Changes the set to all namespaces. Cached objects stay. Subscribers receive changes again when the list of all
+    /// Changes the set to all namespaces. Cached objects stay. Subscribers receive no changes until the list of all
     /// namespaces is complete.
     pub fn set_all(&self) {
         self.follow(None);
@@ -128,7 +128,7 @@ impl fmt::Debug for Namespaces {
 }
 
 impl Followed {
-    /// Returns the parts that need a driver.
+    /// Returns the parts of the store that need a driver.
     pub(crate) fn places(&self) -> BTreeSet<Place> {
         match &self.names {
             None => BTreeSet::from([None]),

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use crate::panic::catch;
 use crate::{ErrorHandler, ReflectorError};
 
-/// The error handlers of an informer. One comes from its configuration, and the others from callers that share the
-/// informer.
+/// The error handlers of an informer. One handler is part of the configuration. The others are from callers that share
+/// the informer.
 #[derive(Default)]
 pub(crate) struct ErrorHandlers {
     inner: Mutex<Inner>,
@@ -46,8 +46,8 @@ impl ErrorHandlers {
             if let Err(panic) = catch(|| handler(error)) {
                 tracing::error!(informer, panic, "an error handler panicked");
             }
-            // If the caller has removed the handler during the call, this is the drop of the last reference, which runs
-            // user code.
+            // If the caller has removed the handler during the call, this drops the last reference to the handler,
+            // which runs user code.
             if let Err(panic) = catch(|| drop(handler)) {
                 tracing::error!(informer, panic, "the Drop of an error handler panicked");
             }

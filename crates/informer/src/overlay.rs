@@ -1,4 +1,4 @@
-//! A lister that includes the writes of this process before the watch delivers them.
+//! A lister that shows the writes of this process before the watch delivers them.
 
 mod own_writes;
 
@@ -14,31 +14,30 @@ use crate::{Cache, Lister, NAMESPACE_INDEX, UnknownIndex};
 
 pub use self::own_writes::OwnWrites;
 
-/// A [`Lister`] that shows the writes of this process at once. Clones share the writes.
+/// A [`Lister`] that shows the writes of this process immediately. Clones share the writes.
 ///
-/// The overlay learns about writes from the [API](Self::api) that it wraps. Alternatively, the caller reports the
-/// response of the server with [`wrote`](Self::wrote) or [`deleted`](Self::deleted). From then on, reads return the
-/// written object until the cache has caught up. No read waits. Writes of other clients appear when the cache receives
-/// them.
+/// The overlay observes the writes of the [API](Self::api) that it wraps. Alternatively, the caller passes the server's
+/// response to [`wrote`](Self::wrote) or [`deleted`](Self::deleted). After such a write, reads return the written
+/// object until the cache has caught up. No read waits. Writes of other clients appear when the cache receives them.
 ///
 /// # Guarantees
 ///
 /// The guarantees require that resourceVersions are numbers. A read of a key after a write to that key returns:
 ///
 /// - After a write with version *w*: the written object, while both the cache and the cached object with this key have
-///   a version below *w*. After that, the cached object, which is the written object or a later state.
+///   a version below *w*. After that, the read returns the cached object. This is the written object or a later state.
 /// - After a deletion of an object whose last known state has version *v* and uid *u*: nothing, while the cache has a
-///   version below *v* or an object with uid *u*. After that, the cached state, which is nothing or another object with
-///   this name.
+///   version below *v* or an object with uid *u*. After that, the read returns the cached state. This is nothing or
+///   another object with the same name.
 ///
 /// For an informer of several [namespaces](crate::SharedInformer::of_namespaces), each namespace has its own version.
 ///
 /// So a read is never older than the last write of this process to that key. This also applies to each object of a
 /// [`list`](Self::list). The other objects of a list are from one moment. The guarantee ends when a write is older than
 /// [`max_age`](OverlayConfig::max_age), or after writes to [`capacity`](OverlayConfig::capacity) other keys. After
-/// that, a read returns the cached object, even if it is older than the write.
+/// that, a read returns the cached object, even if that object is older than the write.
 ///
-/// Reads by [index](Self::by_index) include the writes, with the values that the index function returns for them.
+/// Reads by [index](Self::by_index) include the writes. The index function determines the values of written objects.
 ///
 /// # Examples
 ///
@@ -90,13 +89,13 @@ pub struct Overlay<T> {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OverlayConfig {
-    /// The maximum number of keys whose last write is remembered. The oldest writes are dropped first. Up to this many
-    /// written objects stay in memory, even if they are older than [`max_age`](Self::max_age) or the cache has caught
-    /// up with them. The default is 1024.
+    /// The maximum number of keys whose last write is remembered. The oldest writes are forgotten first. Up to this
+    /// number of written objects stay in memory, even if they are older than [`max_age`](Self::max_age) or the cache
+    /// has caught up with them. The default is 1024.
     pub capacity: usize,
-    /// How long a write is shown. This limits the effect of a write that the watch never delivers. Examples are an
-    /// object that the selectors of the informer exclude, and a deletion that did not happen. The default is one
-    /// minute.
+    /// How long a write is shown. The maximum age limits the effect of a write that the watch never delivers. Examples
+    /// are a write to an object that the selectors of the informer exclude, and a deletion that did not happen. The
+    /// default is one minute.
     pub max_age: Duration,
 }
 
@@ -123,7 +122,7 @@ impl<T> Clone for Write<T> {
 
 impl<T> Write<T> {
     /// Returns the result of a read, given the version of the cache and the cached object. `None` means the cached
-    /// object. `Some(None)` means that there is no object.
+    /// object. `Some(None)` means that the read finds no object.
     fn shown(&self, cache_version: u64, cached: Option<&T>) -> Option<Option<&Arc<T>>>
     where
         T: Object,
@@ -151,7 +150,7 @@ impl<T: Object> Overlay<T> {
     }
 
     /// Reports the response of the server to a create, an update or a patch. Responses may be reported in any order.
-    /// The greatest version wins, and a deleted object does not reappear.
+    /// The greatest version takes precedence, and a deleted object does not reappear.
     ///
     /// Returns `false` and ignores the object if its resourceVersion is not a number. Without a number, the overlay
     /// cannot tell when the cache has caught up.
@@ -159,8 +158,8 @@ impl<T: Object> Overlay<T> {
         self.record(object.into(), false)
     }
 
-    /// Reports the deletion of an object, with its last known state. If the object still waits for finalizers, use
-    /// [`wrote`](Self::wrote) instead.
+    /// Reports the deletion of an object, and the last known state of the object. If the object still waits for
+    /// finalizers, use [`wrote`](Self::wrote) instead.
     ///
     /// Returns `false` in the same case as [`wrote`](Self::wrote).
     pub fn deleted(&self, object: impl Into<Arc<T>>) -> bool {
@@ -191,7 +190,7 @@ impl<T: Object> Overlay<T> {
     pub fn get(&self, key: &ObjectKey) -> Option<Arc<T>> {
         let write = self.read().current(key, now()).cloned();
         let Some(write) = write else { return self.lister.get(key) };
-        // Read the version first. The object that is read afterwards has this version or a later one.
+        // Read the version first. The object that is read later has this version or a later one.
         let version = self.version_of(key);
         let cached = self.lister.get(key);
         match write.shown(version, cached.as_deref()) {
@@ -202,7 +201,8 @@ impl<T: Object> Overlay<T> {
 
     /// Returns all objects, in no particular order.
     pub fn list(&self) -> Vec<Arc<T>> {
-        // Copy the writes before reading the cache. If a write is evicted in between, the cache already contains it.
+        // Copy the writes before reading the cache. If a write is evicted between these two reads, the cache already
+        // contains it.
         let mut writes = self.versioned();
         let snapshot = self.lister.snapshot();
         let mut objects: Vec<Arc<T>> = snapshot.into_iter().collect();
@@ -225,7 +225,7 @@ impl<T: Object> Overlay<T> {
     }
 
     /// Returns the objects that have `value` in the index `name`, in no particular order. A written object has the
-    /// values that the index function returns for it. It has no values if the function fails or panics.
+    /// values that the index function returns for it. A written object has no values if the function fails or panics.
     ///
     /// # Errors
     ///
@@ -258,7 +258,7 @@ impl<T: Object> Overlay<T> {
         objects
     }
 
-    /// Returns the lister of the cache. It does not include the writes.
+    /// Returns the lister of the cache. The lister does not include the writes.
     pub fn lister(&self) -> &Lister<T> {
         &self.lister
     }
@@ -277,7 +277,7 @@ impl<T: Object> Overlay<T> {
     }
 
     /// Returns the recent writes. Each write is paired with the version up to which the cache contains all changes of
-    /// its key.
+    /// the written key.
     fn versioned(&self) -> HashMap<ObjectKey, (Write<T>, u64)> {
         let versioned = |(key, write): (ObjectKey, Write<T>)| {
             let version = self.version_of(&key);
@@ -286,15 +286,15 @@ impl<T: Object> Overlay<T> {
         self.current(now()).into_iter().map(versioned).collect()
     }
 
-    /// Copies the recent writes out of the lock, because the methods of an object are user code.
+    /// Copies the recent writes, so that the methods of the objects, which are user code, are called without the lock.
     fn current(&self, now: Instant) -> Vec<(ObjectKey, Write<T>)> {
         let writes = self.read();
         let current = writes.by_key.iter().filter(|(_, write)| writes.is_current(write, now));
         current.map(|(key, write)| (key.clone(), write.clone())).collect()
     }
 
-    /// Returns the version up to which the cache contains all changes of a key. It may be higher than the version of
-    /// the whole cache.
+    /// Returns the version up to which the cache contains all changes of a key. The returned version may be higher than
+    /// the version of the whole cache.
     fn version_of(&self, key: &ObjectKey) -> u64 {
         version_of(self.lister.cache(), key)
     }
@@ -317,8 +317,8 @@ impl<T> Writes<T> {
         now.saturating_duration_since(write.at) < self.config.max_age
     }
 
-    /// Evicts writes if there are too many. First evicts writes that are too old or that the cache contains, and then
-    /// the oldest writes.
+    /// Evicts writes if there are too many. Writes that are too old or that the cache contains are evicted first, and
+    /// then the oldest writes.
     fn make_room(&mut self, now: Instant, version_of: impl Fn(&ObjectKey) -> u64) -> Vec<Write<T>> {
         if self.by_key.len() <= self.config.capacity {
             return Vec::new();

@@ -13,7 +13,7 @@ pub(crate) fn catch<T>(part: impl FnOnce() -> T) -> Result<T, String> {
     catch_unwind(AssertUnwindSafe(part)).map_err(message)
 }
 
-/// Runs `part` to its end and returns its output, or the message of its panic.
+/// Polls the future `part` until it completes, and returns its output, or the message of its panic.
 pub(crate) async fn caught<F: Future>(part: F) -> Result<F::Output, String> {
     let mut part = pin!(part);
     poll_fn(|context| match catch(|| part.as_mut().poll(context)) {
@@ -30,8 +30,8 @@ pub(crate) fn wake(wake: impl FnOnce()) {
     }
 }
 
-/// Waits for `future` with a waker that catches panics of the caller's waker. Otherwise such a panic would end the informer's task, and
-/// would prevent it from waking other waiting tasks.
+/// Waits for `future` with a waker that catches panics of the caller's waker. Otherwise such a panic would end the
+/// informer's task, and the informer could not wake other waiting tasks.
 pub(crate) async fn isolated<F: Future>(future: F) -> F::Output {
     struct Isolated(Waker);
     impl Wake for Isolated {

@@ -4,7 +4,7 @@
 /// they cost no decoding time and no memory. Set it in
 /// [`InformerConfig::projection`](crate::InformerConfig::projection).
 ///
-/// The default drops [`MANAGED_FIELDS`](Self::MANAGED_FIELDS), which are often the larger part of an object. An update
+/// The default drops [`MANAGED_FIELDS`](Self::MANAGED_FIELDS), which are often more than half of an object. An update
 /// without managed fields does not delete them. client-go keeps the whole object by default.
 ///
 /// # Writing a cached object back
@@ -19,10 +19,10 @@
 /// | **update (PUT) of the object** | **are deleted, like every field that the update lacks**, except `managedFields` |
 ///
 /// A server keeps its `managedFields` if an update has none, so objects with the default projection are safe to write
-/// back. Objects with any other projection are not safe to write back with an update. For example, if the annotation of
-/// `kubectl apply` is dropped, an update with a cached object deletes it in the cluster. The next `kubectl apply` then
-/// keeps fields that were removed from the manifest. A program that drops more than the default must use patches, or
-/// read the object from the server before it updates it.
+/// back. Objects with any other projection are not safe to write back with an update. For example, if the projection
+/// drops the annotation of `kubectl apply`, an update with a cached object deletes this annotation in the cluster. The
+/// next `kubectl apply` then keeps fields that were removed from the manifest. A program that drops more than the
+/// default must use patches, or read the object from the server before it updates it.
 ///
 /// # Examples
 ///
@@ -53,11 +53,12 @@ pub struct Projection {
 }
 
 impl Projection {
-    /// The field managers of an object's fields. Servers need them, and so do programs that use server-side apply.
+    /// The field managers of an object's fields. Servers need the field managers, and so do programs that use
+    /// server-side apply.
     pub const MANAGED_FIELDS: &[&str] = &["metadata", "managedFields"];
 
-    /// The last manifest of a client-side `kubectl apply`, which is a copy of most of the object. Kept by default. If
-    /// this annotation is dropped, an update with a cached object deletes the annotation in the cluster: see
+    /// The last manifest of a client-side `kubectl apply`. It is a copy of most of the object. Kept by default. If this
+    /// annotation is dropped, an update with a cached object deletes the annotation in the cluster: see
     /// [above](Self#writing-a-cached-object-back).
     pub const LAST_APPLIED: &[&str] = &["metadata", "annotations", "kubectl.kubernetes.io/last-applied-configuration"];
 

@@ -22,10 +22,11 @@ use crate::{Cache, IndexFailed, SubscriptionStatus, Undecodable};
 
 /// The cache of an informer and its subscribers.
 ///
-/// Only the drivers of the informer write and start resyncs, and they take [turns](Publisher::turn). A change is stored
-/// first and then sent to all current subscribers. A new subscriber starts with a snapshot of the cache. If a write is
-/// in progress, the snapshot is taken after the write. So each subscriber receives the content of the cache, and then
-/// each later change exactly once. A lock is held at most for one pass over the list of subscribers.
+/// Only the drivers of the informer write and start resyncs, and only one driver does so [at a time](Publisher::turn).
+/// A change is stored first and then sent to all current subscribers. A new subscriber starts with a snapshot of the
+/// cache. If a write is in progress, the snapshot is taken after the write. So each subscriber receives the content of
+/// the cache, and then each later change exactly once. A lock is held at most for one pass over the list of
+/// subscribers.
 pub(crate) struct Publisher<T> {
     /// The informer's name.
     name: String,
@@ -34,10 +35,10 @@ pub(crate) struct Publisher<T> {
     turns: Arc<Turns<()>>,
     /// Hashes uids.
     hasher: RandomState,
-    /// Whether all parts have been listed. Changed under the lock of `audience`, and read without it, because an index
-    /// function may call `has_synced`.
+    /// Whether all parts of the store have been listed. This flag is changed under the lock of `audience`, but is read
+    /// without this lock, because an index function may call `has_synced`.
     has_synced: AtomicBool,
-    /// Notified when a subscriber is added. The resync of a new subscriber may be the next that is due.
+    /// Notified when a subscriber is added. The resync of a new subscriber may be due before all other resyncs.
     pub(crate) resyncs_changed: Arc<Notify>,
     /// The number of writes so far.
     writes: AtomicU64,
@@ -45,8 +46,8 @@ pub(crate) struct Publisher<T> {
 
 struct Audience<T> {
     queues: Vec<Weak<Queue<T>>>,
-    /// Subscribers that were added during a write. They start after the write, because a snapshot during the write may
-    /// or may not contain it.
+    /// Subscribers that were added during a write. Such subscribers start after the write, because a snapshot during
+    /// the write may or may not contain it.
     joining: Vec<Weak<Queue<T>>>,
     is_writing: bool,
     is_closed: bool,
@@ -119,7 +120,7 @@ impl<T: Object> Publisher<T> {
         let is_writing = audience.is_writing;
         let audience_now = if is_writing { &mut audience.joining } else { &mut audience.queues };
         if audience_now.len() == audience_now.capacity() {
-            // Remove dropped subscribers instead of growing.
+            // Remove dropped subscribers before the vector would grow.
             audience_now.retain(|queue| queue.strong_count() > 0);
         }
         audience_now.push(Arc::downgrade(&queue));
@@ -131,13 +132,13 @@ impl<T: Object> Publisher<T> {
         queue
     }
 
-    /// Waits for the exclusive right to change the cache. Tasks get this right in the order in which they asked for it.
+    /// Waits for the exclusive right to change the cache. Tasks get this right in the order of their calls.
     pub(crate) async fn turn(&self) -> OwnedMutexGuard<()> {
         self.turns.clone().lock_owned().await
     }
 
-    /// Sets the namespaces to follow, and deletes the objects of other namespaces. The caller must hold the
-    /// [turn](Self::turn).
+    /// Sets the namespaces to follow, and deletes the objects of other namespaces. The caller must have the exclusive
+    /// right to change the cache (the [turn](Self::turn)).
     pub(crate) fn follow(&self, followed: &Followed) {
         let resource_version = self.cache.resource_version();
         let undecodable = self.cache.undecodable().into_iter().map(|entry| entry.key);
@@ -155,7 +156,7 @@ impl<T: Object> Publisher<T> {
                 changes.filter_map(|(key, written)| Some((key, self.unobserved_deletion(written.before?)))).collect();
             self.notify(Notifications { queues, changes, ..Notifications::nothing() });
         }
-        // Wake tasks that wait for the change only now, when the objects of removed namespaces are deleted.
+        // Only now wake the tasks that wait for the change, because the objects of removed namespaces are now deleted.
         self.cache.change_parts(|parts| parts.follow(followed));
         // The revision may advance now, because the namespace with the oldest revision may be gone.
         let least = self.cache.parts().least();
@@ -163,9 +164,9 @@ impl<T: Object> Publisher<T> {
         self.sync();
     }
 
-    /// Stores a batch of a part in one step, and returns the changes for the subscribers. `choice` is the number of
-    /// selector changes before the last list began. The caller must hold the [turn](Self::turn) until it has delivered
-    /// the changes.
+    /// Stores a batch of changes for one part of the store in one atomic step, and returns the changes for the
+    /// subscribers. `choice` is the number of selector changes before the last list began. The caller must keep the
+    /// exclusive right to change the cache (the [turn](Self::turn)) until it has delivered the changes.
     pub(crate) fn apply(
         &self,
         place: &Place,
@@ -180,7 +181,7 @@ impl<T: Object> Publisher<T> {
         for item in batch.items {
             match item {
                 Item::One { key, delta } => deltas.push((key, delta)),
-                // A replacement is always the only item of its batch.
+                // A replacement is always the only item in its batch.
                 Item::ReplacedAll { objects, resource_version } => {
                     notifications = self.replace(place, choice, objects, &resource_version);
                 }
@@ -214,7 +215,7 @@ impl<T: Object> Publisher<T> {
             match observed.object {
                 Decoded::Object(object) => objects.push(object),
                 Decoded::Undecodable(entry) => {
-                    // Keep the last good state. Otherwise the object would look deleted.
+                    // Keep the last good state. Otherwise the cached object would look deleted.
                     let known = self.cache.store().get(&entry.0.key);
                     objects.extend(known.filter(|known| !was_replaced(Some(known), &entry.0)));
                     undecodable.push(entry.0.clone());
@@ -229,8 +230,8 @@ impl<T: Object> Publisher<T> {
         };
         let mut objects = last_of_each(objects);
         if !goes_back {
-            // Keep the cached object if the list contains the same version. The comparison needs no lock, because there
-            // is no other writer.
+            // Keep the cached object if the list contains the same version. The comparison needs no lock, because no
+            // other task writes to the cache.
             for (key, listed) in &mut objects {
                 let Some(known) = self.cache.store().get(key) else { continue };
                 match is_same_state(&known, listed) {
@@ -247,7 +248,8 @@ impl<T: Object> Publisher<T> {
         let unindexed = replaced.unindexed;
         let mut notifications = Notifications::nothing();
         if is_first {
-            // No subscriber has received an object of this part, so every subscriber starts with this list.
+            // No subscriber has received an object of this part of the store, so every subscriber starts with this
+            // list.
             let listed: Arc<[Entry<T>]> = replaced.present.into_iter().map(|(key, _, new)| (key, new)).collect();
             queues.iter().for_each(|queue| drop(queue.begin(Walk::listed(listed.clone()))));
         } else {
@@ -262,9 +264,9 @@ impl<T: Object> Publisher<T> {
         Notifications { listed: Some((place.clone(), choice)), unindexed, ..notifications }
     }
 
-    /// Handles objects that were found to be undecodable after they were stored: restores their last good states, and
-    /// lists them as undecodable. Subscribers are not notified, because their events already have the good states. The
-    /// caller must hold the [turn](Self::turn).
+    /// Handles objects that were found to be undecodable after they were stored. Restores their last decodable states,
+    /// and lists the objects as undecodable. Subscribers are not notified, because their events already contain the
+    /// decodable states. The caller must have the exclusive right to change the cache (the [turn](Self::turn)).
     pub(crate) fn mend(&self, found: Vec<Found<T>>) {
         let (mut changes, mut entries) = (Vec::with_capacity(found.len()), Vec::with_capacity(found.len()));
         for Found { record, entry } in found {
@@ -278,7 +280,7 @@ impl<T: Object> Publisher<T> {
         if changes.is_empty() {
             return;
         }
-        // Subscribers have only received objects that had a good state.
+        // Subscribers have only received objects that had a decodable state.
         let gone: Vec<ObjectKey> =
             changes.iter().filter(|(_, good)| good.is_none()).map(|(key, _)| key.clone()).collect();
         let keys: Vec<ObjectKey> = changes.iter().map(|(key, _)| key.clone()).collect();
@@ -293,12 +295,13 @@ impl<T: Object> Publisher<T> {
         self.writes.load(Ordering::Relaxed)
     }
 
-    /// Whether index functions read objects that are decoded at their first read, so that writes must not run on the runtime.
+    /// Whether index functions read objects that are decoded at their first read. If so, writes must not run on the
+    /// runtime.
     pub(crate) fn decodes_on_write(&self) -> bool {
         self.cache.source().is_some() && self.cache.indices().iter().any(Index::reads_objects)
     }
 
-    /// Returns the maximum size of a batch for which index functions are called at most `calls` times.
+    /// Returns the largest batch size with at most `calls` calls of index functions.
     pub(crate) fn batch(&self, calls: usize) -> usize {
         let functions = self.cache.indices().iter().filter(|index| index.calls_user_code()).count();
         calls.checked_div(functions).map_or(usize::MAX, |batch| batch.max(1))
@@ -318,7 +321,7 @@ impl<T: Object> Publisher<T> {
         }
     }
 
-    /// Once all parts have been listed, marks the cache as synced and notifies the subscribers.
+    /// Once all parts of the store have been listed, marks the cache as synced and notifies the subscribers.
     fn sync(&self) {
         if self.has_synced() || !self.cache.parts().have_listed() {
             return;
@@ -357,8 +360,8 @@ impl<T: Object> Publisher<T> {
                 }
             }
             match next {
-                // Keep the last good state. If it belongs to another object with the same name, that object is deleted
-                // instead.
+                // Keep the last good state. If that deletion belongs to another object with the same name, the cached
+                // object is deleted instead.
                 NewState::Undecodable(entry) if !self.cache.was_replaced(&key, &entry) => {}
                 next => writes.push((key, next)),
             }
@@ -374,8 +377,8 @@ impl<T: Object> Publisher<T> {
         Notifications { queues, changes, unindexed: failed, ..Notifications::nothing() }
     }
 
-    /// Whether the cache contains a newer state of the object. This happens if a watch continues at a server replica
-    /// that lags.
+    /// Whether the cache contains a newer state of the object. The cache contains a newer state if a watch continues at
+    /// a server replica that lags.
     fn is_stale(&self, key: &ObjectKey, observed: &Observed<Stored<T>>) -> bool {
         let observed_version = observed.object.resource_version();
         !observed.is_reshaped && self.cache.version_of(key).is_some_and(|known| is_older(observed_version, &known))
@@ -394,8 +397,8 @@ impl<T: Object> Publisher<T> {
         }
     }
 
-    /// Returns the change for an object that exists now. An update is delivered even if the version is equal, because a
-    /// watch event means that the object changed.
+    /// Returns the change for an object that exists now. An update is delivered even if the version is unchanged,
+    /// because a watch event means that the object has changed.
     fn present(&self, old: Option<Stored<T>>, new: Stored<T>) -> Notification<T> {
         let new = self.seen(new);
         match old {
@@ -437,18 +440,18 @@ impl<T: Object> Publisher<T> {
         let admitted: Vec<_> =
             joined.iter().map(|queue| (self.admit(queue), is_closed.then(|| queue.close()))).collect();
         drop(audience);
-        // Drop the guards without the lock, because that drops objects and wakes tasks.
+        // Drop the guards without the lock, because dropping them drops objects and wakes tasks.
         drop(admitted);
     }
 
-    /// Starts a subscriber with a snapshot. The caller must hold the lock of the audience, so that no write begins in
-    /// between.
+    /// Starts a subscriber with a snapshot. The caller must hold the lock of `audience`, so that no write begins before
+    /// the subscriber is added.
     fn admit<'a>(&self, queue: &'a Queue<T>) -> (Aftermath<'a, T>, Option<Aftermath<'a, T>>) {
         let started = queue.begin(Walk::of(self.cache.snapshot()));
         (started, self.has_synced().then(|| queue.upstream_synced()))
     }
 
-    /// Whether all parts have been listed at least once.
+    /// Whether all parts of the store have been listed at least once.
     pub(crate) fn has_synced(&self) -> bool {
         self.has_synced.load(Ordering::Acquire)
     }
@@ -495,7 +498,7 @@ impl<T: Object> Publisher<T> {
     }
 }
 
-/// A write in progress. Dropping it ends the write, also on a panic.
+/// A write in progress. Dropping this value ends the write, even after a panic.
 struct Writing<'a, T: Object>(&'a Publisher<T>);
 
 impl<T: Object> Drop for Writing<'_, T> {
@@ -505,7 +508,7 @@ impl<T: Object> Drop for Writing<'_, T> {
 }
 
 impl<T: Object> Audience<T> {
-    /// Returns the current subscribers, and removes dropped ones.
+    /// Returns the current subscribers, and removes dropped subscribers.
     fn present(&mut self) -> Vec<Arc<Queue<T>>> {
         let mut present = Vec::with_capacity(self.queues.len());
         self.queues.retain(|queue| match queue.upgrade() {
@@ -524,11 +527,11 @@ impl<T: Object> Audience<T> {
 pub(crate) struct Notifications<T> {
     queues: Vec<Arc<Queue<T>>>,
     changes: Vec<(ObjectKey, Notification<T>)>,
-    /// The number of completed steps. Each step delivers one chunk to one queue. All queues receive a chunk before the
-    /// next chunk starts.
+    /// The number of completed steps. Each step delivers one chunk of changes to one subscriber's queue. All queues
+    /// receive a chunk before the next chunk is delivered.
     delivered: usize,
-    /// The part that was listed, and the number of selector changes before the list began. The list counts as complete
-    /// once all subscribers have received it.
+    /// The part of the store that was listed, and the number of selector changes before its list began. The list counts
+    /// as complete once all subscribers have received it.
     listed: Option<(Place, u64)>,
     /// The failures of index functions on objects of the change.
     unindexed: Vec<IndexFailed>,
@@ -544,8 +547,8 @@ impl<T: Object> Notifications<T> {
         std::mem::take(&mut self.unindexed)
     }
 
-    /// Delivers one chunk to one queue. Returns the number of changes in the chunk, or `None` if all changes were
-    /// delivered before.
+    /// Delivers one chunk of changes to one subscriber's queue. Returns the number of changes in the chunk, or `None`
+    /// if all changes were delivered before.
     pub(crate) fn step(&mut self) -> Option<usize> {
         let chunk = self.changes.chunks(CHUNK).nth(self.delivered.checked_div(self.queues.len())?)?;
         self.queues[self.delivered % self.queues.len()].notify(chunk);
@@ -554,7 +557,7 @@ impl<T: Object> Notifications<T> {
     }
 }
 
-/// Lets reads of `new` fall back to `known`, if both are states of one object.
+/// Lets reads of `new` fall back to `known`, if both are states of the same object.
 fn fall_back<T: Object>(new: &Stored<T>, known: &Stored<T>) {
     if new.uid() == known.uid() {
         new.falls_back_to(known);

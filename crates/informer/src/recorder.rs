@@ -22,11 +22,12 @@ use self::line::{Line, Record, Requested, Source};
 pub use self::recording::{Recording, Replayed};
 use self::writer::Lines;
 
-/// A [`ListWatch`] that wraps another `ListWatch` and records its responses: each request, each raw object, each error,
-/// and their times. A [`Recording`] replays them to an informer, so an incident can become a test.
+/// A [`ListWatch`] that wraps another `ListWatch` and records its responses. The recorder stores each request, each raw
+/// object and each error, with its time. A [`Recording`] replays these responses to an informer, so an incident can
+/// become a test.
 ///
-/// **The file contains all objects as they arrived, including the data of Secrets.** Only the owner of the file can
-/// read it, where the platform supports that. Protect copies of the file yourself.
+/// **The file contains all objects as the server sent them, including the data of Secrets.** Only the owner of the file
+/// can read it, if the platform supports file permissions. You must protect copies of the file yourself.
 ///
 /// # The file
 ///
@@ -50,10 +51,11 @@ use self::writer::Lines;
 /// | `FULL` | the size limit was reached, and recording stopped |
 /// | `LOST` | why recording stopped, in a few words; ignore all entries after it |
 ///
-/// A dedicated thread writes through a buffer, and flushes the buffer whenever no more entries wait. The source never
-/// waits for this thread. Recording stops if the disk fails, if it is full, or if 64 MiB wait to be written. So a
-/// recording has no gaps. One warning is logged, and the last entry gives the reason if the disk has space for it.
-/// [`written`](Self::written) returns the error. The informer continues normally.
+/// A dedicated thread writes the entries through a buffer, and flushes the buffer whenever no more entries wait. The
+/// source never waits for this thread. Recording stops if a write fails, for example because the disk is full, or if 64
+/// MiB of entries wait to be written. So a recording never has gaps. When recording stops, one warning is logged. The
+/// last entry of the file gives the reason, if the disk has space for it. [`written`](Self::written) returns the error.
+/// The informer continues normally.
 ///
 /// # Examples
 ///
@@ -160,8 +162,8 @@ impl<L: ListWatch> Recorder<L> {
         Recorder { list_watch, log: self.log.clone() }
     }
 
-    /// Completes when all recorders of the file were dropped and the file contains all entries. An informer drops its recorder when it
-    /// ends.
+    /// Completes when all recorders of the file are dropped and the file contains all entries. An informer drops its
+    /// recorder when it ends.
     ///
     /// # Errors
     ///
@@ -205,7 +207,7 @@ impl<L: ListWatch> ListWatch for Recorder<L> {
     }
 }
 
-/// A page or watch of a [`Recorder`]. It records each item that the informer reads.
+/// A page or watch of a [`Recorder`]. The wrapper records each item that the informer reads.
 #[derive(Debug)]
 pub struct Recorded<S, I> {
     stream: S,

@@ -22,17 +22,17 @@ use crate::{InformerState, ListProgress, ReflectorConfig, ReflectorError};
 /// The minimum timeout of a watch, as in client-go.
 const SHORTEST_WATCH_TIMEOUT: Duration = Duration::from_secs(300);
 
-/// The minimum time, and the minimum number of lists in that time, for which a server must return an older state before
-/// the reflector accepts it.
+/// The reflector accepts an older state only after the server has returned it in at least this number of lists, over at
+/// least this time.
 const RESTORE_PERIOD: Duration = Duration::from_secs(60);
 const RESTORE_ANSWERS: u32 = 3;
 
-/// Follows one resource. The reflector lists the resource, watches it from the revision of the list on, and lists it
-/// again if the server no longer has that revision.
+/// Follows one resource. The reflector lists the resource and watches it from the revision of the list. If the server
+/// no longer has that revision, the reflector lists the resource again.
 ///
-/// It is a state machine without I/O and without a clock. [`start`](Self::start) returns the first [`Command`]. The
-/// driver executes the command and passes the result to [`step`](Self::step), which returns the next command. Changes
-/// to store are returned as [`Output`]s.
+/// The reflector is a state machine without I/O and without a clock. [`start`](Self::start) returns the first
+/// [`Command`]. The driver executes the command and passes the result to [`step`](Self::step), which returns the next
+/// command. Changes that the driver must store are returned as [`Output`]s.
 ///
 /// | state | event | next |
 /// |---|---|---|
@@ -54,25 +54,26 @@ const RESTORE_ANSWERS: u32 = 3;
 /// | watch | 429 | delay, open watch at the last revision |
 /// | watch | expired, another error, an event that cannot be read | delay, new round |
 ///
-/// Delays grow and are reset after a success. A watch is successful if it lasted for a second, or if it delivered an
-/// event after at most five short watches in a row. A complete list is successful. But after a failed watch, only a
-/// successful watch resets the delays. Otherwise a server that allows no watches would receive one list after the
-/// other.
+/// Delays between retries grow, and are reset after a success. A watch is successful if it lasted for a second, or if
+/// it delivered an event after at most five consecutive short watches. A complete list is successful. But after a
+/// failed watch, only a successful watch resets the delays. Otherwise a server that allows no watches would receive one
+/// list after the other.
 ///
-/// A new round starts with a list. If streaming lists are enabled and have not failed recently, it starts with a
-/// streaming list instead. The list asks for the last revision or a newer revision, so that the state never goes back
-/// in time. If the server does not have that revision, the list asks for the newest state. The first list accepts any
-/// state in the cache of the server that is not older than [`not_older_than`](ReflectorConfig::not_older_than).
+/// After a delay, the reflector starts with a list. If streaming lists are enabled and have not failed recently, the
+/// reflector starts with a streaming list instead. The list requests the last known revision or a newer revision, so
+/// that the state never goes back in time. If the server does not have that revision, the reflector requests the newest
+/// state. The first list accepts any state in the server's watch cache that is not older than
+/// [`not_older_than`](ReflectorConfig::not_older_than).
 ///
 /// A server that was restored from a backup returns revisions that are older than the known revision. The reflector
-/// asks for the newest state, and accepts an older state once the server has repeated it for a minute. Nothing else
-/// makes the output go back. After a restore, objects that were created after the backup are missing from the list. The
-/// uid distinguishes a re-created object from the previous object.
+/// then requests the newest state, and accepts an older state once the server has repeated it for a minute. In all
+/// other cases, the revision of the output never goes back. After a restore, objects that were created after the backup
+/// are missing from the list. The uid distinguishes a re-created object from the previous object.
 ///
-/// If the resource does not exist, the reflector retries with the same delays and outputs no deletions. The definition
-/// of the resource may be added later, and a server that has just started may not have loaded it yet. If the definition
-/// was deleted, the watch has already reported the deletion of its objects. If the definition is added again, the next
-/// list contains the current objects.
+/// If the resource does not exist, the reflector retries with the same growing delays, and outputs no deletions. The
+/// definition of the resource may be added later, and a server that has just started may not have loaded it yet. If the
+/// definition was deleted, the watch has already reported the deletion of its objects. If the definition is added
+/// again, the next list contains the current objects.
 ///
 /// # Examples
 ///
@@ -102,59 +103,60 @@ pub struct Reflector<T> {
     watch_failed: bool,
     jitter: Jitter,
     phase: Phase<T>,
-    /// The revision up to which all changes have been output. Empty before the first list.
+    /// The revision up to which all changes were output. Empty before the first list.
     resource_version: String,
     /// The newest revision that other reflectors of the same server had seen when this reflector started. Empty without
     /// other reflectors.
     known_elsewhere: String,
-    /// Whether the server lacks the requested revision, so that the next request asks for the newest state.
+    /// Whether the server lacks the last requested revision, so that the next request asks for the newest state.
     version_unavailable: bool,
-    /// The number of older states that the server has returned in a row, and the time of the first of them.
+    /// How many times in a row the server has returned an older state, and the time of the first of these responses.
     older: Option<(u32, Instant)>,
-    /// Whether the server has no watch cache, so that lists use pages. It has none if it returned pages for a list at
-    /// revision "0".
+    /// Whether the server has no watch cache, so that the reflector uses paged lists. The server has no watch cache if
+    /// it returned pages for a list at revision "0".
     is_paginated: bool,
-    /// Streaming lists are not used until this time, because the server did not finish one.
+    /// The time until which streaming lists are not used, because the server did not finish one.
     streams_paused_until: Option<Instant>,
     stream_pauses: Backoff,
-    /// The number of unfinished streaming lists in a row.
+    /// The number of consecutive unfinished streaming lists.
     unfinished: u32,
-    /// The number of unanswered watch requests in a row.
+    /// The number of consecutive unanswered watch requests.
     unanswered: u32,
-    /// The number of short watches in a row.
+    /// The number of consecutive short watches.
     short_watches: u32,
-    /// The time between bookmarks, if known.
+    /// The time between two bookmarks, if it is known.
     bookmark_gap: Option<Duration>,
-    /// The number of watches that fell silent since the last bookmark.
+    /// The number of silent watches since the last bookmark.
     silent_watches: u32,
-    /// The current failure, and when the first failure in a row happened.
+    /// The current failure, and the time of the first of the consecutive failures.
     trouble: Option<(ReflectorError, Instant)>,
 }
 
-/// A command for the driver of a [`Reflector`]. The driver answers it with an [`Input`].
+/// A command for the driver of a [`Reflector`]. The driver answers each command with an [`Input`].
 #[derive(Clone, Debug, PartialEq)]
 pub enum Command {
     /// List one page. The answer is [`Input::Listed`].
     List(ListOptions),
     /// Open a watch that replaces the current one. The answer is [`Input::Opened`].
     Watch(WatchOptions),
-    /// Wait for the next event of the watch. The answer is [`Input::Received`], or [`Input::TimedOut`] at the deadline.
+    /// Wait for the next event of the watch. The driver answers with [`Input::Received`], or with [`Input::TimedOut`]
+    /// at the deadline.
     Read {
         /// The deadline.
         until: Instant,
     },
-    /// Drop the open watch, if there is one, and wait. The answer is [`Input::Woke`].
+    /// Drop the open watch, if there is one, and wait until a given time. The answer is [`Input::Woke`].
     Sleep(Duration),
 }
 
 /// The driver's answer to a [`Command`].
 #[derive(Debug)]
 pub enum Input<T> {
-    /// The page, or the error of the request.
+    /// The page, or the error of the list request.
     Listed(Result<List<T>, ApiError>),
-    /// Whether the server accepted the watch. Otherwise, the error of the request.
+    /// `Ok` if the server accepted the watch. Otherwise, the error of the watch request.
     Opened(Result<(), ApiError>),
-    /// An event or an error of the watch. `None` is the end of the watch.
+    /// An event or an error of the watch. `None` means that the watch has ended.
     Received(Option<Result<WatchEvent<T>, ApiError>>),
     /// The deadline has passed.
     TimedOut,
@@ -164,9 +166,9 @@ pub enum Input<T> {
 
 /// A change to store.
 ///
-/// Each output has the resourceVersion up to which all changes have been output. This is the version that the server
-/// sent, even if a transform changed the object. It never decreases if versions are numbers. It is empty if the server
-/// sends no versions.
+/// Each output contains the resourceVersion up to which all changes were output. This is the version that the server
+/// sent, even if a transform has changed the version in the object. The version of the outputs never decreases if
+/// versions are numbers. The version is empty if the server sends no versions.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Output<T> {
     /// Replaces all objects.
@@ -197,7 +199,7 @@ pub enum Output<T> {
         /// The revision.
         resource_version: String,
     },
-    /// The revision advanced without a change.
+    /// The revision has advanced, but no object has changed.
     Bookmark {
         /// The revision.
         resource_version: String,
@@ -207,13 +209,14 @@ pub enum Output<T> {
 /// The result of [`Reflector::step`].
 #[derive(Debug)]
 pub struct Step<T> {
-    /// The change to store before the command is executed.
+    /// The change that the driver must store before it executes the command.
     pub output: Option<Output<T>>,
     /// The failure to log. The reflector may continue without a delay.
     pub error: Option<ReflectorError>,
     /// The next command for the driver.
     pub command: Command,
-    /// The objects of an abandoned list. They are not needed, but dropping them may take long.
+    /// The objects of an abandoned list, which the driver must drop. The objects are no longer needed, but dropping
+    /// them may take long.
     pub discarded: Vec<T>,
 }
 
@@ -228,7 +231,7 @@ enum Phase<T> {
         timeout: Duration,
     },
     Watching(Stream),
-    /// `until` is `None` if the clock cannot represent it.
+    /// `until` is `None` if the clock cannot represent the time.
     Sleeping {
         then: Then,
         until: Option<Instant>,
@@ -244,12 +247,12 @@ enum Then {
 }
 
 impl<T: Object> Reflector<T> {
-    /// Creates a reflector. The seed determines its delays and timeouts.
+    /// Creates a reflector. The seed determines the random parts of the reflector's delays and timeouts.
     pub fn new(config: ReflectorConfig, seed: u64) -> Self {
         Self {
             delays: Backoff::new(config.backoff, seed),
             watch_failed: false,
-            // Use a different seed, so that timeouts do not depend on the delays.
+            // Derive a second seed, so that timeouts do not depend on the delays.
             jitter: Jitter::new(!seed),
             phase: Phase::Starting,
             resource_version: String::new(),
@@ -269,7 +272,7 @@ impl<T: Object> Reflector<T> {
         }
     }
 
-    /// Makes the reflector reject states that are older than `known_elsewhere`, the newest revision that other
+    /// Makes the reflector reject states that are older than `known_elsewhere`. That is the newest revision that other
     /// reflectors of the same server have seen.
     pub(crate) fn after(self, known_elsewhere: String) -> Self {
         Self { known_elsewhere, ..self }
@@ -280,7 +283,7 @@ impl<T: Object> Reflector<T> {
         self.begin_round()
     }
 
-    /// Processes the result of the last command.
+    /// Processes the result of the last command, and returns the next command.
     ///
     /// # Panics
     ///
@@ -306,7 +309,7 @@ impl<T: Object> Reflector<T> {
         }
     }
 
-    /// Returns the state. It is never [`Stopped`](InformerState::Stopped), because a reflector does not end.
+    /// Returns the state. The state is never [`Stopped`](InformerState::Stopped), because a reflector does not end.
     pub fn state(&self) -> InformerState {
         if let Some((cause, since)) = &self.trouble {
             let next_try = if let Phase::Sleeping { until, .. } = self.phase { until } else { None };
@@ -328,7 +331,7 @@ impl<T: Object> Reflector<T> {
         }
     }
 
-    /// Returns the revision up to which all changes have been output. It is empty before the first list.
+    /// Returns the revision up to which all changes were output. The revision is empty before the first list.
     pub fn resource_version(&self) -> &str {
         &self.resource_version
     }
@@ -348,7 +351,7 @@ impl<T: Object> Reflector<T> {
         if is_streamed { self.open_stream() } else { self.begin_list() }
     }
 
-    /// Waits before the next action. If there is an `error`, it becomes the current failure.
+    /// Waits before the next action. If there is an `error`, the error becomes the current failure.
     fn delay(&mut self, now: Instant, error: Option<ReflectorError>, then: Then) -> Step<T> {
         let retry_after = error.as_ref().and_then(ReflectorError::cause).and_then(|cause| cause.retry_after);
         if let Some(cause) = &error {
@@ -360,7 +363,7 @@ impl<T: Object> Reflector<T> {
         Step { error, ..Command::Sleep(delay).into() }
     }
 
-    /// Waits before the next action, because a watch has failed.
+    /// Waits before the next request, because a watch has failed.
     fn delay_watch(&mut self, now: Instant, error: Option<ReflectorError>, then: Then) -> Step<T> {
         self.watch_failed = true;
         self.delay(now, error, then)
@@ -373,13 +376,13 @@ impl<T: Object> Reflector<T> {
         }
     }
 
-    /// Returns the lowest acceptable revision. It is empty if any revision is acceptable.
+    /// Returns the lowest acceptable revision. The result is empty if any revision is acceptable.
     fn floor(&self) -> &str {
         let returned = [&self.resource_version, &self.known_elsewhere];
         returned.into_iter().find(|returned| !returned.is_empty()).unwrap_or(&self.config.not_older_than)
     }
 
-    /// Returns an error if the revision `returned` of a list is too old. If the server has returned the older state
+    /// Returns an error if a list has returned a revision that is too old. If the server has returned the older state
     /// often enough, accepts that state and returns `None`.
     fn goes_back(&mut self, now: Instant, returned: &str) -> Option<ReflectorError> {
         if !is_older(returned, self.floor()) {
@@ -387,8 +390,8 @@ impl<T: Object> Reflector<T> {
             return None;
         }
         let (times, since) = self.older.map_or((1, now), |(times, since)| (times + 1, since));
-        // Accept an older state only if the server has returned a newer state before. The revision `not_older_than`
-        // does not prove that.
+        // Accept an older state only if this server has returned a newer state before. The configured revision
+        // `not_older_than` does not prove that the server has returned a newer state.
         let is_its_own = !self.resource_version.is_empty() || !self.known_elsewhere.is_empty();
         if is_its_own && times >= RESTORE_ANSWERS && now.saturating_duration_since(since) >= RESTORE_PERIOD {
             self.older = None;
@@ -399,7 +402,7 @@ impl<T: Object> Reflector<T> {
         Some(ReflectorError::WentBack { returned: returned.into(), known: self.floor().into() })
     }
 
-    /// Returns a random timeout in whole seconds, as servers expect it.
+    /// Returns a random timeout in whole seconds, because servers expect whole seconds.
     fn watch_timeout(&mut self) -> Duration {
         let shortest = self.config.watch_timeout.max(SHORTEST_WATCH_TIMEOUT);
         Duration::from_secs(shortest.saturating_add(self.jitter.up_to(shortest)).as_secs())

@@ -8,7 +8,7 @@ use pintle_ratelimit::BackoffConfig;
 /// Configures how a [`Reflector`](crate::reflector::Reflector) lists and watches.
 ///
 /// The defaults are client-go's, with these exceptions: streaming lists are off, a silent watch is reopened, and
-/// unanswered lists and watches have a deadline. client-go enables streaming lists by default since 1.35.
+/// unanswered lists and watches have a deadline. Since 1.35, client-go enables streaming lists by default.
 ///
 /// # Examples
 ///
@@ -27,41 +27,42 @@ pub struct ReflectorConfig {
     /// The field selector of lists and watches. The server evaluates it.
     pub field_selector: FieldSelector,
     /// The minimum revision of the first list. Use a revision that this process or its predecessor has seen or written.
-    /// Without a minimum, the first list returns the state in the server's cache, which may be older.
+    /// Without a minimum, the first list returns the state in the server's cache, and this state may be old.
     ///
-    /// If the server lags behind this revision, the reflector asks for the newest state. If that state is also older,
+    /// If the server lags behind this revision, the reflector requests the newest state. If that state is also older,
     /// the reflector waits and reports [`WentBack`](crate::ReflectorError::WentBack). After a restore from an older
-    /// backup, it waits until the server has reached the revision again. The reflector does not check a revision that
-    /// is not a number, but sends it to the server. An empty string, the default, accepts any state.
+    /// backup, the reflector waits until the server has reached this revision again. A revision that is not a number is
+    /// sent to the server, but the reflector does not check it. An empty string, the default, accepts any state.
     pub not_older_than: String,
-    /// The page size of lists. `None`, the default, uses pages of 500 objects if pages have no extra cost for the
+    /// The page size of lists. `None`, the default, uses pages of 500 objects if pages cause no extra work for the
     /// server. Otherwise it uses no pages.
     pub page_size: Option<u32>,
-    /// Whether to request the initial state as a stream (`sendInitialEvents`), which needs less memory on both sides.
-    /// If the server rejects or does not finish a streaming list, the reflector uses a plain list. It then uses plain
-    /// lists for 10 minutes. This time doubles with each failure, up to 6 hours. Streaming lists are off by default,
-    /// because a server that is too old for them would delay the first list by `streaming_list_idle_timeout`.
+    /// Whether to request the initial state as a stream (`sendInitialEvents`). A stream needs less memory in both the
+    /// client and the server. If the server rejects or does not finish a streaming list, the reflector uses a paged
+    /// list instead. The reflector then uses paged lists for 10 minutes. The time without streaming lists doubles with
+    /// each failure, up to 6 hours. Streaming lists are off by default, because a server that is too old for them would
+    /// delay the first list by `streaming_list_idle_timeout`.
     pub streaming_list: bool,
-    /// How long a streaming list may deliver no new object. After that, the list counts as unfinished. A list that
-    /// outlasts the timeout of its watch also counts as unfinished.
+    /// The maximum time without a new object in a streaming list. After that time, the list counts as unfinished. A
+    /// list that outlasts the timeout of its watch also counts as unfinished.
     pub streaming_list_idle_timeout: Duration,
     /// How long a list or a watch request may wait for a response. The same limit applies to a list that waits for the
-    /// next object of a page. After that, the connection counts as dead, and the request fails. The default is two
-    /// minutes. This is longer than the timeouts of this project's REST client, so this limit only matters for other
-    /// sources.
+    /// next object of a page. After that time, the connection counts as dead, and the request fails. The default is two
+    /// minutes. The default is longer than the timeouts of this project's REST client, so this limit only matters for
+    /// other sources.
     pub list_idle_timeout: Duration,
     /// The minimum timeout of a watch. The reflector picks a random timeout between this value and twice this value.
     /// The default is 5 minutes. Smaller values are raised to 5 minutes.
     pub watch_timeout: Duration,
-    /// How long a watch may be silent, without an event or a bookmark. After that the connection counts as dead, and
+    /// The maximum time without an event or a bookmark in a watch. After that time, the connection counts as dead, and
     /// the reflector reopens the watch at the last revision. This costs one request.
     ///
     /// `None`, the default, means the time between bookmarks plus `watch_grace`. kube-apiserver sends bookmarks about
-    /// every minute, so this is a minute and a half. After each silent watch, the time doubles, until a bookmark
-    /// arrives. So if a server sends no bookmarks, only one or two watches are reopened needlessly. After that, the
-    /// normal timeout of the watch plus `watch_grace` is shorter than the doubled time, and ends the watch first.
+    /// every minute, so the default is about a minute and a half. After each silent watch, this time doubles, until a
+    /// bookmark arrives. So if a server sends no bookmarks, only one or two watches are reopened unnecessarily. Later
+    /// watches end at their normal timeout plus `watch_grace`, because that is shorter than the doubled time.
     pub watch_idle_timeout: Option<Duration>,
-    /// How long a watch may stay open after its timeout has passed. After that the connection counts as dead, and the
+    /// How long a watch may stay open after its timeout. After that time, the connection counts as dead, and the
     /// reflector reopens the watch.
     pub watch_grace: Duration,
     /// The delays after failures. A complete list and a successful watch reset them: see

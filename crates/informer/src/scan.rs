@@ -1,5 +1,5 @@
-//! Scans the bytes of an object for its identity and for the fields to drop. A scan reads the bytes once. It ends after
-//! the metadata if no later field is dropped.
+//! Scans the bytes of an object to find its identity and the fields to drop. A scan reads each byte at most once. The
+//! scan ends after the metadata if no later field is dropped.
 
 mod cursor;
 
@@ -16,7 +16,7 @@ use crate::stored::{Content, Record, Source};
 /// A scanner for the fields of a projection.
 #[derive(Debug)]
 pub(crate) struct Scanner {
-    /// The field names as a tree. The first node is the root, and the second node is the metadata.
+    /// The field names of the projection as a tree. The first node is the root, and the second node is the metadata.
     nodes: Vec<Node>,
 }
 
@@ -52,15 +52,15 @@ pub(crate) struct Outline {
     is_odd: bool,
     /// The position of the metadata.
     metadata: Range<usize>,
-    /// The ranges to cut, in order and without overlaps.
+    /// The byte ranges to cut, in order and without overlaps.
     cuts: Vec<Range<usize>>,
 }
 
 const ROOT: usize = 0;
 const METADATA: usize = 1;
 
-/// The maximum nesting depth. The scanner gives up on deeper objects, and the decoder then rejects them, because
-/// `serde_json` has the same limit.
+/// The maximum nesting depth. The scanner gives up on objects that are nested deeper. The decoder then rejects them,
+/// because `serde_json` has the same limit.
 const MAX_DEPTH: usize = 128;
 
 impl Scanner {
@@ -100,10 +100,10 @@ impl Scanner {
     }
 
     /// Scans the bytes of an object. Returns `None` if the scanned part is not a JSON object. The decoder then reports
-    /// the error.
+    /// the reason.
     ///
-    /// Other fields are skipped without validation. The decoder validates them later, unless they are dropped. If a
-    /// field occurs twice in the metadata, the last one counts.
+    /// Other fields are skipped without validation. The decoder validates these fields later, unless they are dropped.
+    /// If a field occurs twice in the metadata, the last occurrence is used.
     pub(crate) fn scan(&self, json: &[u8]) -> Option<Outline> {
         let ends_with_metadata = self.nodes[ROOT].len() == 1;
         let mut walk =
@@ -130,7 +130,7 @@ impl Scanner {
 struct Walk<'a> {
     nodes: &'a [Node],
     cursor: Cursor<'a>,
-    /// The objects and arrays that contain the current position. The innermost one is last.
+    /// The objects and arrays that enclose the current position. The innermost one is last.
     open: Vec<Open>,
     outline: Outline,
 }
@@ -139,9 +139,9 @@ struct Walk<'a> {
 struct Open {
     node: usize,
     is_array: bool,
-    /// Whether a member or item was read, so that a comma must follow.
+    /// Whether a member or item was already read, so that a comma must follow.
     has_begun: bool,
-    /// Whether a member or item was kept.
+    /// Whether a member or item was already kept.
     has_kept: bool,
 }
 
@@ -152,7 +152,7 @@ impl Walk<'_> {
         (self.open.len() <= MAX_DEPTH).then_some(())
     }
 
-    /// Reads one member or item. Skips its value, or enters it if it may contain relevant fields.
+    /// Reads one member or item. Skips the field's value, or enters it if it may contain relevant fields.
     fn go_on(&mut self) -> Option<()> {
         let here = self.open.last_mut()?;
         let comma = self.cursor.at();
@@ -187,7 +187,7 @@ impl Walk<'_> {
                 }
                 self.enter(node, false)
             }
-            // Do not enter an array, because the metadata must be an object.
+            // Do not enter arrays here, because the metadata must be an object.
             b'[' if node != METADATA => self.enter(node, true),
             _ => self.cursor.skip_value(),
         }
@@ -209,8 +209,8 @@ impl Walk<'_> {
         Some(())
     }
 
-    /// Removes the member that starts at `start`, together with the comma before it. If the object has no kept member
-    /// yet, removes the comma after it instead.
+    /// Removes the member that starts at `start`, together with the comma before it. If no earlier member of the object
+    /// is kept, removes the comma after the member instead.
     fn cut(&mut self, start: usize, comma: usize) -> Option<()> {
         let here = self.open.last_mut()?;
         self.cursor.skip_value()?;
@@ -242,7 +242,7 @@ impl Outline {
         self.text(json, Field::ResourceVersion)
     }
 
-    /// Returns the key. `None` if the object has no name.
+    /// Returns the key. Returns `None` if the object has no name.
     pub(crate) fn key(&self, json: &[u8]) -> Option<ObjectKey> {
         let name = self.text(json, Field::Name)?;
         Some(ObjectKey::new(&self.text(json, Field::Namespace).unwrap_or_default(), &name))
@@ -258,8 +258,8 @@ impl Outline {
         Cow::Owned(pruned)
     }
 
-    /// Creates the record of an object. Returns `None` if the object lacks the usual metadata. Then only the decoder
-    /// can find out whether the object is valid.
+    /// Creates the stored form of an object from its scanned bytes. Returns `None` if the object lacks the usual
+    /// metadata. In that case, only the decoder can find out whether the object is valid.
     pub(crate) fn record<T>(&self, json: &[u8], source: &Arc<Source<T>>) -> Option<Record<T>> {
         let name = self.text(json, Field::Name).filter(|name| !name.is_empty())?;
         let text = |field: Field| match self.texts[field as usize] {
@@ -291,7 +291,7 @@ impl Outline {
         starts.zip(ends).map(|(start, end)| &json[start..end])
     }
 
-    /// Returns the new position of a byte after the cuts.
+    /// Returns the position that a byte has after the cuts.
     fn after_cuts(&self, at: usize) -> usize {
         at - self.cuts.iter().take_while(|cut| cut.end <= at).map(ExactSizeIterator::len).sum::<usize>()
     }
@@ -305,7 +305,8 @@ fn action_of(node: &Node, name: &[u8]) -> Option<Action> {
     node.iter().find(|(known, _)| known.as_bytes() == name).map(|(_, action)| *action)
 }
 
-/// Returns the content of a JSON string, given its range between the quotes. `None` if it is invalid JSON or not UTF-8.
+/// Returns the content of a JSON string, given its range between the quotes. Returns `None` if the content is invalid
+/// JSON or not UTF-8.
 fn unescaped(json: &[u8], text: Range<usize>) -> Option<Cow<'_, str>> {
     if json[text.clone()].contains(&b'\\') {
         return serde_json::from_slice(&json[text.start - 1..=text.end]).ok().map(Cow::Owned);

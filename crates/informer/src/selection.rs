@@ -1,4 +1,4 @@
-//! The selectors of an informer, which may change while it runs.
+//! The selectors of an informer. They may change while the informer runs.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -38,16 +38,16 @@ struct State {
 
 /// A source that lists and watches only objects that match the current selectors. When the selectors change, the open
 /// watch fails with an "expired" error, and so does each watch that is opened before the next list. So the reflector
-/// lists again, and the new list no longer contains objects that do not match.
+/// lists again, and the new list contains no objects that do not match.
 pub(crate) struct Selected<L> {
     source: L,
     selection: Arc<Selection>,
-    /// The selectors of the last list. Watches use them as well.
+    /// The selectors that the last list used. Watches use them as well.
     listed: Mutex<Option<State>>,
     choice: Arc<AtomicU64>,
 }
 
-/// The events of a watch. The watch expires when the selectors change.
+/// The events of a watch. The watch ends with an "expired" error when the selectors change.
 pub(crate) struct Events<E> {
     events: E,
     changed: Pin<Box<WaitForCancellationFutureOwned>>,

@@ -30,7 +30,7 @@ use crate::{
     Transform,
 };
 
-/// A local, live copy of the objects of one resource. All readers and subscribers share it.
+/// A local, live copy of the objects of one resource. All readers and subscribers share this copy.
 ///
 /// Clones are handles to one informer. The informer runs from [`start`](Self::start) until
 /// [`shutdown`](Self::shutdown), or until the last handle is dropped. Subscriptions and listers only keep it running if
@@ -69,8 +69,8 @@ pub struct SharedInformer<T: Object> {
     owner: Arc<Owner<T>>,
     /// The resync period of subscriptions that this handle creates.
     resync: Option<Duration>,
-    /// The entry of this handle in the user count, if a factory shares the informer. `None` for the handle that the
-    /// factory keeps.
+    /// The registration of this handle as a user of the informer, if a factory shares the informer. `None` for the
+    /// handle that the factory itself keeps.
     user: Option<User>,
 }
 
@@ -85,14 +85,14 @@ struct Owner<T: Object> {
     whole: Arc<Whole>,
     settings: Arc<Settings>,
     on_error: Arc<ErrorHandlers>,
-    /// Removed by the first start, or by a shutdown before that.
+    /// The future is removed by the first start, or by an earlier shutdown.
     launch: Mutex<Option<Launch>>,
     stop: CancellationToken,
     tasks: TaskTracker,
 }
 
-/// The properties that identify an informer in a factory, besides its settings. The selectors are not included, because
-/// they may change.
+/// The properties that identify an informer in a factory, in addition to its settings. The selectors are not included,
+/// because they may change.
 pub(crate) struct Scope<T> {
     pub(crate) resource: ApiResource,
     pub(crate) covered: Covered,
@@ -109,10 +109,10 @@ pub(crate) struct Settings {
     pub(crate) hot_bytes: usize,
 }
 
-/// The namespaces that an informer covers.
+/// The namespaces that an informer follows.
 #[derive(PartialEq)]
 pub(crate) enum Covered {
-    /// A single namespace, or all namespaces if `None`.
+    /// A single namespace. `None` means all namespaces.
     Fixed(Option<String>),
     Several(Namespaces),
 }
@@ -129,8 +129,8 @@ impl<T: Object> SharedInformer<T> {
         work.informer(|stop| driver.drive(stop))
     }
 
-    /// Creates an informer of several namespaces. `source` returns the source of a namespace. For `None`, it returns
-    /// the source of all namespaces. Each source uses one list and one watch. The informer is not started.
+    /// Creates an informer of several namespaces. `source` returns the source of a namespace. For `None`, `source`
+    /// returns the source of all namespaces. Each source uses one list and one watch. The informer is not started.
     ///
     /// The set of namespaces [may change](Namespaces::set) at any time. Objects of a removed namespace are deleted from
     /// the cache. An added namespace is listed, and its objects are added. Watches of other namespaces continue.
@@ -140,17 +140,17 @@ impl<T: Object> SharedInformer<T> {
     /// shows the failure that has lasted longest.
     ///
     /// The cached objects of each namespace equal the state of the server at some revision. Different namespaces may be
-    /// at different revisions. The revision of the cache is the lowest revision of its namespaces. So a
-    /// [wait](Lister::wait_for) for a write may have to wait for the next bookmark of a quiet namespace. If one
-    /// namespace cannot be listed, the revision of the cache does not advance, and such waits do not complete.
+    /// at different revisions. The revision of the cache is the lowest revision of its namespaces. So
+    /// [waiting](Lister::wait_for) for a write may take until the next bookmark of a quiet namespace. If one namespace
+    /// cannot be listed, the revision of the cache does not advance, so waits for newer revisions do not complete.
     ///
     /// Each namespace costs the server a watch. If you need many namespaces of a large cluster, watch all namespaces
     /// with a selector instead.
     ///
     /// # Panics
     ///
-    /// Panics if `source` panics. If it returns a source of another namespace than requested, the informer ends, as
-    /// after a [panic](StopCause::Panicked) of a source.
+    /// Panics if `source` panics. If `source` returns a source of another namespace than requested, the informer ends,
+    /// as after a [panic](StopCause::Panicked) of a source.
     pub fn of_namespaces<L: ListWatch<Object = T>>(
         namespaces: &Namespaces,
         source: impl Fn(Option<&str>) -> L + Send + 'static,
@@ -179,15 +179,15 @@ impl<T: Object> SharedInformer<T> {
     }
 
     /// Starts the informer in its own task. Does nothing if the informer was started or shut down before. If the
-    /// runtime shuts down, the informer ends as after [`stop`](Self::stop).
+    /// runtime shuts down, the informer ends in the same way as after [`stop`](Self::stop).
     ///
     /// # Panics
     ///
-    /// Panics outside of a tokio runtime. The informer can still be started afterwards.
+    /// Panics outside of a tokio runtime. After such a panic, the informer can still be started.
     pub fn start(&self) {
         // Get the runtime first, so that a call outside of a runtime changes nothing.
         let runtime = tokio::runtime::Handle::current();
-        // From here on, a concurrent shutdown waits for the task.
+        // After this point, a concurrent shutdown waits for the task.
         let _starting = self.owner.tasks.token();
         let launch = self.owner.launch().take();
         if let Some(launch) = launch {
@@ -195,32 +195,33 @@ impl<T: Object> SharedInformer<T> {
         }
     }
 
-    /// Stops the informer, for all its users. Returns without waiting for the end of its task.
+    /// Stops the informer, for all its users. Returns without waiting until the informer's task has ended.
     pub fn stop(&self) {
         self.owner.stop();
     }
 
     /// Stops the informer, for all its users, and waits until its task has ended. Subscriptions first deliver their
-    /// waiting events, and then end. Listers keep returning the last content of the cache.
+    /// waiting events, and then end. Listers continue to return the last content of the cache.
     ///
     /// # Cancel safety
     ///
-    /// The informer begins to stop at the first poll, even if the future is dropped afterwards.
+    /// The informer begins to stop at the first poll of the future, even if it is dropped later.
     pub async fn shutdown(&self) {
         self.owner.stop();
         self.owner.tasks.close();
         self.owner.tasks.wait().await;
     }
 
-    /// Creates a subscription with the resync period of this handle's configuration. The period [can be
-    /// changed](Subscription::set_resync). The cost does not depend on the number of objects.
+    /// Creates a subscription with the resync period of this handle's configuration. The period
+    /// [can be changed](Subscription::set_resync). The cost of this call does not depend on the number of objects.
     pub fn subscribe(&self) -> Subscription<T> {
         self.subscription(Delivery::Coalesced)
     }
 
     /// Creates a subscription that delivers every change, in the order of all changes. At most `bound` changes wait.
     /// [`Subscription`] describes how further changes are merged. A subscription that is created before the first list
-    /// delivers the initial objects in the order of that list. Otherwise they arrive in no particular order.
+    /// delivers the initial objects in the order of that list. Otherwise, the initial objects arrive in no particular
+    /// order.
     pub fn subscribe_ordered(&self, bound: usize) -> Subscription<T> {
         self.subscription(Delivery::Ordered { bound })
     }
@@ -245,16 +246,17 @@ impl<T: Object> SharedInformer<T> {
         self.owner.publisher.subscriptions()
     }
 
-    /// Returns read access to the cache.
+    /// Returns a lister that reads the cache.
     pub fn lister(&self) -> Lister<T> {
         Lister::of(self.owner.publisher.cache.clone(), self.user.as_ref().map(User::reader))
     }
 
-    /// Adds an index to the cache. This is possible at any time: see [`Cache::add_index`](crate::Cache::add_index).
+    /// Adds an index to the cache. An index can be added at any time: see
+    /// [`Cache::add_index`](crate::Cache::add_index).
     ///
-    /// If `function` fails or panics on a later object, the object is stored without values in this index. All other reads find the object.
-    /// The failure is logged, counted in `informer_index_failures_total`, and passed to [`InformerConfig::on_error`] as
-    /// [`ReflectorError::IndexFailed`](crate::ReflectorError::IndexFailed).
+    /// If `function` later fails or panics on an object, the object is stored without values in this index. All other
+    /// reads still find the object. The failure is logged, counted in `informer_index_failures_total`, and passed to
+    /// [`InformerConfig::on_error`] as [`ReflectorError::IndexFailed`](crate::ReflectorError::IndexFailed).
     ///
     /// # Errors
     ///
@@ -267,7 +269,7 @@ impl<T: Object> SharedInformer<T> {
         self.owner.publisher.cache.add_index(name, function)
     }
 
-    /// Adds an index over metadata to the cache, which decodes no object: see
+    /// Adds an index over the metadata of the cached objects. Computing the index decodes no object: see
     /// [`Cache::add_metadata_index`](crate::Cache::add_metadata_index). Failures of `function` are handled as in
     /// [`add_index`](Self::add_index).
     ///
@@ -287,9 +289,10 @@ impl<T: Object> SharedInformer<T> {
         self.owner.publisher.has_synced()
     }
 
-    /// Waits until the cache contains the whole resource, with the current [namespaces](Self::of_namespaces) and
-    /// [selectors](Self::set_selectors). Call this method again after a change of these. The wait continues while the
-    /// server rejects requests. [`state`](Self::state) returns the reason. Add a timeout if you need one.
+    /// Waits until the cache contains the whole resource for the current [namespaces](Self::of_namespaces) and
+    /// [selectors](Self::set_selectors). Call this method again after a change of the namespaces or selectors. The wait
+    /// continues even while the server rejects requests. [`state`](Self::state) returns the reason. Add a timeout if
+    /// you need one.
     ///
     /// # Errors
     ///
@@ -314,20 +317,20 @@ impl<T: Object> SharedInformer<T> {
         self.owner.whole.state()
     }
 
-    /// Returns a watch of the informer's state. [`InformerState`] describes which changes wake it.
+    /// Returns a watch of the informer's state. [`InformerState`] describes which changes wake the returned watch.
     pub fn states(&self) -> StateWatch {
         StateWatch::new(self.owner.whole.clone())
     }
 
     /// Changes the selectors, for all handles to this informer. The informer lists again, and then deletes objects that
-    /// no longer match from the cache. Until then, the cache contains the objects of the old selectors.
+    /// no longer match from the cache. Until then, the cache contains the objects that matched the old selectors.
     /// [`wait_for_sync`](Self::wait_for_sync) and [`wait_for`](Lister::wait_for) wait for the new list.
     ///
     /// # Errors
     ///
     /// [`SelectorsShared`] if the informer comes from an [`InformerFactory`](crate::InformerFactory), because other
-    /// callers rely on its selectors. The selectors then stay the same. Ask the factory for an informer with the new
-    /// selectors instead.
+    /// callers rely on its selectors. The selectors then stay unchanged. Request an informer with the new selectors
+    /// from the factory instead.
     ///
     /// # Examples
     ///
@@ -364,7 +367,7 @@ impl<T: Object> SharedInformer<T> {
     }
 
     /// Returns the [namespaces](Self::of_namespaces) of the informer, so that the caller can read or change them.
-    /// `None` if the informer has a single source. Also `None` if it comes from an
+    /// Returns `None` if the informer has a single source. Also returns `None` if the informer comes from an
     /// [`InformerFactory`](crate::InformerFactory), because only the caller that passed the set to the factory may
     /// change it.
     pub fn namespaces(&self) -> Option<&Namespaces> {
@@ -372,7 +375,8 @@ impl<T: Object> SharedInformer<T> {
     }
 
     /// Returns the state of each namespace of an informer [of several namespaces](Self::of_namespaces) that has
-    /// started. The result may lag behind namespaces that were just added or removed.
+    /// started. The result may not yet include namespaces that were just added, and may still include namespaces that
+    /// were just removed.
     pub fn states_by_namespace(&self) -> BTreeMap<String, InformerState> {
         self.owner.whole.by_namespace()
     }
@@ -381,7 +385,7 @@ impl<T: Object> SharedInformer<T> {
         &self.owner.scope
     }
 
-    /// Whether the informer was started, or was stopped before a start.
+    /// Whether the informer was started, or was stopped before it could start.
     pub(crate) fn has_started(&self) -> bool {
         self.owner.launch().is_none()
     }
@@ -440,7 +444,7 @@ impl<T: Object> fmt::Debug for SharedInformer<T> {
 }
 
 impl<T: Object> Owner<T> {
-    /// Ends the informer permanently. If a driver is running, it reports the end itself.
+    /// Ends the informer permanently. If a driver is running, the driver reports the end of the informer itself.
     fn stop(&self) {
         self.stop.cancel();
         let never_started = self.launch().take();
@@ -511,7 +515,7 @@ impl<T> PartialEq for Scope<T> {
 }
 
 /// Removes the module paths from a type name. For example, `k8s_openapi::api::core::v1::Pod` becomes `Pod`, and
-/// `Compact` of it becomes `Compact<Pod>`.
+/// `Compact` of this type becomes `Compact<Pod>`.
 fn short_name(type_name: &str) -> String {
     let paths = type_name.split_inclusive(['<', '>', ',', ' ']);
     paths.map(|path| path.rsplit_once("::").map_or(path, |(_, name)| name)).collect()

@@ -16,9 +16,9 @@ pub use view::{View, Viewed};
 
 /// The objects and indices of a cache at one moment. A snapshot never changes.
 ///
-/// Creating or cloning a snapshot costs the same for any number of objects, and does not block the cache. A snapshot
-/// keeps its objects in memory, even if the cache has replaced or deleted them. So use a snapshot for one task and then
-/// drop it.
+/// The cost of creating or cloning a snapshot does not depend on the number of objects, and does not block the cache. A
+/// snapshot keeps its objects in memory, even if the cache has replaced or deleted them. So use a snapshot for one task
+/// and then drop it.
 ///
 /// # Examples
 ///
@@ -59,9 +59,9 @@ pub struct Snapshot<T> {
 pub struct Difference<T> {
     /// Its key.
     pub key: ObjectKey,
-    /// The object in the older snapshot. `None` if that snapshot does not contain it.
+    /// The object in the older snapshot. `None` if the older snapshot does not contain the object.
     pub old: Option<Arc<T>>,
-    /// The object in the newer snapshot. `None` if that snapshot does not contain it.
+    /// The object in the newer snapshot. `None` if the newer snapshot does not contain the object.
     pub new: Option<Arc<T>>,
 }
 
@@ -79,13 +79,14 @@ impl<T> Snapshot<T> {
         self.pin.get(key)?.read()
     }
 
-    /// Returns an iterator over the objects, in no particular order. It reads a few objects at a time.
+    /// Returns an iterator over the objects, in no particular order. The iterator reads a few objects with each access
+    /// to the cache.
     pub fn iter(&self) -> Iter<T> {
         self.clone().into_iter()
     }
 
-    /// Calls `each` with every object, in no particular order, as client-go's `ListAll`. This is the fastest way to
-    /// read all objects, because it clones no `Arc`.
+    /// Calls `each` with every object, in no particular order, as client-go's `ListAll`. This method is the fastest way
+    /// to read all objects, because it clones no `Arc`.
     pub fn for_each(&self, mut each: impl FnMut(&Arc<T>)) {
         self.pin.visit(|object| _ = object.read().as_ref().map(&mut each));
     }
@@ -152,14 +153,14 @@ impl<T> Snapshot<T> {
         Ok(self.pin.values_of(self.index(name)?))
     }
 
-    /// Returns the revision up to which the cache had all changes when the snapshot was taken. It is empty before the
-    /// first list.
+    /// Returns the revision up to which the cache had all changes when the snapshot was taken. The revision is empty
+    /// before the first list.
     pub fn resource_version(&self) -> &str {
         &self.resource_version
     }
 
-    /// Returns the objects that differ from the older snapshot `since`, including deleted objects. They are in the
-    /// order of the keys. An object that was stored again counts as different even if its content is equal.
+    /// Returns the objects that differ from the older snapshot `since`, including deleted objects. The objects are in
+    /// the order of their keys. An object that was stored again counts as different even if its content is equal.
     ///
     /// # Panics
     ///

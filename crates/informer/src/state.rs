@@ -9,10 +9,11 @@ use crate::ReflectorError;
 /// The state of an informer.
 ///
 /// A missing custom resource or a missing permission does not stop an informer, since the resource or permission may be
-/// added later. The state is then [`Degraded`](Self::Degraded), with the answer of the server as its cause.
+/// added later. The state is then [`Degraded`](Self::Degraded), and its cause is the answer of the server.
 ///
-/// A [watch](crate::SharedInformer::states) of the state wakes when the variant changes, and for each failure and each
-/// retry. It does not wake for the progress of a list or for a new revision, but a read returns their current values.
+/// A [watch](crate::SharedInformer::states) of the state wakes when the variant changes, at each failure and at each
+/// retry. Such a watch does not wake for the progress of a list or for a new revision, but a read returns the current
+/// values.
 ///
 /// # Examples
 ///
@@ -45,7 +46,8 @@ use crate::ReflectorError;
 pub enum InformerState {
     /// The informer has not been started.
     Starting,
-    /// The informer lists its resource. This is the first list, or another list because the revision expired.
+    /// The informer lists its resource. The list is the first list, or another list because the server no longer has
+    /// the revision.
     Listing {
         /// The progress of the list.
         progress: ListProgress,
@@ -64,7 +66,7 @@ pub enum InformerState {
     Degraded {
         /// The last failure.
         cause: ReflectorError,
-        /// The time of the first failure in a row.
+        /// The time of the first of the consecutive failures.
         since: Instant,
         /// The time of the next retry. `None` if a retry is in progress.
         next_try: Option<Instant>,
@@ -82,8 +84,8 @@ pub enum InformerState {
 pub struct ListProgress {
     /// The number of received objects.
     pub received: usize,
-    /// The number of objects on pages that were not requested yet, if the server reports it (`remainingItemCount`).
-    /// Servers do not report it for streaming lists, lists with selectors, and lists of one page.
+    /// The number of objects on the pages that were not requested yet, if the server reports it (`remainingItemCount`).
+    /// Servers do not report this number for streaming lists, lists with selectors, and lists of one page.
     pub remaining: Option<u64>,
 }
 
@@ -95,8 +97,8 @@ pub enum StopCause {
     ShutDown,
     /// The tokio runtime of the informer was shut down.
     RuntimeGone,
-    /// The source of the informer panicked. Or the `Metadata` of an object panicked after the informer had read the
-    /// identity of the object.
+    /// The source of the informer panicked. Alternatively, the `Metadata` of an object panicked after the informer had
+    /// read the identity of the object.
     Panicked {
         /// The panic message.
         message: String,

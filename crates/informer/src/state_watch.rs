@@ -9,7 +9,7 @@ use crate::panic::isolated;
 
 /// A watch of the states of an informer: see [`SharedInformer::states`](crate::SharedInformer::states).
 ///
-/// The watch returns owned states, holds no lock between calls, and does not keep the informer running.
+/// The watch returns owned states and holds no lock between calls. The watch does not keep the informer running.
 ///
 /// # Examples
 ///
@@ -57,17 +57,19 @@ impl StateWatch {
     }
 
     /// Waits until the state differs from the state that was last marked as seen. Returns the current state and marks
-    /// it as seen. Initially, the state at the call of [`states`](crate::SharedInformer::states) counts as seen.
+    /// it as seen. Initially, the state at the time of the call of [`states`](crate::SharedInformer::states) counts as
+    /// seen.
     ///
-    /// Intermediate states may be skipped. Returns `None` if the informer has ended and its last state was seen.
+    /// Intermediate states may be skipped. Returns `None` if the informer has ended and its last state was already
+    /// returned.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future loses no state.
+    /// Dropping the future does not lose a state.
     pub async fn changed(&mut self) -> Option<InformerState> {
         loop {
             let whole = self.whole.clone();
-            // Register before reading the state, so that no change is missed.
+            // Register the waker before reading the state, so that no change is missed.
             let changed = whole.changed();
             let (state, version) = whole.state_and_version();
             if std::mem::replace(&mut self.seen, version) != version {
@@ -80,8 +82,8 @@ impl StateWatch {
         }
     }
 
-    /// Waits until `is_wanted` accepts a state, starting with the current one. Returns that state and marks it as seen.
-    /// `is_wanted` is called without locks.
+    /// Waits until `is_wanted` accepts a state, starting with the current state. Returns that state and marks it as
+    /// seen. `is_wanted` is called without locks.
     ///
     /// Returns `None` if the informer has ended and `is_wanted` rejects its last state.
     ///

@@ -1,4 +1,4 @@
-//! The status of an informer, for people.
+//! The status of an informer, in a form for people.
 
 use std::time::Instant;
 
@@ -34,14 +34,14 @@ use crate::{InformerState, ReflectorError, SharedInformer};
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct InformerStatus {
-    /// The name in logs and metrics.
+    /// The name of the informer in logs and metrics.
     pub name: String,
     /// The resource of the objects.
     pub resource: ApiResource,
     /// The state.
     pub state: InformerState,
-    /// The time of the last change to another variant. `None` before the start. With several namespaces, the last such
-    /// change in any of them counts.
+    /// The time at which the state last changed to another variant. `None` before the start. With several namespaces,
+    /// this is the time of the last such change in any namespace.
     pub since: Option<Instant>,
     /// The number of cached objects.
     pub objects: usize,

@@ -1,16 +1,17 @@
 //! A multi-version store of values by key.
 //!
-//! A stamp is the number of a commit. A commit writes all its values with its stamp. It becomes visible in one step,
-//! when the store sets its own stamp to the commit's stamp. A reader chooses a stamp, and sees the newest version of
-//! each key that is not newer than this stamp. A superseded version is kept as long as a [`Pin`] has a stamp at which
-//! the version was visible.
+//! A stamp is the number of a commit. A commit writes all its values with its stamp. The commit becomes visible in one
+//! atomic step, when the store sets its own stamp to the commit's stamp. A reader chooses a stamp, and sees the newest
+//! version of each key that is not newer than this stamp. A superseded version is kept as long as a [`Pin`] has a stamp
+//! at which the version was visible.
 //!
-//! Locks are taken in this order. No lock is held while user code runs, including drops of values:
+//! Threads take the locks in this order. No lock is held while user code runs, including drops of values:
 //!
 //! 1. The locks of an informer: first its list of subscriptions, then the queue of one subscription, which reads from a
 //!    snapshot.
 //! 2. `writer`: held for a whole commit, so that there is one commit at a time.
-//! 3. The lock of a shard: held for one record, or for a short section of a scan. No thread holds two of them.
+//! 3. The lock of a shard: held while one record is changed, or for a short section of a scan. No thread holds the
+//!    locks of two shards.
 //! 4. `now`: held while a commit becomes visible, and while a pin is created or removed. A [`View`](crate::View) holds
 //!    the `now` locks of several stores.
 
@@ -40,8 +41,8 @@ pub(crate) use pin::{Pin, Reading};
 pub(crate) use record::Page;
 pub(crate) use writer::Writer;
 
-/// The number of the namespace index. The store derives its values from the keys, and adds them to the values of each
-/// [`Write`].
+/// The number of the namespace index. The store derives the values of this index from the keys, and adds them to the
+/// values of each [`Write`].
 pub(crate) const NAMESPACES: u32 = 0;
 
 /// The number of records that are processed in one critical section of a shard.
@@ -50,25 +51,26 @@ const SECTION: usize = 32;
 pub(crate) struct Store<V> {
     hasher: DefaultHashBuilder,
     shards: Box<[RwLock<Shard<V>>]>,
-    /// The stamp of the last visible commit. It changes under the lock of `now`.
+    /// The stamp of the last commit that is visible to readers. This stamp changes under the lock of `now`.
     visible: AtomicU64,
     now: Mutex<Now>,
     writer: Mutex<()>,
 }
 
-/// A value of a store. Cloning it must be cheap, as for an `Arc`.
+/// A value of a store. Cloning a value must be cheap, as cloning an `Arc` is.
 pub(crate) trait Value: Clone {
-    /// Reads the reference count that a clone will change. Calling this for several values first lets the processor
-    /// fetch their counts from memory at the same time. Returns `true`.
+    /// Reads the reference count of a value, because a later clone will change it. If this method is first called for
+    /// several values, the processor can fetch all their counts from memory at the same time. Returns `true`.
     fn warm(&self) -> bool;
 }
 
-/// A commit's change of one key.
+/// The change of one key in a commit.
 pub(crate) struct Write<V> {
     pub(crate) key: ObjectKey,
     /// `None` deletes.
     pub(crate) value: Option<V>,
-    /// The index values, each with the number of its index. The indices are always in the same order.
+    /// The index values, each with the number of the index to which it belongs. The indices are always in the same
+    /// order.
     pub(crate) values: Vec<(u32, String)>,
 }
 
@@ -121,13 +123,12 @@ impl<V: Value> Store<V> {
     }
 
     /// Returns the value of a key at a stamp. `stamp` is called under the lock of the shard. So the version that is
-    /// visible at the stamp exists: a version is removed only under this lock, and only after the version that
-    /// supersedes it is visible.
+    /// visible at the stamp exists. A version is removed only under this lock, and only after its successor is visible.
     fn get_at(&self, key: &ObjectKey, stamp: impl FnOnce() -> u64) -> Option<V> {
         let (shard, hash) = self.home(key.as_str());
         let shard = self.shards[shard as usize].read();
-        // The first slot with this hash is almost always the right one. `warm` starts to fetch its value from memory,
-        // and the keys are compared meanwhile.
+        // The first slot with this hash almost always belongs to the requested key. `warm` starts to fetch the value
+        // from memory while the keys are compared.
         let likely = shard.find_hash(hash)?;
         let is_there = shard.newest(likely).is_some_and(Value::warm);
         let slot = match is_there && shard.is_of(likely, key) {
@@ -167,7 +168,7 @@ impl<V: Value> Store<V> {
     }
 }
 
-/// A guard that prevents commits from becoming visible. Hold it only briefly, because writers wait for it.
+/// A guard that prevents commits from becoming visible. Hold this guard only briefly, because writers wait for it.
 pub(crate) struct Held<'a, V> {
     store: &'a Arc<Store<V>>,
     now: MutexGuard<'a, Now>,

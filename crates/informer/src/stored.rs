@@ -1,4 +1,4 @@
-//! Cached objects. They are decoded when they arrive, or at their first read.
+//! Cached objects. Objects are decoded when they arrive, or at their first read.
 
 mod hot;
 mod record;
@@ -14,7 +14,7 @@ use crate::store::Value;
 pub(crate) use self::record::{Content, Record};
 pub(crate) use self::source::{Found, Source};
 
-/// Whether a state can be read, and whether this check had to decode it.
+/// Whether a state can be read, and whether the check had to decode the state.
 pub(crate) struct Readability {
     pub(crate) is_readable: bool,
     pub(crate) has_decoded: bool,
@@ -29,8 +29,8 @@ pub(crate) enum Stored<T> {
 }
 
 impl<T> Stored<T> {
-    /// Decodes the object if it is not decoded, and returns it. If the object cannot be decoded, returns its last good
-    /// state. Returns `None` if there is no good state.
+    /// Decodes the object if it is not decoded yet, and returns it. If the object cannot be decoded, returns its last
+    /// decodable state. Returns `None` if no state could be decoded.
     ///
     /// Decoding runs user code, so the caller must hold no lock.
     pub(crate) fn read(&self) -> Option<Arc<T>> {
@@ -47,8 +47,8 @@ impl<T> Stored<T> {
         }
     }
 
-    /// Whether [`read`](Self::read) is known to return an object, provided that the object's `Deserialize` is
-    /// deterministic.
+    /// Whether it is already known that [`read`](Self::read) returns an object, provided that the object's
+    /// `Deserialize` is deterministic.
     fn is_readable(&self) -> bool {
         let mut state = self.clone();
         loop {
@@ -64,7 +64,8 @@ impl<T> Stored<T> {
         }
     }
 
-    /// Returns whether [`read`](Self::read) returns an object. Decodes the state if that is not known yet.
+    /// Returns whether [`read`](Self::read) returns an object. Decodes the state if it is not known yet whether the
+    /// state can be decoded.
     pub(crate) fn check(&self) -> Readability {
         match self {
             Self::Lazy(_) if self.is_readable() => Readability { is_readable: true, has_decoded: false },
@@ -85,7 +86,7 @@ impl<T> Stored<T> {
         }
     }
 
-    /// Whether both are the same stored state.
+    /// Whether both references point to the same stored state.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Eager(one), Self::Eager(other)) => Arc::ptr_eq(one, other),
@@ -139,7 +140,8 @@ impl<T: Object> Object for Stored<T> {
     }
 }
 
-/// Parses the metadata of an object. Metadata that cannot be parsed is empty: the decode error of the object has the reason.
+/// Parses the metadata of an object. If metadata cannot be parsed, it is empty. The decode error of the object then
+/// contains the reason.
 fn parse_metadata(json: &[u8]) -> ObjectMeta {
     serde_json::from_slice(json).unwrap_or_default()
 }

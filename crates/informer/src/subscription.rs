@@ -31,18 +31,19 @@ use crate::{EventObject, ResourceEvent};
 /// The events of an informer for one subscriber. Dropping the subscription unsubscribes.
 ///
 /// A subscription starts with a [`ResourceEvent::Added`] for each cached object, and then delivers each change after
-/// the cache has changed. The initial objects are read on demand, in their current state. Until the subscriber has read
-/// all of them, replaced objects stay in memory, as with a [`Snapshot`](crate::Snapshot).
+/// the cache has changed. The initial objects are read on demand, each in its current state. Until the subscriber has
+/// read all initial objects, replaced objects stay in memory, as with a [`Snapshot`](crate::Snapshot).
 ///
 /// A slow subscriber does not delay the informer or other subscribers, and its backlog is bounded:
 ///
-/// - By default, at most one event waits for each key. The `old` state of this event is the last delivered state, and
-///   its `new` state is the newest state. Events wait in the order in which their keys first changed. Both states stay
-///   in memory until the subscriber takes the event. In the worst case, that is a second state of each known object. A
-///   [`NewestSubscription`] avoids this if you do not need the old state.
+/// - By default, at most one event for each key is waiting. The `old` state of a waiting event is the last delivered
+///   state, and its `new` state is the newest state. Events wait in the order in which their keys first changed. Both
+///   states stay in memory until the subscriber takes the event. In the worst case, the queue keeps a second state of
+///   each known object. A [`NewestSubscription`] avoids this if you do not need the old state.
 /// - With [`subscribe_ordered`](crate::SharedInformer::subscribe_ordered), every change is delivered in order, up to a
-///   bound. When the bound is reached, a new change is merged into the last queued change of its key. The subscriber then
-///   receives it before the changes of other keys that were queued in between. The subscriber always receives the final state. [`status`](Self::status) counts merged changes.
+///   bound. When the bound is reached, a new change is merged into the last queued change of its key. The subscriber
+///   then receives this change before the changes of other keys that were queued between the two changes. The
+///   subscriber always receives the final state. [`status`](Self::status) counts merged changes.
 ///
 /// See also [`EventChannel`], which delivers the events to threads without a runtime.
 ///
@@ -102,11 +103,11 @@ pub struct Subscription<T> {
 pub struct SubscriptionStatus {
     /// The number of waiting events: see [`Subscription::len`].
     pub depth: usize,
-    /// The time since the oldest waiting event arrived, or since the subscriber last took an event, whichever is
+    /// The time since the oldest waiting event arrived, or since the subscriber last received an event, whichever is
     /// shorter. `None` if no event waits.
     pub age: Option<Duration>,
-    /// The number of changes that were not delivered one by one. They were merged with other changes, or the changes
-    /// cancelled each other.
+    /// The number of changes that were not delivered separately. These changes were merged with other changes, or the
+    /// changes cancelled each other.
     pub joined: u64,
     /// Whether the subscriber has handled all initial objects.
     pub has_synced: bool,
@@ -132,10 +133,10 @@ impl<T: Object> Subscription<T> {
     }
 
     /// Sets the resync period of this subscription. The first period starts now. After each period, the subscriber
-    /// receives each object as an update with equal `old` and `new`. Waiting events come first, and objects that change
-    /// meanwhile are excluded. A resync is skipped if the subscriber is still reading the initial objects or the
-    /// previous resync. A resync sends no request to the server. `None` disables resyncs. Periods below one second are
-    /// raised to one second.
+    /// receives each object as an update whose `old` and `new` states are equal. Waiting events are delivered first,
+    /// and objects that change during the resync are excluded from it. A resync is skipped if the subscriber is still
+    /// reading the initial objects or the previous resync. A resync sends no request to the server. `None` disables
+    /// resyncs. Periods below one second are raised to one second.
     pub fn set_resync(&mut self, period: Option<Duration>) {
         self.queue.set_resync(period.map(clamp_period));
         self.resyncs_changed.notify_one();
@@ -145,7 +146,7 @@ impl<T: Object> Subscription<T> {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future loses no event.
+    /// Dropping the future does not lose an event.
     pub async fn next(&mut self) -> Option<ResourceEvent<T>> {
         poll_fn(|context| self.queue.poll_known(context)).await.map(event)
     }
@@ -161,13 +162,15 @@ impl<T: Object> Subscription<T> {
         self.queue.try_known().map(event)
     }
 
-    /// Whether the subscriber has handled all initial objects. That is the case after it took all of them and asked for
-    /// another event. A synced cache does not imply synced subscribers.
+    /// Whether the subscriber has handled all initial objects. The last initial object counts as handled when the
+    /// subscriber requests another event after it. If the cache is synced, subscribers may still be waiting for initial
+    /// objects.
     pub fn has_synced(&self) -> bool {
         *self.queue.synced.borrow()
     }
 
-    /// Returns a handle for other tasks. They can use it to wait until the subscriber has handled all initial objects.
+    /// Returns a handle for other tasks. Other tasks can use this handle to wait until the subscriber has handled all
+    /// initial objects.
     pub fn sync_handle(&self) -> SyncHandle {
         self.queue.sync_handle()
     }
@@ -178,7 +181,7 @@ impl<T: Object> Subscription<T> {
     }
 
     /// Returns the number of waiting events. Fewer events may be delivered if initial objects or objects of a resync
-    /// have changed.
+    /// change before their delivery.
     pub fn len(&self) -> usize {
         self.queue.len()
     }
@@ -220,7 +223,7 @@ impl SyncHandle {
     }
 }
 
-/// Converts a change whose objects are readable to an event.
+/// Converts a change to an event. The objects of the change must be readable.
 fn event<T: Object>((_, change): KeyedChange<T>) -> ResourceEvent<T> {
     match change {
         Change::Added { object, is_initial } => ResourceEvent::Added { object: EventObject::new(object), is_initial },
@@ -247,7 +250,7 @@ fn blocking<R>(mut poll: impl FnMut(&mut Context<'_>) -> Poll<R>) -> R {
     loop {
         match poll(&mut Context::from_waker(&waker)) {
             Poll::Ready(ready) => return ready,
-            // If `unpark` was called since the poll, `park` returns at once. So no wake-up is lost.
+            // If `unpark` was called after the poll, `park` returns immediately. So no wake-up is lost.
             Poll::Pending => thread::park(),
         }
     }

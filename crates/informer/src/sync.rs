@@ -1,5 +1,5 @@
-//! The locks and atomics of the store. They come from std, or from shuttle's under `--cfg pintle_shuttle`, or loom's
-//! under `--cfg pintle_loom`.
+//! The locks and atomics of the store. These types are from std, from shuttle under `--cfg pintle_shuttle`, or from
+//! loom under `--cfg pintle_loom`.
 
 #[cfg(pintle_loom)]
 use loom::sync as imp;

@@ -8,22 +8,22 @@ use crate::on_error::Listening;
 /// The user count of one informer. Handles, listers and subscriptions count.
 pub(crate) struct Users {
     count: AtomicUsize,
-    /// Called without locks when the last user is dropped. A new user may exist by then.
+    /// Called without locks when the last user of the informer is dropped. At that time, a new user may already exist.
     unused: Box<dyn Fn() + Send + Sync>,
 }
 
 /// A handle, lister or subscription that counts as a user of an informer. Each clone counts as another user.
 pub(crate) struct User {
     users: Arc<Users>,
-    /// The registration of the error handler of the caller that requested the informer. It outlives the caller's own
-    /// handle.
+    /// The registration of the error handler of the caller that requested the informer. The registration stays active
+    /// after the caller's own handle is dropped.
     errors: Option<Arc<Listening>>,
     standing: AtomicU8,
 }
 
 /// The user counts.
 const COUNTS: u8 = 0;
-/// The user counts until an index function reads the cache through it.
+/// The user is counted until an index function reads the cache through it.
 const UNDECIDED: u8 = 1;
 /// The user does not count.
 const LEFT: u8 = 2;
@@ -54,16 +54,17 @@ impl User {
         Self { users, errors, standing: AtomicU8::new(COUNTS) }
     }
 
-    /// Returns a user for a lister. The user stops counting when an index function of the same cache reads through the
-    /// lister. It counts again after any other read. The informer owns its index functions, so it would otherwise keep
-    /// itself running.
+    /// Returns a user for a lister. The user is no longer counted when an index function of the same cache reads
+    /// through the lister. The user is counted again after any other read. The informer owns its index functions, so it
+    /// would otherwise keep itself running.
     pub(crate) fn reader(&self) -> Self {
         let reader = self.clone();
         reader.standing.store(UNDECIDED, Ordering::Relaxed);
         reader
     }
 
-    /// Must be called before each read. `is_indexing` returns whether an index function of the same cache is reading.
+    /// The caller must call this method before each read. `is_indexing` returns whether an index function of the same
+    /// cache is reading.
     pub(crate) fn reads(&self, is_indexing: impl FnOnce() -> bool) {
         let standing = self.standing.load(Ordering::Relaxed);
         if standing == COUNTS {

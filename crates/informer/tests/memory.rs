@@ -1,4 +1,5 @@
-//! Tests how much memory objects take. One test runs at a time, because the allocator counts for the whole process.
+//! Tests how much memory objects take. Tests run one after the other, because the allocator counts for the whole
+//! process.
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 use std::alloc::System;
@@ -19,8 +20,8 @@ static TURN: Mutex<()> = Mutex::new(());
 const PODS: usize = 1_000;
 const REPLICAS: usize = 5;
 
-/// Returns a pod like in a real cluster, without managed fields. Names, uids, digests, addresses and times are
-/// random. Five pods belong to one set.
+/// Returns a pod without managed fields that resembles a pod of a real cluster. Names, uids, digests, addresses and
+/// times are random. Five pods belong to one replica set.
 fn pod(n: usize) -> String {
     let mut random = fastrand::Rng::with_seed(n as u64);
     let mut of_set = fastrand::Rng::with_seed((n / REPLICAS) as u64);
@@ -63,13 +64,13 @@ fn pod_takes_less_than_1_5_kilobytes() {
     let held = live() / PODS;
     assert!(held <= 1_200, "{held} bytes a pod");
 
-    // Selectors read labels. The pods of a set share them.
+    // Selectors read labels. The pods of a set share their labels and owners.
     let selected = cache.list().iter().filter(|pod| pod.metadata().labels().contains_key("pod-template-hash")).count();
     assert_eq!(selected, PODS);
     let with_labels = live() / PODS;
     assert!(with_labels <= 1_500, "{with_labels} bytes a pod once labels were read");
 
-    // Only a few decoded objects are kept.
+    // Only a few decoded objects stay in memory.
     let decoded = live();
     let one = serde_json::from_str::<DynamicObject>(&pods[0]).unwrap();
     let decoded = live() - decoded;

@@ -33,7 +33,7 @@ struct Certificate {
 }
 pintle_meta::resource!(Certificate, "example.com/v1", "Certificate", "certificates", Namespaced);
 
-/// The name of each object says what happens to the object.
+/// The name of each object describes the problem of the object.
 async fn reconcile(map: Arc<ConfigMap>, _: Context<ConfigMap>) -> Result<Action> {
     let name = &map.metadata.name;
     let number = name.rsplit('-').next().and_then(|number| number.parse().ok()).unwrap_or(1);

@@ -26,7 +26,7 @@ pub(crate) struct Applied {
 struct Last {
     configuration: u64,
     uid: String,
-    /// The version of the object in which the configuration was last found.
+    /// The version of the cached object in which the applied configuration was last found.
     version: String,
     contention: Contention,
 }
@@ -36,7 +36,7 @@ struct Last {
 pub(crate) enum Comparison {
     /// The object has the configuration.
     Current,
-    /// The configuration is new, or unknown to this process.
+    /// The configuration is new, or this process has not applied it.
     Changed,
     /// The configuration was applied before, and another writer changed the field at this path.
     Overwritten(Vec<String>),
@@ -44,7 +44,7 @@ pub(crate) enum Comparison {
 
 impl Applied {
     /// Compares `live` with `configuration`. If an earlier configuration had more fields, only an apply can remove
-    /// them. So a configuration that differs from the last one always counts as a change.
+    /// these fields. So a configuration that differs from the last applied one always counts as a change.
     pub(crate) fn compare<T: Object>(
         &mut self,
         target: &Target,
@@ -68,8 +68,8 @@ impl Applied {
         Comparison::Overwritten(path)
     }
 
-    /// Counts one more apply of an overwritten field. If a report is due, returns the number of these applies in the
-    /// last minute.
+    /// Counts one more apply of an overwritten field. If a report is due, returns the number of these applies within
+    /// the last minute.
     pub(crate) fn revert(&mut self, target: &Target, now: Instant) -> Option<usize> {
         self.by_target.get_mut(target)?.contention.revert(now)
     }
@@ -93,10 +93,11 @@ fn digest(configuration: &Value) -> u64 {
     hasher.finish()
 }
 
-/// The members that identify the type of an object. The live object may lack them.
+/// The members that identify the type of an object. The live object may lack these members.
 const IDENTITY: [&str; 2] = ["apiVersion", "kind"];
 
-/// Returns whether `live` has all fields of `applied` with the same values. If not, `path` is the path of a field that differs.
+/// Returns whether `live` has all fields of `applied` with the same values. If not, `path` is set to the path of a
+/// field that differs.
 fn contains(live: &Value, applied: &Value, path: &mut Vec<String>) -> bool {
     match (live, applied) {
         (Value::Object(live), Value::Object(applied)) => applied

@@ -1,4 +1,4 @@
-//! A controller that is bound to a cluster: the reconciler that the engine calls.
+//! A controller that is bound to a cluster, and the reconciler that the engine calls.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -103,7 +103,7 @@ impl<K: Resource> Bound<K> {
         Ok(Action::await_change())
     }
 
-    /// Returns the finalizer of this controller if the object has it.
+    /// Returns the finalizer of this controller if the object has this finalizer.
     fn present_finalizer(&self, object: &K) -> Option<&str> {
         let name = self.shared.functions.finalizer.as_deref()?;
         object.metadata().finalizers().iter().any(|present| present == name).then_some(name)
@@ -115,7 +115,7 @@ impl<K: Resource> Bound<K> {
 }
 
 impl<K: Resource> Shared<K> {
-    /// Returns the last applies for this key. Does not keep applies for an object that no longer exists.
+    /// Returns the last applies for this key. Does not keep the last applies for an object that no longer exists.
     pub(crate) fn applied_for(&self, key: &ObjectKey) -> Arc<Mutex<Applied>> {
         let exists = self.caches.get::<K>().is_ok_and(|cached| cached.get(key).is_some());
         if exists { self.applied().entry(key.clone()).or_default().clone() } else { Arc::default() }

@@ -12,7 +12,7 @@ use pintle_meta::{LabelSelector, Object, ObjectKey, Resource, ResourceScope, Sco
 use pintle_restreq::Api;
 use serde::de::DeserializeOwned;
 
-/// The index of a child by the uids of its owners.
+/// The index of child objects by the uids of their owners.
 const OWNERS: &str = "pintle-operator/owners";
 
 /// The caches of all kinds that a controller declared.
@@ -71,7 +71,7 @@ impl Caches {
         cached
     }
 
-    /// Returns the cache of `T`, or an error that says how to declare it.
+    /// Returns the cache of `T`, or an error that explains how to declare the cache.
     pub(crate) fn get<T: Object>(&self) -> Result<&Cached<T>, ReconcileError> {
         let cached = self.by_type.get(&TypeId::of::<T>()).and_then(|cached| cached.downcast_ref());
         cached.ok_or_else(|| {
@@ -95,7 +95,7 @@ impl<T: Object> Cached<T> {
         }
     }
 
-    /// Returns the objects with an owner of this uid, or the index's error.
+    /// Returns the objects with an owner of this uid, or the error of the index.
     pub(crate) fn owned_by(&self, uid: &str) -> Result<Vec<Arc<T>>, ReconcileError> {
         Ok(self.objects.by_index(OWNERS, uid)?)
     }

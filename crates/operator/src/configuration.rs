@@ -16,8 +16,8 @@ const SERVER_FIELDS: [&str; 7] = [
     "uid",
 ];
 
-/// Returns the configuration for applying `child`, and its key. The namespace of the owner is the default. Without `owner`, the child gets
-/// no owner reference.
+/// Returns the configuration for applying `child`, and its key. A child without a namespace gets the namespace of the
+/// owner. Without `owner`, the child gets no owner reference.
 pub(crate) fn of_child<T: Resource + Serialize>(
     child: &T,
     namespace: Option<&str>,
@@ -59,8 +59,8 @@ pub(crate) fn of_status<K: Resource>(key: &ObjectKey, status: &impl Serialize) -
     Ok(serde_json::json!({"apiVersion": K::API_VERSION, "kind": K::KIND, "metadata": metadata, "status": status}))
 }
 
-/// Removes members that are null. Most types serialize an absent field as null, and an apply with the member would own
-/// the field.
+/// Removes members that are null. Most types serialize an absent field as null, and an apply that includes this field
+/// would own it.
 fn remove_nulls(members: &mut Map<String, Value>) {
     members.retain(|_, value| !value.is_null());
     members.values_mut().for_each(remove_nulls_below);
@@ -103,7 +103,8 @@ fn key_of<T: Resource>(
     Ok(ObjectKey::new(&own, &name))
 }
 
-/// A namespaced owner can only own objects of its namespace. The garbage collector deletes other dependents.
+/// A namespaced owner can only own objects of its namespace. The garbage collector deletes dependents in other
+/// namespaces.
 fn check_owner<T: Resource>(
     key: &ObjectKey,
     namespace: Option<&str>,

@@ -1,4 +1,4 @@
-//! Finds fields that this controller applies and that another writer changes back, again and again.
+//! Finds fields that this controller applies and that another writer repeatedly changes back.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -19,7 +19,7 @@ pub(crate) struct Contention {
 }
 
 impl Contention {
-    /// Counts a revert. If a report is due, returns the number of reverts in the last minute.
+    /// Counts a revert. If a report is due, returns the number of reverts within the last minute.
     pub(crate) fn revert(&mut self, now: Instant) -> Option<usize> {
         self.reverts.push_back(now);
         while self.reverts.front().is_some_and(|at| now.duration_since(*at) > WINDOW) {
@@ -35,7 +35,8 @@ impl Contention {
     }
 }
 
-/// Returns the field managers other than `own` that own the field at `path`, according to the object's `managedFields`.
+/// Returns the field managers, except for `own`, that own the field at `path` according to the object's
+/// `managedFields`.
 pub(crate) fn other_managers(object: &Value, path: &[String], own: &str) -> Vec<String> {
     let entries = object.pointer("/metadata/managedFields").and_then(Value::as_array);
     let mut managers: Vec<_> = entries
@@ -54,7 +55,7 @@ pub(crate) fn other_managers(object: &Value, path: &[String], own: &str) -> Vec<
 /// Returns whether the set contains the field at `path`, or a whole list or map that contains this field.
 fn owns(fields: &Map<String, Value>, path: &[String]) -> bool {
     let Some((name, below)) = path.split_first() else { return true };
-    // Items of lists have keys instead of positions, so any item counts.
+    // Items of lists have keys instead of positions, so a path that names any item of the list counts as a match.
     let is_item = name.parse::<usize>().is_ok();
     let mut matching = fields
         .iter()

@@ -20,9 +20,10 @@ use crate::bound::Shared;
 ///
 /// - **Reads** use the caches of the kinds that the controller declares with [`owns`](crate::ControllerBuilder::owns),
 ///   [`watches`](crate::ControllerBuilder::watches) or [`reads`](crate::ControllerBuilder::reads). They include the
-///   writes of this controller at once. Reading another kind is a terminal error, which says how to declare the kind.
-/// - **Writes** are sent only while this replica leads. When the term ends, a write in flight is dropped, even in
-///   another task.
+///   writes of this controller immediately. Reading another kind is a terminal error. Its message explains how to
+///   declare the kind.
+/// - **Writes** are sent only while this replica leads. When the leadership term ends, a write in flight is dropped,
+///   even in another task.
 /// - **Applies** send no request if nothing would change.
 ///
 /// Clones are handles to the same context.
@@ -67,9 +68,9 @@ pub struct Context<K: Resource> {
 /// One call of the reconciler.
 struct Call<K> {
     request: ReconcileRequest,
-    /// The reconciled object. `None` if it no longer exists.
+    /// The reconciled object. `None` if the object no longer exists.
     object: Option<Arc<K>>,
-    /// The last applies, which are looked up at the first use, because most reconciliations apply nothing.
+    /// The last applies. This cell is filled at the first use, because most reconciliations apply nothing.
     applied: OnceLock<Arc<Mutex<Applied>>>,
 }
 
@@ -99,7 +100,8 @@ impl<K: Resource> Context<K> {
         self.call.request.leadership.as_ref()
     }
 
-    /// Returns the cluster of the reconciled object. Requests that are sent through it directly are not bound to the leadership term.
+    /// Returns the cluster of the reconciled object. Requests that are sent through the returned cluster directly are
+    /// not bound to the leadership term.
     pub fn cluster(&self) -> &Cluster {
         &self.shared.cluster
     }
@@ -115,7 +117,8 @@ impl<K: Resource> Context<K> {
         self.call.object.as_deref().map(OwnerReference::controller_of)
     }
 
-    /// Records an Event about the reconciled object. `reason` is one word in upper camel case. `message` is a sentence for people.
+    /// Records an Event about the reconciled object. `reason` is one word in upper camel case. `message` is a sentence
+    /// that a person can read.
     pub fn event(&self, event_type: EventType, reason: &str, message: impl Into<String>) {
         if let Some(object) = self.call.object.as_deref() {
             self.recorder().event(ObjectReference::from(object), event_type, reason, message);

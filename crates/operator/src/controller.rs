@@ -1,4 +1,4 @@
-//! Controllers as values, without a cluster.
+//! Controllers that are configured without a cluster.
 
 use std::fmt;
 use std::future::Future;
@@ -18,7 +18,7 @@ use crate::caches::{Caches, Selection};
 use crate::reconciler::{CleanupFn, GoneFn, Reconciler};
 use crate::{Context, Result};
 
-/// A controller for objects of type `K`. It needs no cluster until a [`Manager`](crate::Manager) runs it.
+/// A controller for objects of type `K`. The controller needs no cluster until a [`Manager`](crate::Manager) runs it.
 ///
 /// [`Controller::new`] starts a [`ControllerBuilder`], and [`reconcile`](ControllerBuilder::reconcile) finishes it.
 ///
@@ -74,7 +74,7 @@ pub struct ControllerBuilder<K: Resource> {
     filter: Filter<K>,
     config: ControllerConfig,
     concurrency: Option<Concurrency>,
-    /// One step of [`Controller::bind`] for each other kind and source.
+    /// The functions that [`Controller::bind`] calls, one for each other kind and source.
     steps: Vec<Step>,
     finalizer: Option<String>,
     cleanup: Option<CleanupFn<K>>,
@@ -84,7 +84,7 @@ pub struct ControllerBuilder<K: Resource> {
 type Filter<K> = Box<dyn FnOnce(Kind<K>) -> Kind<K> + Send>;
 type Step = Box<dyn FnOnce(EngineBuilder, &mut Binding<'_>) -> EngineBuilder + Send>;
 
-/// The values that each step of [`Controller::bind`] needs.
+/// The values that each function called by [`Controller::bind`] needs.
 struct Binding<'a> {
     cluster: &'a Cluster,
     selection: Selection,
@@ -92,7 +92,7 @@ struct Binding<'a> {
 }
 
 impl<K: Resource> Controller<K> {
-    /// Starts to build a controller. Its name is the kind in lower case.
+    /// Starts to build a controller. The name of the controller is its kind in lower case.
     #[expect(clippy::new_ret_no_self, reason = "a controller without a reconciler does not exist")]
     pub fn new() -> ControllerBuilder<K> {
         ControllerBuilder {
@@ -130,8 +130,8 @@ impl<K: Resource> ControllerBuilder<K> {
         self
     }
 
-    /// Caches only objects in this namespace. This includes the objects of other kinds, unless they are cluster-scoped.
-    /// The default is all namespaces.
+    /// Caches only objects in this namespace. The restriction includes the objects of other kinds, unless they are
+    /// cluster-scoped. The default is all namespaces.
     pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
         self.selection.namespace = Some(namespace.into());
         self
@@ -150,22 +150,22 @@ impl<K: Resource> ControllerBuilder<K> {
         self
     }
 
-    /// Sets how many objects are reconciled concurrently, as a number or as a [`Concurrency`], which can be changed while the controller
-    /// runs. The default is 1.
+    /// Sets how many objects are reconciled concurrently. A [`Concurrency`] can be changed while the controller runs,
+    /// but a number cannot. The default is 1.
     pub fn concurrency(mut self, limit: impl Into<Concurrency>) -> Self {
         self.concurrency = Some(limit.into());
         self
     }
 
-    /// Sets the configuration of the engine: timeouts, the queue, the concurrency. The manager's metrics provider applies unless the
-    /// configuration has one.
+    /// Sets the configuration of the engine: timeouts, the queue, the concurrency. If the configuration has no metrics
+    /// provider, the manager's metrics provider is used.
     pub fn config(mut self, config: ControllerConfig) -> Self {
         self.config = config;
         self
     }
 
-    /// Caches the objects of type `T`. When one of them changes, reconciles its controller owner. This method is needed
-    /// to [`apply`](Context::apply) or [`create`](Context::create) such objects.
+    /// Caches the objects of type `T`. When one of these objects changes, reconciles its controller owner. A controller
+    /// needs this declaration to [`apply`](Context::apply) or [`create`](Context::create) such objects.
     pub fn owns<T: Resource + DeserializeOwned>(mut self) -> Self {
         self.steps.push(Box::new(|engine, binding| {
             let children = binding.caches.open::<T>(binding.cluster, &binding.others());
@@ -175,8 +175,8 @@ impl<K: Resource> ControllerBuilder<K> {
         self
     }
 
-    /// Caches the objects of type `T`. When one of them changes, reconciles the keys that `map` returns for it. For an
-    /// update, `map` is called with the old and the new state.
+    /// Caches the objects of type `T`. When one of these objects changes, reconciles the keys that `map` returns for
+    /// it. For an update, `map` is called with the old and the new state.
     pub fn watches<T, Keys>(mut self, map: impl Fn(&T) -> Keys + Send + Sync + 'static) -> Self
     where
         T: Resource + DeserializeOwned,
@@ -226,7 +226,7 @@ impl<K: Resource> ControllerBuilder<K> {
         Self { cleanup: Some(cleanup), ..self.finalizer(finalizer) }
     }
 
-    /// Calls `gone` after an object no longer exists, as [`Reconciler::gone`].
+    /// Calls `gone` after an object no longer exists, as [`Reconciler::gone`] describes.
     pub fn gone<Fut>(self, gone: impl Fn(ObjectKey, Context<K>) -> Fut + Send + Sync + 'static) -> Self
     where
         Fut: Future<Output = Result<()>> + Send + 'static,

@@ -23,7 +23,7 @@ use self::document::{Check, Document, Explanation, FORMAT, LeftOut, MOST, Phase,
 use self::query::Wanted;
 use self::text::{now, seconds, shortened, time};
 
-/// The sources of the page's data. They are read only while a request is answered.
+/// The sources of the page's data. The sources are read only while a request is answered.
 pub(crate) struct Debug {
     /// The name of the manager.
     pub(crate) name: String,
@@ -35,7 +35,7 @@ pub(crate) struct Debug {
 }
 
 impl Debug {
-    /// Returns the HTML page, which is the same for every program.
+    /// Returns the HTML page. The page is the same for every program.
     pub(crate) fn page(&self) -> Response<Full<Bytes>> {
         let mut response = response(StatusCode::OK, "text/html; charset=utf-8", page::HTML);
         page::add_headers(response.headers_mut());
@@ -89,7 +89,7 @@ impl Debug {
         }
     }
 
-    /// Returns the explanation that the query asks for, or the status and the text of an error.
+    /// Returns the explanation that the query requests, or the status and the text of an error.
     fn explained(
         &self,
         query: Option<&str>,
@@ -142,7 +142,7 @@ fn response(status: StatusCode, content_type: &'static str, body: impl Into<Byte
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    // Without this header, pages of other origins can embed the answer, and learn from its size and its time.
+    // Without this header, pages of other origins could embed the answer, and learn from its size and timing.
     headers.insert("cross-origin-resource-policy", HeaderValue::from_static("same-origin"));
     response
 }

@@ -29,7 +29,7 @@ pub enum OperatorError {
         name: String,
         /// How long the manager waited.
         seconds: u64,
-        /// The conditions of the definition that are false, with their messages.
+        /// The conditions of the definition that are false, each with its message.
         reason: String,
     },
     /// The address for probes and metrics cannot be used.
@@ -40,7 +40,7 @@ pub enum OperatorError {
         /// The error of the operating system.
         cause: std::io::Error,
     },
-    /// A controller, a service, the election or the stop failed.
+    /// A controller, a service or the election failed, or the manager did not stop in time.
     #[error(transparent)]
     Manager(#[from] pintle_controller::ManagerError),
     /// The handlers for signals cannot be installed.

@@ -16,7 +16,7 @@ use crate::OperatorError;
 const LIMIT: Duration = Duration::from_secs(60);
 /// The delay between two tries.
 const RETRY: Duration = Duration::from_secs(1);
-/// The delay between two checks whether the server serves the resource.
+/// The delay between two checks of whether the server serves the resource.
 const SERVED_POLL: Duration = Duration::from_millis(100);
 
 /// Applies a definition and waits until the server serves the resource.
@@ -108,7 +108,7 @@ where
     }
 }
 
-/// Returns whether a retry cannot help: the server understood the request and rejected it.
+/// Returns whether retrying cannot help, because the server understood the request and rejected it.
 fn is_final(error: &ApiError) -> bool {
     error.is_forbidden() || error.is_invalid() || error.is_bad_request() || error.is_unauthorized()
 }

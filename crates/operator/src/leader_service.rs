@@ -13,7 +13,7 @@ use crate::reconciler::BoxFuture;
 pub(crate) type LeaderService = Arc<dyn Fn(CancellationToken) -> BoxFuture<'static, ()> + Send + Sync>;
 
 /// Returns a controller with a single key. The reconciliation of this key runs the service. So the service is dropped
-/// when the term ends, and retried with a growing delay after an error.
+/// when the leadership term ends, and retried with a growing delay after an error.
 pub(crate) fn controller(name: &str, service: LeaderService, stop: &CancellationToken) -> Engine {
     let stop = stop.clone();
     Engine::named(name).source(EachTerm).reconciler(move |_: ReconcileRequest| {
@@ -25,7 +25,7 @@ pub(crate) fn controller(name: &str, service: LeaderService, stop: &Cancellation
     })
 }
 
-/// Adds one key at the start of each term.
+/// Adds a single key at the start of each leadership term.
 struct EachTerm;
 
 impl Source for EachTerm {

@@ -1,7 +1,7 @@
 //! Operators: a manager, controllers with a context, and the probes, metrics and signal handling that a pod needs.
 //!
-//! This crate is the layer that programs use. [`pintle_controller`] is the engine below it. The README has a complete
-//! operator. This is a small one:
+//! This crate is the layer that most programs use directly. [`pintle_controller`] is the engine below this crate. The
+//! README has a complete operator. This is a small one:
 //!
 //! ```no_run
 //! use std::sync::Arc;
@@ -30,20 +30,20 @@
 //!
 //! # Main types
 //!
-//! - A [`Controller`] reconciles objects of one kind. It needs no cluster until a manager runs it.
-//! - A [`Context`] gives a reconciliation its cached reads, its writes, conditions and Events.
-//! - A [`Manager`] connects to a cluster, installs CustomResourceDefinitions, and runs the controllers under leader election. It serves
-//!   health, readiness and metrics, and stops on a signal.
+//! - A [`Controller`] reconciles objects of one kind. The controller needs no cluster until a manager runs it.
+//! - A [`Context`] gives a reconciliation its cached reads, writes, conditions and Events.
+//! - A [`Manager`] connects to a cluster, installs CustomResourceDefinitions, and runs the controllers under leader
+//!   election. The manager serves health, readiness and metrics, and stops on a signal.
 //!
 //! # Guarantees
 //!
 //! - [`Context::apply`] sends no request if the configuration equals the last apply of this process and the cached object still has its
 //!   fields.
 //! - Reads through the context include the writes of the same controller, before the watch delivers them.
-//! - A write through the context is sent only while this replica leads, and is dropped when the term ends.
+//! - A write through the context is sent only while this replica leads, and is dropped when the leadership term ends.
 //! - The finalizer of a controller is stored before its reconciler is called, and is removed after the cleanup is complete.
-//! - A stop takes at most the [shutdown timeout](Manager::shutdown_timeout). If it times out, the error of the manager
-//!   names the unfinished keys.
+//! - Stopping takes at most the [shutdown timeout](Manager::shutdown_timeout). If this time is exceeded, the error of
+//!   the manager names the unfinished keys.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 

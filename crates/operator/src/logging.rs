@@ -3,8 +3,8 @@
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
 
-/// Prints the program's logs to stderr. The environment variable `RUST_LOG` selects the logs. Without it, logs of the
-/// level `info` and above are printed. Does nothing if the program has installed a tracing subscriber.
+/// Prints the program's logs to stderr. The environment variable `RUST_LOG` selects the logs. Without this variable,
+/// logs of the level `info` and above are printed. Does nothing if the program has installed a tracing subscriber.
 ///
 /// [`Manager::run_until_signal`](crate::Manager::run_until_signal) calls this. For JSON, files or OpenTelemetry, install a subscriber of
 /// your own first.
@@ -17,6 +17,7 @@ use tracing_subscriber::filter::LevelFilter;
 /// ```
 pub fn init_tracing() {
     let filter = EnvFilter::builder().with_default_directive(LevelFilter::INFO.into()).from_env_lossy();
-    // Ignore an error. It means that the program has installed a subscriber, which stays in use.
+    // Ignore an error. An error means that the program has installed a subscriber. The program's subscriber stays in
+    // use.
     _ = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).try_init();
 }

@@ -27,18 +27,18 @@ use crate::leader_service::LeaderService;
 use crate::serve::Check;
 use crate::{Controller, OperatorError, Result, init_tracing, signal};
 
-/// Runs the controllers of an operator. Also provides the probes, metrics, leader election and signal handling that its
-/// pod needs.
+/// Runs the controllers of an operator. The manager also provides the probes, metrics, leader election and signal
+/// handling that the operator's pod needs.
 ///
-/// The manager has one name, such as `website-controller`. It is the name of the Lease, the field manager, the user agent and the source of
-/// Events.
+/// The manager has a single name, such as `website-controller`. The name is used for the Lease, the field manager, the
+/// user agent and the source of Events.
 ///
 /// [`run`](Self::run) performs these steps in order:
 ///
-/// 1. It serves probes and metrics, so that the probes show why the pod is not ready.
-/// 2. It installs the CustomResourceDefinitions, and waits until the API server serves them.
-/// 3. It fills the caches, even on a standby.
-/// 4. It runs the controllers while this replica leads, or at once without a leader election.
+/// 1. The manager serves probes and metrics, so that the probes show why the pod is not ready.
+/// 2. The manager installs the CustomResourceDefinitions, and waits until the API server serves them.
+/// 3. The manager fills the caches, even on a standby.
+/// 4. The manager runs the controllers while this replica leads. Without a leader election, it runs them immediately.
 ///
 /// # Examples
 ///
@@ -78,7 +78,7 @@ use crate::{Controller, OperatorError, Result, init_tracing, signal};
 pub struct Manager {
     name: String,
     cluster: Cluster,
-    /// Whether the end of the run shuts the cluster down.
+    /// Whether the manager shuts the cluster down at the end of the run.
     owns_cluster: bool,
     metrics: InMemoryProvider,
     election: Option<LeaderElectionConfig>,
@@ -102,12 +102,12 @@ type ServiceFuture = Pin<Box<dyn Future<Output = Result<(), Box<dyn Error + Send
 type Service = Box<dyn FnOnce(CancellationToken) -> ServiceFuture + Send>;
 
 impl Manager {
-    /// Creates a manager for the cluster that the environment names. This is the cluster of the kubeconfig, or
-    /// otherwise the cluster of the pod's service account. Reads files, but sends no request yet.
+    /// Creates a manager for the cluster that the environment names. This is the cluster of the kubeconfig. Without a
+    /// kubeconfig, it is the cluster of the pod's service account. This function reads files, but sends no request yet.
     ///
     /// # Errors
     ///
-    /// There is no configuration that names a cluster, or the configuration is invalid.
+    /// Returns an error if no configuration names a cluster, or if the configuration is invalid.
     pub fn infer(name: impl Into<String>) -> Result<Self, OperatorError> {
         Self::connect(name, ClusterConfig::default())
     }
@@ -132,8 +132,8 @@ impl Manager {
         Ok(Self { owns_cluster: true, ..Self::with(name, Cluster::connect(config)?, metrics) })
     }
 
-    /// Creates a manager for a cluster that is already connected, for example an embedded one. The caller shuts the cluster down. The
-    /// metrics of its client and its informers go to the provider of the cluster.
+    /// Creates a manager for a cluster that is already connected, for example an embedded one. The caller must shut the
+    /// cluster down. The metrics of the cluster's client and informers go to the provider of the cluster.
     pub fn new(name: impl Into<String>, cluster: Cluster) -> Self {
         Self::with(name.into(), cluster, InMemoryProvider::new())
     }
@@ -170,14 +170,15 @@ impl Manager {
         &self.metrics
     }
 
-    /// Runs the controllers only on the leader. The Lease has the name of the manager. It is in the namespace of the
-    /// cluster configuration, which is the pod's namespace in a pod. The lease duration is 15 s, the renew deadline 10
-    /// s and the retry period 2 s, as in client-go.
+    /// Runs the controllers only on the leader. The Lease has the name of the manager. The Lease is in the namespace of
+    /// the cluster configuration. In a pod, this is the pod's namespace. The lease duration is 15 s, the renew deadline
+    /// 10 s and the retry period 2 s, as in client-go.
     pub fn leader_election(self) -> Self {
         self.leader_election_with(LeaderElectionConfig::default())
     }
 
-    /// Runs the controllers only on the leader, with this configuration of the election. See [`leader_election`](Self::leader_election).
+    /// Runs the controllers only on the leader. `config` configures the election. See
+    /// [`leader_election`](Self::leader_election).
     pub fn leader_election_with(mut self, config: LeaderElectionConfig) -> Self {
         self.election = Some(config);
         self
@@ -198,7 +199,7 @@ impl Manager {
         self
     }
 
-    /// Adds a liveness check. If it fails, Kubernetes restarts the pod.
+    /// Adds a liveness check. If this probe fails, Kubernetes restarts the pod.
     pub fn liveness(
         mut self,
         name: impl Into<String>,
@@ -208,7 +209,7 @@ impl Manager {
         self
     }
 
-    /// Adds a readiness check. While it fails, Kubernetes sends the pod no traffic, and a rollout waits.
+    /// Adds a readiness check. While this probe fails, Kubernetes sends the pod no traffic, and a rollout waits.
     pub fn readiness(
         mut self,
         name: impl Into<String>,
@@ -218,9 +219,9 @@ impl Manager {
         self
     }
 
-    /// Installs the CustomResourceDefinition of `K` at the start, with server-side apply, and waits up to a minute
-    /// until the API server serves the resource. If the resource is not installed, the controllers wait for it, and the
-    /// readiness check names it.
+    /// Installs the CustomResourceDefinition of `K` at the start, with server-side apply. Waits up to a minute until
+    /// the API server serves the resource. If the resource is not installed, the controllers wait for it, and the
+    /// readiness check names the resource.
     pub fn install<K: CustomResource>(self) -> Self {
         self.install_definition(K::crd())
     }
@@ -232,7 +233,7 @@ impl Manager {
         self
     }
 
-    /// Adds a controller, which runs on the leader, or on every replica without a leader election.
+    /// Adds a controller. It runs on the leader, or on every replica without a leader election.
     pub fn controller<K>(mut self, controller: Controller<K>) -> Self
     where
         K: Resource + Serialize + DeserializeOwned,
@@ -241,8 +242,9 @@ impl Manager {
         self
     }
 
-    /// Adds a controller of the crate `pintle-controller`. Its keys can have any type: see
-    /// [`RequestKey`](pintle_controller::RequestKey). Its informers come from the [cluster](Self::cluster) of this manager.
+    /// Adds a controller of the crate `pintle-controller`. The keys of this controller can have any type: see
+    /// [`RequestKey`](pintle_controller::RequestKey). Its informers come from the [cluster](Self::cluster) of this
+    /// manager.
     ///
     /// Such a controller has no [`Context`](crate::Context), so its writes are not bound to the leadership term.
     pub fn plain_controller<K: RequestKey>(mut self, controller: pintle_controller::Controller<K>) -> Self {
@@ -265,8 +267,9 @@ impl Manager {
     }
 
     /// Runs a service on the leader while it leads, or all the time without a leader election. The service is dropped
-    /// when the term ends, and started again in the next term. It should end when its token is cancelled, which happens
-    /// at a stop. After an error or a panic, the service is started again after a growing delay.
+    /// when the leadership term ends, and started again in the next term. The service should end when its token is
+    /// cancelled. This happens when the manager stops. After an error or a panic, the service is started again after a
+    /// growing delay.
     ///
     /// # Examples
     ///
@@ -296,15 +299,15 @@ impl Manager {
         self
     }
 
-    /// Sets the time limit of a stop. The default is 25 s, which fits into the 30 s that Kubernetes gives a pod. See
-    /// [`ManagerConfig::graceful_shutdown_timeout`].
+    /// Sets the time limit for stopping the manager. The default is 25 s, which is less than the 30 s that Kubernetes
+    /// gives a pod. See [`ManagerConfig::graceful_shutdown_timeout`].
     pub fn shutdown_timeout(mut self, timeout: Duration) -> Self {
         self.config.graceful_shutdown_timeout = timeout;
         self
     }
 
     /// Runs until SIGTERM or SIGINT, or until a part fails. This call can be the last expression of `main`. A second
-    /// signal exits the process at once, with code 1. Logs go to stderr, unless the program has installed a tracing
+    /// signal exits the process immediately, with code 1. Logs go to stderr, unless the program has installed a tracing
     /// subscriber: see [`init_tracing`].
     ///
     /// # Errors

@@ -12,8 +12,8 @@ use crate::{Context, Result};
 /// Brings the cluster closer to the desired state of an object of type `K`.
 ///
 /// An async function with the parameters `(Arc<K>, Context<K>)` implements this trait. Implement the trait by hand for
-/// a reconciler with state. Calls for the same object never overlap. A call must be idempotent, because it may run at
-/// any time, even without a change. See [`pintle_controller::Reconciler`] for panics and for calls that block their
+/// a reconciler that has state. Calls for the same object never overlap. A call must be idempotent, because it may run
+/// at any time, even without a change. See [`pintle_controller::Reconciler`] for panics and for calls that block their
 /// thread.
 ///
 /// # Examples
@@ -54,7 +54,7 @@ use crate::{Context, Result};
     note = "the future must be `Send`: do not hold an `Rc`, a `RefCell` borrow or a `std::sync::MutexGuard` across an `.await`"
 )]
 pub trait Reconciler<K: Resource>: Send + Sync + 'static {
-    /// Reconciles one object, which is not being deleted.
+    /// Reconciles one object. The object is not being deleted.
     ///
     /// # Errors
     ///
@@ -62,8 +62,8 @@ pub trait Reconciler<K: Resource>: Send + Sync + 'static {
     ///
     /// # Cancel safety
     ///
-    /// The future is dropped when it exceeds the controller's timeout, when leadership is lost, and when a stop times
-    /// out. A later call must continue the unfinished work.
+    /// The future is dropped when it exceeds the controller's timeout, when leadership is lost, and when stopping takes
+    /// too long. A later call must continue the unfinished work.
     fn reconcile(&self, object: Arc<K>, cx: Context<K>) -> impl Future<Output = Result<Action>> + Send;
 
     /// Cleans up after an object that is being deleted. If the controller has a
@@ -77,9 +77,9 @@ pub trait Reconciler<K: Resource>: Send + Sync + 'static {
         async { Ok(Cleanup::Done) }
     }
 
-    /// Handles an object that no longer exists. Use this method for state in memory. For reliable cleanup, use a
-    /// finalizer. The method may be called several times for one deletion, and for keys that never existed. The default
-    /// does nothing.
+    /// Handles an object that no longer exists. Use this method to clean up state in memory. For reliable cleanup, use
+    /// a finalizer. The method may be called several times for one deletion, and for keys that never existed. The
+    /// default does nothing.
     ///
     /// # Errors
     ///
@@ -111,7 +111,7 @@ pub(crate) trait AnyReconciler<K: Resource>: Send + Sync {
 
 impl<K: Resource, R: Reconciler<K>> AnyReconciler<K> for R {
     fn reconcile(&self, object: Arc<K>, cx: Context<K>) -> BoxFuture<'_, Action> {
-        // Call the function when the future is polled, so that a panic of the function happens then.
+        // Call the function when the future is polled, so that a panic of the function happens during the poll.
         Box::pin(async move { Reconciler::reconcile(self, object, cx).await })
     }
 

@@ -30,12 +30,12 @@ const HEAD: Duration = Duration::from_secs(5);
 const CONNECTION: Duration = Duration::from_secs(30);
 /// The maximum number of connections that are served concurrently. Further connections wait.
 const CONNECTIONS: usize = 64;
-/// The delay after a failed accept, for example without file descriptors.
+/// The delay after a failed accept, for example if no file descriptors are available.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 
 pub(crate) type Check = Arc<dyn Fn() -> Result<(), String> + Send + Sync>;
 
-/// The state that the server shows.
+/// The state that the server's pages show.
 #[derive(Clone)]
 pub(crate) struct Page {
     pub(crate) status: ManagerStatus,
@@ -145,7 +145,7 @@ fn with_checks(mut health: Health, checks: &[(String, Check)]) -> Health {
     health
 }
 
-/// Runs a check of the user. If the check panics, the connection must still get a response.
+/// Runs a check that the user has provided. If the check panics, the connection must still get a response.
 fn run_check(check: &Check) -> Result<(), String> {
     std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| check()))
         .unwrap_or_else(|_| Err("the check panicked".into()))

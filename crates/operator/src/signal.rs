@@ -5,7 +5,7 @@ use std::io;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
-/// Cancels `stop` on SIGTERM and on SIGINT (Ctrl-C). A second signal ends the process at once, with code 1.
+/// Cancels `stop` on SIGTERM and on SIGINT (Ctrl-C). A second signal ends the process immediately, with code 1.
 ///
 /// # Errors
 ///

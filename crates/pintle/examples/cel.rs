@@ -15,7 +15,7 @@ fn main() -> anyhow::Result<()> {
     rule()
 }
 
-/// The shortest form: the fields of a value are the variables.
+/// In the shortest form, the fields of a value are the variables of the expression.
 fn once() -> anyhow::Result<()> {
     #[derive(Serialize)]
     struct Request<'a> {

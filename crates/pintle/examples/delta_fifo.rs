@@ -1,8 +1,8 @@
 //! A `DeltaFIFO` with an `Indexer` as its known objects, as in an informer. A producer adds to the queue, and a
 //! consumer updates the indexer.
 //!
-//! The list at the end lacks an object that only the indexer contains. The queue notices this, and delivers the
-//! deletion.
+//! The list at the end lacks an object that is only in the indexer. The queue detects this, and delivers the deletion
+//! of the object.
 #![allow(clippy::print_stdout, reason = "a program that talks to a terminal")]
 
 use std::sync::{Arc, RwLock};
@@ -38,7 +38,7 @@ fn process(popped: Popped<&'static str, Pod>, store: &LocalStore) -> Result<(), 
                 store.update(pod.clone())?
             }
             Delta::Deleted(DeletedObject::Observed(pod)) => store.delete(pod.clone())?,
-            // A tombstone has the key, and the last known state if there is one.
+            // A tombstone has the key of the object, and its last known state if there is one.
             Delta::Deleted(DeletedObject::Tombstone(tombstone)) => drop(store.remove(&tombstone.key)),
         }
     }
@@ -56,7 +56,7 @@ fn main() -> Result<(), StoreError> {
     };
     let mut fifo: Fifo = DeltaFifo::new(key_func, config);
 
-    // The first list. The queue has synced once its objects are processed.
+    // The first list. The queue has synced once the objects of the list are processed.
     fifo.replace(vec![pod("obj1"), pod("obj2"), pod("obj3")], "10")?;
     while let Some(popped) = fifo.pop() {
         process(popped, &store)?;
@@ -69,7 +69,7 @@ fn main() -> Result<(), StoreError> {
     fifo.add(pod("obj4"))?;
     assert_eq!(fifo.get_by_key(&"obj2").map(|deltas| deltas.len()), Some(2));
 
-    // A re-list without obj1. The indexer has obj1, and the queue does not.
+    // A re-list without obj1. The indexer contains obj1, but the queue does not.
     fifo.replace(vec![pod("obj2"), pod("obj3"), pod("obj4")], "20")?;
     let deleted = fifo.get_by_key(&"obj1").expect("a deletion is queued").newest();
     assert!(

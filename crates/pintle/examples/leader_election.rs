@@ -1,13 +1,13 @@
-//! Leader election alone, with callbacks: client-go's `examples/leader-election`.
+//! Leader election without a controller, with callbacks: client-go's `examples/leader-election`.
 //!
-//! Two replicas contend for a Lease. When the leader stops, its work ends first. Then it releases the Lease, and the
-//! other replica takes the Lease at once.
+//! Two replicas contend for a Lease. When the leader stops, its work ends first. After that, it releases the Lease, and
+//! the other replica takes the Lease immediately.
 #![allow(clippy::print_stdout, reason = "a program that talks to a terminal")]
 
 use pintle::prelude::*;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
-/// Runs one replica until `stop` is cancelled.
+/// Runs one replica until the token `stop` is cancelled.
 async fn replica(
     cluster: Cluster,
     identity: &'static str,
@@ -23,12 +23,13 @@ async fn replica(
     };
     let (started, stopped, observed) = (say.clone(), say.clone(), say);
     let callbacks = LeaderCallbacks {
-        // The work of the leader. It should end when `cancelled` returns. At the deadline of the term it is dropped.
+        // The work of the leader. The work should end when `cancelled` returns. If it is still running at the deadline
+        // of the term, it is dropped.
         on_started_leading: async |leadership: Leadership| {
             started("OnStartedLeading".into());
             leadership.cancelled().await;
         },
-        // Called after the work has ended, for any reason.
+        // Called after the work has ended for any reason.
         on_stopped_leading: Box::new(move |end: &TermEnd<()>| stopped(format!("OnStoppedLeading: {}", end.reason))),
         // Called for each new holder of the Lease, including this replica.
         on_new_leader: Box::new(move |holder| observed(format!("OnNewLeader: {holder}"))),

@@ -1,5 +1,5 @@
-//! The node life cycle controller. It has a plain queue for nodes, and a rate-limited queue for the eviction of their
-//! pods.
+//! The node life cycle controller. The controller has a plain queue for nodes, and a rate-limited queue for the
+//! eviction of their pods.
 //!
 //! A node needs no retries, because its next heartbeat queues it again. An eviction can fail, for example because of a
 //! disruption budget, so each retry has a longer delay.
@@ -25,7 +25,7 @@ const OBJECTS: &str = "
 {apiVersion: v1, kind: Pod, metadata: {name: b}, spec: {nodeName: node-2, containers: [{name: b, image: nginx}]}}
 ";
 
-/// An item of the second queue. An item can have any type that can be hashed and cloned.
+/// An item in the queue of evictions. An item can have any type that can be hashed and cloned.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct PodUpdateItem {
     key: ObjectKey,

@@ -1,5 +1,5 @@
-//! A complete operator. For each `Website`, it maintains a ConfigMap, reports a status, and cleans up before a
-//! deletion.
+//! A complete operator. For each `Website`, the operator maintains a ConfigMap, reports a status, and cleans up before
+//! a deletion.
 //!
 //! The example runs the operator against an API server in this process. `-- --cluster` runs it on the cluster of your
 //! kubeconfig.

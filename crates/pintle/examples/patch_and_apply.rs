@@ -14,8 +14,8 @@ async fn main() -> anyhow::Result<()> {
     let options = WriteOptions::default();
     deployments.create(&serde_json::from_value(deployment("nginx:1.27"))?, &options).await?;
 
-    // An update replaces the object that was read. If another client has changed the object meanwhile, the update reads
-    // the object again and retries.
+    // An update replaces the object that was read. If another client has changed the object between the read and the
+    // write, the update reads the object again and retries.
     let updated = retry_on_conflict(5, async || {
         let mut live = deployments.get("web").await?;
         live.spec.replicas = Some(2);
@@ -30,7 +30,7 @@ async fn main() -> anyhow::Result<()> {
     let patched = deployments.patch("web", &Patch::Strategic(sidecar), &options).await?;
     ensure!(images(&patched) == ["envoy", "nginx:1.27"], "{:?}", images(&patched));
 
-    // A JSON patch is a list of operations. A failed `test` rejects all of them.
+    // A JSON patch is a list of operations. If a `test` operation fails, all operations are rejected.
     let json_patch = |expected| {
         Patch::Json(json!([
             {"op": "test", "path": "/spec/replicas", "value": expected},
@@ -49,7 +49,8 @@ async fn main() -> anyhow::Result<()> {
     println!("{conflict}");
     ensure!(conflict.is_conflict());
 
-    // `WriteOptions::apply` forces the apply. A controller should do so, because it is the only writer of its fields.
+    // `WriteOptions::apply` forces the apply. A controller should force its applies, because it is the only writer of
+    // its fields.
     let forced =
         deployments.patch("web", &Patch::Apply(deployment("nginx:1.29")), &WriteOptions::apply("other")).await?;
     ensure!(images(&forced).contains(&"nginx:1.29"));

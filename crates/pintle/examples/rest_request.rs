@@ -36,7 +36,7 @@ async fn main() -> anyhow::Result<()> {
     // 2. Bytes, in any format that the server accepts. JSON is valid YAML.
     maps().header("Content-Type", "application/yaml").body(map("from-bytes").to_string()).send().await?;
 
-    // 3. A stream: client-go's io.Reader. It can be sent only once, so such a request is never retried.
+    // 3. A stream: client-go's io.Reader. A stream can be sent only once, so such a request is never retried.
     let chunks = map("from-stream").to_string().into_bytes();
     let chunks = chunks.chunks(16).map(|chunk| Ok(chunk.to_vec().into())).collect::<Vec<_>>();
     let chunks = futures_util::stream::iter(chunks);
@@ -46,7 +46,7 @@ async fn main() -> anyhow::Result<()> {
     let stored: ConfigMap = maps().json(&map("from-object")).object().await?;
     println!("{} has resourceVersion {}", stored.name(), stored.resource_version());
 
-    // A list, decoded as a whole, or item by item while it arrives.
+    // A list that is decoded as a whole, or item by item while it arrives.
     let list = client.get().namespace("default").resource("configmaps").param("labelSelector", "example=rest");
     let whole = list.send().await?.into_list::<ConfigMap>()?;
     ensure!(whole.items.len() == 4);
@@ -59,14 +59,14 @@ async fn main() -> anyhow::Result<()> {
         }
     }
 
-    // A watch from the state of that list.
+    // A watch that starts from the state of the list.
     let version = whole.metadata.resource_version;
     let mut watch = list.clone().param("watch", "true").param("resourceVersion", version).watch::<ConfigMap>().await?;
     client.delete().namespace("default").resource("configmaps").name("from-bytes").send().await?;
     let event = watch.try_next().await?.context("an event")?;
     ensure!(matches!(&event, WatchEvent::Deleted(map) if map.name() == "from-bytes"), "{event:?}");
 
-    // An error names the request, and says whether the server may have executed it.
+    // An error contains the request, and shows whether the server may have executed it.
     let error = client.get().namespace("default").resource("configmaps").name("from-bytes").send().await;
     println!("{}", error.err().context("it was deleted")?);
     let version: Value = client.get().abs_path(["/version"]).object().await?;

@@ -20,7 +20,7 @@ async fn main() -> anyhow::Result<()> {
     let cluster = Cluster::connect(config?)?;
 
     run_or_die(&cluster).await?;
-    // `--leader-elect-resource-lock` selects a kind. The first two are for programs that predate Leases.
+    // `--leader-elect-resource-lock` selects a kind. The first two kinds of locks are for programs that predate Leases.
     for kind in ["configmaps", "endpoints", "leases"] {
         run_with_lock(&cluster, kind.parse()?).await?;
     }
@@ -29,7 +29,8 @@ async fn main() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// One call for a Lease. Unlike client-go's, it returns instead of exiting the process, so `main` decides what to do.
+/// One call for a Lease. Unlike client-go's function, this function returns instead of exiting the process, so `main`
+/// decides what to do.
 async fn run_or_die(cluster: &Cluster) -> anyhow::Result<()> {
     let stop = CancellationToken::new();
     let callbacks = LeaderCallbacks {

@@ -1,6 +1,6 @@
 //! Replicas that divide the objects among them. Each object belongs to a shard, and each shard has one leader.
 //!
-//! Two replicas divide six shards. When one replica stops, the other takes its shards at once.
+//! Two replicas divide six shards. When one replica stops, the other replica takes its shards immediately.
 #![allow(clippy::print_stdout, reason = "a program that talks to a terminal")]
 
 use std::collections::BTreeMap;
@@ -28,13 +28,14 @@ async fn replica(
     let electors = LeaseGroupConfig { election, ..LeaseGroupConfig::default() };
     let mut shards = cluster.shards("kube-system", "website-controller", ShardsConfig { shards: 6, electors })?;
     let work = async |shard: Shard, leadership: Leadership| {
-        // This informer sees only the objects of the shard. It could feed a controller.
+        // This informer contains only the objects of the shard. It could feed a controller.
         let source = Sharded { source: cluster.namespaced::<ConfigMap>("default"), shard };
         let maps = SharedInformer::new(source, InformerConfig::default());
         let mut events = maps.subscribe();
         maps.start();
         println!("{identity} leads shard {}", shard.index());
-        // `run` drops this future when the term is over, so two replicas never handle an object at the same time.
+        // `run` drops this future when the leadership term ends, so two replicas never handle an object at the same
+        // time.
         let outcome = leadership.run(async {
             while let Some(event) = events.next().await {
                 let mut handled = handled.lock().unwrap_or_else(PoisonError::into_inner);

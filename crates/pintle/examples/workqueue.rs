@@ -1,7 +1,7 @@
-//! An informer, a work queue and workers by hand, with retries and a drain at the end.
+//! An informer, a work queue and workers that are combined by hand, with retries and a drain at the end.
 //!
-//! This is client-go's `examples/workqueue`. A controller does the same internally. With a `Controller`, the code is
-//! shorter: see `operator.rs`.
+//! This is client-go's `examples/workqueue`. Internally, a controller works in the same way. With a `Controller`, the
+//! code is shorter: see `operator.rs`.
 #![allow(clippy::print_stdout, reason = "a program that talks to a terminal")]
 
 use std::collections::BTreeMap;
@@ -30,10 +30,10 @@ struct PodController {
 
 impl PodController {
     async fn worker(self) {
-        // `get` waits for a key. It returns `None` once the queue is shut down and empty.
+        // `get` waits for a key. `get` returns `None` once the queue is shut down and empty.
         while let Some(item) = self.queue.get().await {
             match self.reconcile(&item) {
-                // Done and Forget. The next failure of this key has a short delay again.
+                // Done and Forget. After this, the next failure of the key has a short delay again.
                 Ok(()) => item.forget(),
                 // Done and AddRateLimited. The key returns after 5 ms, then 10 ms, 20 ms and so on.
                 Err(error) if item.num_requeues() < MAX_RETRIES => {
@@ -55,7 +55,7 @@ impl PodController {
         match key.name() {
             "broken" => bail!("it always fails"),
             "flaky" if *runs <= 2 => bail!("it fails twice"),
-            // The newest state of the object. `None` means that it was deleted.
+            // The newest state of the object. `None` means that the object was deleted.
             _ => println!("{key}: {}", if self.lister.get(key).is_some() { "in sync" } else { "deleted" }),
         }
         Ok(())
@@ -90,7 +90,8 @@ async fn main() -> anyhow::Result<()> {
     pods.delete("web-2", &DeleteOptions::default()).await?;
     ensure!(eventually(within, async || count("web-2") >= 2).await);
 
-    // ShutDownWithDrain. The queue takes no new keys. The workers finish the queue, and then they end.
+    // ShutDownWithDrain. After this, the queue accepts no new keys. The workers process the remaining keys, and then
+    // they end.
     handler.remove().await;
     let report = queue.shut_down(ShutdownMode::FinishBacklog).await;
     workers.join_all().await;

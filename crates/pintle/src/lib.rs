@@ -48,32 +48,33 @@
 //! }
 //! ```
 //!
-//! This example needs the feature `k8s-openapi`. It also needs these crates: k8s-openapi, schemars, serde with
-//! `derive`, and tokio with `macros` and `rt-multi-thread`. Each file in the folder `examples` of this crate answers
-//! one question and runs without a cluster. `cargo xtask new-operator` creates a project.
+//! This example needs the feature `k8s-openapi`. The example also needs these crates: k8s-openapi, schemars, serde with
+//! `derive`, and tokio with `macros` and `rt-multi-thread`. Each file in the folder `examples` of this crate shows how
+//! to do one thing, and runs without a cluster. `cargo xtask new-operator` creates a project.
 //!
 //! # Main types
 //!
 //! - A [`Manager`](operator::Manager) runs [`Controller`](operator::Controller)s. A [`Context`](operator::Context)
-//!   gives a reconciler its reads and writes. The [prelude] contains these three types.
-//! - A [`Cluster`] is the connection to one cluster. It creates clients, informers, recorders and electors, which share
-//!   connections and caches. `Cluster::embedded`, with the feature `apiserver`, starts an API server in the process.
+//!   provides the reads and writes of a reconciler. The [prelude] contains these three types.
+//! - A [`Cluster`] is the connection to one cluster. The `Cluster` creates clients, informers, recorders and electors,
+//!   which share connections and caches. `Cluster::embedded`, with the feature `apiserver`, starts an API server in the
+//!   process.
 //! - The engines below the operator can be used without it. Use [`controller::Controller`] and [`controller::Manager`],
 //!   or single crates such as `pintle-workqueue`. The lower crates do not depend on Kubernetes or an async runtime.
 //!
 //! # The crates
 //!
-//! - **Operating**: [`operator`] has the manager, controllers with a context, probes and metrics. With the feature `webhook`, `webhook` has
-//!   admission and conversion webhooks.
-//! - **Defining**: [`crd`] makes CustomResourceDefinitions of your structs.
+//! - **Operating**: [`operator`] provides the manager, controllers with a context, probes and metrics. With the feature
+//!   `webhook`, `webhook` provides admission and conversion webhooks.
+//! - **Defining**: [`crd`] derives CustomResourceDefinitions from your structs.
 //! - **Expressions**: `cel`, with the feature of the same name, evaluates rules of CustomResourceDefinitions and other CEL expressions.
 //! - **Connecting**: [`kubeconfig`] finds the server's address and credentials. [`restreq`] sends requests and keeps
 //!   watches open.
-//! - **Caching**: [`informer`] keeps a live, indexed copy of objects. [`delta_fifo`] is the queue below it.
+//! - **Caching**: [`informer`] keeps a live, indexed copy of objects. [`delta_fifo`] provides the queue that it uses.
 //! - **Working**: [`controller`] turns changes into keys and passes them to a reconciler. [`workqueue`] and
 //!   [`ratelimit`] deduplicate, delay and retry keys. [`leaderelect`] makes sure that one replica leads at a time.
 //!   [`events`] records Events for users.
-//! - **Shared**: [`meta`] has the common types. [`metrics`] is the interface to your metrics library:
+//! - **Shared**: [`meta`] contains the common types. [`metrics`] is the interface to your metrics library:
 //!   [`ClusterConfig::metrics`].
 //! - **Tests and demos**: `apiserver`, with the feature of that name; `testkit` for whole operators and `testing` for parts of them, with
 //!   the feature `testing`; `schema`, `fieldmanager` and `store`, with the feature `schema`.
@@ -167,15 +168,16 @@
 //! # Versions of other crates
 //!
 //! Types of two other crates are part of this crate's API, with the features of the same names: `k8s-openapi` 0.29 and
-//! `prometheus-client` 0.25. They are re-exported as `pintle::k8s_openapi` and `pintle::prometheus_client`. A program that
-//! depends on one of them directly needs the same version.
+//! `prometheus-client` 0.25. The two crates are re-exported as `pintle::k8s_openapi` and `pintle::prometheus_client`. A
+//! program that depends on one of these crates directly needs the same version.
 //!
 //! # Further reading
 //!
 //! `Cluster::plan`, with the feature `apiserver`, shows the writes that a controller would send to a cluster, without
 //! executing them.
 //!
-//! The site that `cargo xtask docs` builds also has the pages of the repository's docs folder, in `_documentation`.
+//! The site that `cargo xtask docs` builds also contains the pages of the repository's docs folder, in
+//! `_documentation`.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
@@ -187,7 +189,7 @@ pub use pintle_cluster::{Cluster, ClusterConfig, Error};
 #[doc(inline)]
 pub use pintle_operator::{Result, init_tracing};
 
-/// Re-exports each crate as a module, so that compiler suggestions use the facade's paths.
+/// Re-exports each crate as a module, so that compiler suggestions use the paths of this crate.
 macro_rules! facade {
     ($($(#[$attribute:meta])* $name:ident: $crate_name:ident;)*) => {$(
         $(#[$attribute])*

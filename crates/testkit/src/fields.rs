@@ -5,7 +5,7 @@ use std::hash::{Hash, Hasher};
 
 use serde_json::{Map, Value};
 
-/// The metadata fields that the server sets and that differ from run to run.
+/// The metadata fields that the server sets and whose values differ from run to run.
 const SERVER_METADATA: [&str; 6] =
     ["uid", "resourceVersion", "creationTimestamp", "generation", "managedFields", "selfLink"];
 
@@ -72,7 +72,8 @@ pub(crate) fn replace(value: &mut Value, with: &impl Fn(&str) -> Option<String>)
     }
 }
 
-/// Returns the differences between two values, one on each line. `None` means that the object does not exist.
+/// Returns the differences between two values, one on each line. `None` means that the object does not exist in this
+/// state.
 pub(crate) fn differences(before: Option<&Value>, after: Option<&Value>) -> Vec<String> {
     match (before, after) {
         (None, None) => Vec::new(),
@@ -87,7 +88,7 @@ pub(crate) fn differences(before: Option<&Value>, after: Option<&Value>) -> Vec<
 }
 
 /// Returns the fields that a write changed. If the write changed only fields that the server sets, such as managed
-/// fields, returns these fields.
+/// fields, returns those fields.
 pub(crate) fn changes(resource: &str, before: Option<Value>, after: Option<Value>) -> Vec<String> {
     let shown = |object: &Option<Value>| {
         object.clone().map(|mut object| {

@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 use self::numbers::number;
 use self::text::{label, text};
 
-/// The maximum nesting of values. Deeper levels get the smallest valid value.
+/// The maximum nesting of values. Below this level of nesting, fields get the smallest valid value.
 const DEPTH: usize = 12;
 /// The maximum number of tries to generate a value that can be decoded.
 const ATTEMPTS: u64 = 200;
@@ -23,11 +23,11 @@ const ITEMS: usize = 3;
 
 const INT_OR_STRING: &str = "x-kubernetes-int-or-string";
 
-/// Returns a valid custom resource. It depends only on the seed.
+/// Returns a valid custom resource. The resource depends only on the seed.
 ///
 /// The resource follows the schema of [`CustomResource::crd`]: types, required and nullable fields, enums, bounds,
 /// lengths, patterns, formats, defaults, maps, sets, and fields that are an integer or a string. Optional fields are
-/// often absent, and values are often at a bound. The status is absent. A namespaced object is in the namespace
+/// often absent, and values are often equal to a bound. The status is absent. A namespaced object is in the namespace
 /// `default`. The name of the object ends with the seed.
 ///
 /// CEL rules are not evaluated. If a type has CEL rules, filter the objects: `(0..).map(generate).filter(…)`.
@@ -153,7 +153,7 @@ fn fields_or_map(schema: &Value, path: &str, depth: usize, random: &mut Rng) -> 
     Ok(map.into())
 }
 
-/// Returns the fields of an object. These are all required fields, and some optional fields.
+/// Returns the fields of an object. These fields are all required fields, and some optional fields.
 fn generate_fields(
     schema: &Value,
     path: &str,

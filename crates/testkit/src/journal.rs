@@ -1,4 +1,4 @@
-//! The record of one run: its requests, its Lease writes and its failed processes.
+//! The record of one run: the requests, the Lease writes and the failed processes.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -9,14 +9,14 @@ use tokio::time::Instant;
 
 use crate::SentRequest;
 
-/// The maximum number of requests in a run. A correct operator never reaches this number. An operator that loops
-/// without a delay reaches it, because the paused clock never advances during the loop.
+/// The maximum number of requests in a run. A correct operator never sends so many requests. An operator that loops
+/// without a delay reaches this number, because the paused clock never advances during the loop.
 const MAX_REQUESTS: usize = 50_000;
-/// The maximum number of requests that begin within one second on the paused clock. So a loop without a delay is found
-/// before it reaches the maximum of a run.
+/// The maximum number of requests that begin within one second on the paused clock. With this limit, a loop without a
+/// delay is found before it reaches the maximum of a run.
 const MAX_RATE: usize = 2_000;
 
-/// The prefix of the recorded cause if a process has panicked.
+/// The prefix of the recorded cause of a process that has panicked.
 pub(crate) const PANICKED: &str = "it panicked";
 
 /// The record of one run.
@@ -31,7 +31,7 @@ struct Inner {
     leases: Vec<LeaseWrite>,
     last_activity: Instant,
     is_flooded: bool,
-    /// The start of the current second, and the number of requests before that.
+    /// The start of the current second, and the number of requests before this time.
     second: (Instant, usize),
     /// Panics of processes, and errors of processes that were not disturbed.
     ended: Vec<(String, String)>,
@@ -60,7 +60,7 @@ impl Journal {
         Self { inner: Mutex::new(inner) }
     }
 
-    /// Adds a request. Returns its index, or `None` if there are too many.
+    /// Adds a request. Returns the index of the request, or `None` if there are too many requests.
     pub(crate) fn begin(&self, request: SentRequest) -> Option<usize> {
         let mut inner = self.lock();
         let sent = inner.requests.len();
@@ -99,7 +99,7 @@ impl Journal {
         self.lock().leases.push(LeaseWrite { revision, process: process.into(), lease, holder });
     }
 
-    /// Records an action of the user, to which the operator has to react.
+    /// Records an action of the user, to which the operator must react.
     pub(crate) fn touch(&self) {
         self.lock().last_activity = Instant::now();
     }

@@ -1,4 +1,4 @@
-//! The kit, which has an operator, the steps of its user, and the checks.
+//! The kit. It contains an operator, the steps of its user, and the checks.
 
 mod chaos;
 mod crashes;
@@ -27,7 +27,7 @@ use crate::{Lab, Violation};
 /// The state outside of the cluster that an operator changes, such as a DNS zone. Each run gets a new world from
 /// [`Default`]. Clones must be handles to the same world, as with an `Arc<Mutex<T>>`.
 pub trait World: Clone + Default + Send + Sync + 'static {
-    /// Returns the state that must be the same in two runs.
+    /// Returns the part of the state that must be equal in two runs.
     fn state(&self) -> Value;
 }
 
@@ -55,7 +55,7 @@ pub(crate) struct Settings {
     pub(crate) permissions: Option<(Impersonate, String)>,
 }
 
-/// Tests an operator. A kit has the function that creates the operator's manager, the steps of the user, and the
+/// Tests an operator. A kit contains the function that creates the operator's manager, the steps of the user, and the
 /// checks.
 ///
 /// A check runs the operator many times. Each run has a new embedded server, a new runtime with a paused clock, and a new
@@ -88,8 +88,8 @@ impl<W: World> Kit<W> {
         Self { operator: Arc::new(operator), settings, steps: Vec::new() }
     }
 
-    /// Sets how long the operator must send no change before it counts as idle. The default is 30 s on the paused
-    /// clock, which is longer than the takeover of a Lease. Raise this value if the operator waits longer between two
+    /// Sets how long the operator must make no change before it counts as idle. The default is 30 s on the paused
+    /// clock. This is longer than the takeover of a Lease. Increase this value if the operator waits longer between two
     /// writes.
     pub fn quiet(mut self, quiet: Duration) -> Self {
         self.settings.quiet = quiet;
@@ -103,8 +103,8 @@ impl<W: World> Kit<W> {
     }
 
     /// Adds a step in which the user creates an object. The request is retried until the server accepts the object. So
-    /// the operator may install the resource of the object first. An object with the same name may still exist while it
-    /// is being deleted.
+    /// the operator can install the resource of the object first. This also works while an object with the same name is
+    /// still being deleted.
     pub fn create<T>(self, object: T) -> Self
     where
         T: Resource + Serialize + DeserializeOwned,
@@ -126,8 +126,8 @@ impl<W: World> Kit<W> {
         })
     }
 
-    /// Adds a step of the user. It begins when the operator is idle, and is repeated until it succeeds, for at most two
-    /// minutes.
+    /// Adds a step of the user. The step begins when the operator is idle, and is repeated until it succeeds, for at
+    /// most two minutes.
     pub fn step<E>(
         self,
         name: impl Into<String>,
@@ -148,8 +148,8 @@ impl<W: World> Kit<W> {
         self
     }
 
-    /// Runs a test by hand against one process of the operator. Add faults at the start of the test. The process sends
-    /// its first request when the test waits for the first time.
+    /// Runs a manual test against one process of the operator. Add faults at the start of the test. The process sends
+    /// its first request when the test first waits.
     ///
     /// # Errors
     ///

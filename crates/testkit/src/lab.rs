@@ -30,7 +30,7 @@ const START: Duration = Duration::from_secs(1_800_000_000);
 /// A running test cluster: an embedded server without a socket, the processes of an operator, and a user.
 /// [`Kit::run`](crate::Kit::run) creates it.
 ///
-/// The clock is tokio's paused clock, so a wait takes no real time. The connection of the user never fails. But
+/// The clock is tokio's paused clock, so waiting takes no real time. The connection of the user never fails. But
 /// [faults](Self::faults) apply to the user's requests too, unless a rule names the user agent of a process.
 pub struct Lab<W = ()> {
     server: Arc<ApiServer>,
@@ -127,7 +127,7 @@ impl<W: World> Lab<W> {
     ///
     /// # Errors
     ///
-    /// The last error, after two minutes on tokio's clock.
+    /// Returns the last error, after two minutes on tokio's clock.
     ///
     /// # Cancel safety
     ///
@@ -156,7 +156,7 @@ impl<W: World> Lab<W> {
         }
     }
 
-    /// Deletes the object with this key, as the user. It is not an error if the object does not exist.
+    /// Deletes the object with this key, as the user. A missing object is not an error.
     ///
     /// # Errors
     ///
@@ -216,7 +216,7 @@ impl<W: World> Lab<W> {
         done.ok_or_else(|| Violation::Step { what: what.into(), cause: "it has no result".into() })
     }
 
-    /// Returns the state that is compared with other runs.
+    /// Returns the part of the state that is compared with other runs.
     pub(crate) fn state(&self) -> State {
         State::of(&self.server, &self.baseline, self.world.state())
     }
@@ -232,7 +232,7 @@ where
 {
     let namespace = (T::Scope::SCOPE == Scope::Namespaced).then(|| object.namespace().unwrap_or(NAMESPACE));
     let api = Api::dynamic(user.client().clone(), T::api_resource(), namespace);
-    // Do not add a namespace for a cluster-scoped resource.
+    // Do not add a namespace to the key of a cluster-scoped resource.
     api.map_err(ApiError::invalid_request)?.create(object, &WriteOptions::default()).await
 }
 
@@ -244,7 +244,7 @@ pub(crate) async fn delete<T: Resource + DeserializeOwned>(user: &Cluster, key: 
     }
 }
 
-/// Parses a key. For a namespaced resource, the namespace is `default` if the text has none.
+/// Parses a key. For a namespaced resource, the namespace is `default` if the text contains none.
 pub(crate) fn key_of<T: Resource>(text: &str) -> ObjectKey {
     match text.split_once('/') {
         Some((namespace, name)) => ObjectKey::new(namespace, name),

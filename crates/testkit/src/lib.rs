@@ -54,29 +54,29 @@
 //!
 //! # Main types
 //!
-//! - A [`Kit`] has the operator, the steps of its user, and the checks.
-//! - A [`Lab`] is one run, for tests by hand: the server, the processes of the operator, and the user.
+//! - A [`Kit`] contains the operator, the steps of its user, and the checks.
+//! - A [`Lab`] is one run for manual tests: the server, the processes of the operator, and the user.
 //! - A [`Violation`] is the result of a failed check. It prints as a report.
 //! - A [`CrdChecker`] checks which objects a CustomResourceDefinition accepts, such as `CrdChecker::new(Website::crd())`.
-//! - [`generate`] returns custom resources by seed. [`LeastRole`] has the permissions that an operator used.
+//! - [`generate`] returns custom resources by seed. [`LeastRole`] contains the permissions that an operator used.
 //!
 //! # How a run works
 //!
 //! A check starts one thread for each processor. Each run has a runtime with one thread and tokio's clock paused, and
-//! an embedded server without a socket. All requests of a process pass through the kit, which records and delays them,
-//! and can cut their connections. A process is a task. Killing a process stops its requests at once and drops the task,
-//! without a release of the Lease.
+//! an embedded server without a socket. All requests of a process pass through the kit. The kit records and delays
+//! requests, and can cut their connections. A process is a task. Killing a process stops its requests immediately and
+//! drops the task, without releasing the Lease.
 //!
 //! These parts are real: the operator, its client, informers, queues and election, and the server's storage, admission,
-//! watches and garbage collection. The time, the network and the death of a process are simulated. A killed process
-//! sends no further request, but a thread that it has started continues.
+//! watches and garbage collection. The time, the network and the kill of a process are simulated. A killed process
+//! sends no further requests, but a thread that the process has started continues.
 //!
 //! # Guarantees
 //!
 //! - A run with the same seed has the same faults at the same times. If the operator is deterministic, the run sends
 //!   the same requests. An operator that iterates over a `HashMap` is not deterministic.
-//! - Each check ends, because the [limit](Kit::limit) on the paused clock and the number of requests bound it. But an
-//!   operator that blocks its thread blocks the test.
+//! - Each check ends, because the [limit](Kit::limit) on the paused clock and the maximum number of requests bound it.
+//!   But an operator that blocks its thread blocks the test.
 //! - No report shows the values of a Secret.
 
 #![allow(clippy::test_attr_in_doctest, reason = "the page shows the tests of a user, and calls them")]
@@ -102,5 +102,5 @@ pub use role::LeastRole;
 pub use violation::Violation;
 pub use wait::{consistently, eventually, eventually_within};
 
-/// The user agent of the kit's own requests.
+/// The user agent of the requests that the kit itself sends.
 const OWN_AGENT: &str = "pintle-testkit";

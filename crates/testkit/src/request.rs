@@ -13,28 +13,29 @@ use pintle_apiserver::RequestVerb;
 pub struct SentRequest {
     /// The process, such as `operator-1`. A restarted process has a new name.
     pub process: String,
-    /// The number of the request within its process, from 1.
+    /// The number of the request within its process, starting from 1.
     pub number: usize,
     /// The verb. `None` for a request without a resource, such as `/version`.
     pub verb: Option<RequestVerb>,
-    /// The API group. The core group is the empty string.
+    /// The API group. The group is empty for the core group.
     pub group: String,
-    /// The plural name of the resource. Empty for a request without a resource.
+    /// The plural name of the resource. The resource is empty for a request without a resource.
     pub resource: String,
     /// The subresource, such as `status`.
     pub subresource: String,
-    /// The namespace. Empty in cluster scope and for requests across all namespaces.
+    /// The namespace. The namespace is empty in cluster scope and for requests across all namespaces.
     pub namespace: String,
-    /// The name. Empty for a collection and for a generated name.
+    /// The name. The name is empty for a collection and for a generated name.
     pub name: String,
     /// The path without the query.
     pub path: String,
     /// The HTTP status. `None` if the kit cut the connection before the server answered, or if the process dropped the
     /// request.
     pub code: Option<u16>,
-    /// The fault that the kit injected. Empty if there was none.
+    /// The fault that the kit injected into the request. Empty if there was none.
     pub fault: String,
-    /// The fields that the request changed, such as `.data.url: "a" -> "b"`. Empty if the request changed nothing.
+    /// The fields that the request changed, such as `.data.url: "a" -> "b"`. The list is empty if the request changed
+    /// nothing.
     pub changes: Vec<String>,
 }
 
@@ -92,15 +93,15 @@ impl SentRequest {
         ) || self.resource.ends_with("reviews")
     }
 
-    /// Returns whether the request shows that the operator is not idle. This is the case if the request changed an
-    /// object, or if it is a failed write.
+    /// Returns whether the request shows that the operator is not idle. A request shows this if it changed an object,
+    /// or if it is a failed write.
     pub(crate) fn is_activity(&self) -> bool {
         let has_failed = self.is_write() && self.code.is_none_or(|code| code >= 400);
         !self.is_housekeeping() && (has_failed || !self.changes.is_empty())
     }
 }
 
-/// Shows the request on one line, and each changed field on a separate line.
+/// Formats the request on one line, and each changed field on a separate line.
 impl fmt::Display for SentRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} request {}: ", self.process, self.number)?;

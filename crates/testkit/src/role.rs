@@ -8,14 +8,14 @@ use serde_json::{Value, json};
 
 use crate::SentRequest;
 
-/// Group and resource, with the subresource.
+/// The API group, and the resource with the subresource.
 type Target = (String, String);
 type Rules = BTreeMap<Target, BTreeSet<String>>;
 
 /// The permissions that recorded requests need, as a ServiceAccount with roles and bindings. `Display` prints YAML for `kubectl apply`.
 ///
-/// The role lacks each permission that no recorded request needed. So record a test with deletions and conflicts too,
-/// or the requests of [chaos](crate::Kit::survives_chaos).
+/// The role lacks each permission that no recorded request needed. So record a test that includes deletions and
+/// conflicts, or the requests of [chaos](crate::Kit::survives_chaos).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeastRole {
     name: String,
@@ -52,8 +52,8 @@ impl LeastRole {
             };
             let verbs = rules.entry((request.group.clone(), resource)).or_default();
             verbs.extend(request.verb.map(|verb| verb.to_string()));
-            // An apply needs both verbs if the object does not exist. In another run, this may be the case for any of
-            // the applies.
+            // An apply needs both verbs if the object does not exist. In another run, the object of any apply may not
+            // exist.
             if request.verb == Some(RequestVerb::Patch) && request.code == Some(201) {
                 verbs.insert(RequestVerb::Create.to_string());
             }
@@ -66,8 +66,8 @@ impl LeastRole {
         format!("system:serviceaccount:default:{}", self.name)
     }
 
-    /// Returns the role without one verb of one resource, such as `configmaps` or `websites/status`. Use it to test that a permission is
-    /// needed.
+    /// Returns the role without one verb of one resource, such as `configmaps` or `websites/status`. Use this method to
+    /// test that a permission is needed.
     pub fn without(mut self, verb: &str, resource: &str) -> Self {
         for rules in self.namespaces.values_mut().chain([&mut self.cluster]) {
             for ((_, found), verbs) in rules.iter_mut() {

@@ -10,7 +10,7 @@ use crate::fields::{differences, hide_secrets, normalize, replace, short};
 /// The maximum number of differences in a report.
 const SHOWN: usize = 20;
 
-/// All objects of a server, and the world outside of it.
+/// All objects of a server, and the world outside of the server.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct State {
     /// The objects by resource and key. Objects with generated names share a key.
@@ -94,7 +94,7 @@ impl State {
     }
 }
 
-/// Parses a line of a snapshot. Returns `None` for Leases and Events, which are not part of the state.
+/// Parses one line of a snapshot. Returns `None` for Leases and Events, which are not part of the state.
 fn parse(line: &str) -> Option<Stored> {
     let mut line: Value = serde_json::from_str(line).ok()?;
     let resource = line["resource"].as_str()?.to_owned();

@@ -36,7 +36,7 @@ pub enum Violation {
         /// The value that broke the condition.
         observed: String,
     },
-    /// A request of the test itself failed, or a step of the user did not succeed in time.
+    /// A request of the test itself failed, or a step of the user did not succeed within its time limit.
     #[error("{what}: {cause}")]
     Step {
         /// The step.
@@ -44,7 +44,7 @@ pub enum Violation {
         /// The last error.
         cause: String,
     },
-    /// The operator panicked, or ended without a disturbance.
+    /// The operator panicked, or ended although it was not disturbed.
     #[error("the process {process} ended: {cause}")]
     Ended {
         /// The process.
@@ -60,8 +60,8 @@ pub enum Violation {
         /// The last writes.
         requests: Vec<SentRequest>,
     },
-    /// The operator sent a write although it should have been idle. Depending on the check, the write changed an
-    /// object, or changed nothing.
+    /// The operator sent a write although it should have been idle. Depending on the check, this write changed an
+    /// object or changed nothing.
     #[error("{what}:{}", lines(.requests))]
     Wrote {
         /// The rule.
@@ -74,7 +74,7 @@ pub enum Violation {
     NotConverged {
         /// The disturbance.
         what: String,
-        /// The objects and fields that differ. The value of the undisturbed run comes first.
+        /// The objects and fields that differ. The value of the undisturbed run is shown first.
         differences: Vec<String>,
         /// The last requests of the operator.
         requests: Vec<SentRequest>,

@@ -11,11 +11,11 @@ use crate::Violation;
 const LIMIT: Duration = Duration::from_secs(120);
 /// The minimum interval between two observations.
 const INTERVAL: Duration = Duration::from_millis(20);
-/// The time since the start, divided by this number, is the interval. So even a long wait has only some hundred
+/// The interval is the time since the start, divided by this number. So even a long wait has only a few hundred
 /// observations.
 const PART: u32 = 50;
 
-/// Returns the interval between observations when this time has passed.
+/// Returns the interval between observations after this time has passed since the start.
 fn interval(since: Duration) -> Duration {
     INTERVAL.max(since / PART)
 }
@@ -23,7 +23,8 @@ fn interval(since: Duration) -> Duration {
 /// Observes a value until `accept` returns true, and returns that value. Waits at most two minutes on tokio's clock.
 /// See [`eventually_within`] for another limit.
 ///
-/// The interval between two observations is 20 ms. After a second it grows, to 2% of the time since the start.
+/// The interval between two observations is 20 ms. After one second, the interval grows to 2% of the time since the
+/// start.
 ///
 /// # Examples
 ///
@@ -57,8 +58,8 @@ pub async fn eventually<T: Debug>(
     eventually_within(LIMIT, what, observe, accept).await
 }
 
-/// Observes a value until `accept` returns true, as [`eventually`], with a time limit. The value is observed at least once, and once
-/// more at the end.
+/// Observes a value until `accept` returns true, as [`eventually`] does, with a given time limit. The value is observed
+/// at least once, and once more when the time limit has passed.
 ///
 /// # Errors
 ///
@@ -89,9 +90,9 @@ pub async fn eventually_within<T: Debug>(
     }
 }
 
-/// Observes a value for some time on tokio's clock, and checks that `accept` returns true each time. Returns the last
-/// value. The value is observed at least once, and once more at the end. The intervals are the same as for
-/// [`eventually`].
+/// Observes a value for some time on tokio's clock, and checks that `accept` returns true for each observation. Returns
+/// the last value. The value is observed at least once, and once more when the time has passed. The intervals are the
+/// same as for [`eventually`].
 ///
 /// # Errors
 ///

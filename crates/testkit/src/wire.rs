@@ -29,7 +29,7 @@ use crate::journal::Journal;
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// The time at which a connection is cut, relative to its request.
+/// When a connection is cut, relative to the request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cut {
     /// Before the request takes effect. The server never receives the request.
@@ -49,13 +49,13 @@ pub(crate) struct CrashPoint {
 /// The disturbances of a connection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Disturbances {
-    /// The share of the requests whose connection is cut, from 0 to 1.
+    /// The fraction of the requests whose connection is cut, from 0 to 1.
     pub(crate) cuts: f64,
-    /// The longest delay of a request, and of its response.
+    /// The longest delay of a request, and also of its response.
     pub(crate) delay: Duration,
     /// The longest delay of a watch event.
     pub(crate) lag: Duration,
-    /// The time at which the disturbances end.
+    /// The time at which all disturbances end.
     pub(crate) until: Instant,
 }
 
@@ -65,7 +65,7 @@ pub(crate) struct Link {
     pub(crate) process: String,
     server: Arc<ApiServer>,
     journal: Arc<Journal>,
-    /// Cancelled when the process is killed. After that, none of its requests makes progress.
+    /// Cancelled when the process is killed. After the cancellation, none of the process's requests makes progress.
     dead: CancellationToken,
     state: Mutex<LinkState>,
     /// Changes when all watches break.
@@ -104,7 +104,7 @@ impl Link {
         self.with(|state| state.disturbances = disturbances);
     }
 
-    /// Kills the process. All its requests stop at once.
+    /// Kills the process. All requests of the process stop immediately.
     pub(crate) fn kill(&self) {
         self.dead.cancel();
     }
@@ -145,7 +145,7 @@ impl Link {
     /// Returns the delay of the next watch event.
     fn frame_delay(&self) -> Duration {
         self.with(|state| match state.disturbances.filter(|disturbances| Instant::now() < disturbances.until) {
-            // Events that have waited during a delay often arrive together.
+            // Events that had to wait for a delayed event often arrive together.
             Some(disturbances) if state.random.bool() => share(disturbances.lag, state.random.f64()),
             _ => Duration::ZERO,
         })
@@ -176,7 +176,7 @@ impl Link {
         if disturbance.cut == Some(Cut::Before) {
             return self.cut(index, disturbance, "cut before it took effect").await;
         }
-        // Skip the changes of Leases and Events, because reports do not show them and there are many.
+        // Skip the changes of Leases and Events, because reports do not show these changes and there are many.
         let is_watched = sent.is_write() && !sent.is_housekeeping();
         let before = match is_watched && !sent.name.is_empty() {
             true => self.read(&object_path(&head.uri, sent, None)).await,
@@ -223,7 +223,7 @@ impl Link {
                 let Some(wanted) = parse(request) else { return };
                 let name = wanted.pointer("/metadata/name").and_then(Value::as_str);
                 match self.read(&object_path(uri, sent, name)).await {
-                    // If the specs differ, the write failed.
+                    // If the Lease specs differ, the write has failed.
                     Some(stored) if stored["spec"] == wanted["spec"] => stored,
                     _ => return,
                 }
@@ -258,7 +258,7 @@ impl Link {
         fields::changes(&sent.resource, before, after)
     }
 
-    /// Reads an object from the server. `None` if it does not exist.
+    /// Reads an object from the server. Returns `None` if the object does not exist.
     async fn read(&self, path: &str) -> Option<Value> {
         let request = Request::get(path).header(USER_AGENT, crate::OWN_AGENT).body(Full::<Bytes>::default()).ok()?;
         let answer = self.server.in_process().call(request).await.ok()?;
@@ -273,7 +273,7 @@ fn share(most: Duration, part: f64) -> Duration {
     most.mul_f64(part)
 }
 
-/// Returns the path of the object that a write changes. It has no subresource, and contains the name of a created
+/// Returns the path of the object that a write changes. The path has no subresource, and contains the name of a created
 /// object.
 fn object_path(uri: &Uri, sent: &SentRequest, created: Option<&str>) -> String {
     let path = uri.path();

@@ -1,4 +1,4 @@
-//! A request that a handler allows or rejects.
+//! A request of the API server that a handler allows or rejects.
 
 use std::fmt;
 
@@ -11,10 +11,10 @@ use crate::decode::decode;
 use crate::review::AdmissionRequest;
 use crate::{Denial, Operation, UserInfo};
 
-/// A request to create, update, delete or connect to an object of the type `T`. It is the argument of a handler. Tests
-/// can create requests themselves.
+/// A request to create, update, delete or connect to an object of the type `T`. Handlers receive this request as their
+/// argument. Tests can create requests themselves.
 ///
-/// `Debug` does not show the objects, because they may be Secrets.
+/// The `Debug` output does not contain the objects, because they may be Secrets.
 ///
 /// # Examples
 ///
@@ -51,17 +51,17 @@ use crate::{Denial, Operation, UserInfo};
 pub struct Admission<T> {
     /// The operation that the user requests.
     pub operation: Operation,
-    /// The object as it would be stored. For a deletion, the stored object.
+    /// The object as it would be stored. For a deletion, this is the stored object.
     pub object: T,
     /// The stored object, if the operation is an update.
     pub old: Option<T>,
-    /// The resource. Its version is the version of `T`, even if the client used another version.
+    /// The resource. The object has the version of `T`, even if the client used another version.
     pub resource: GroupVersionResource,
     /// The kind of the object.
     pub kind: GroupVersionKind,
     /// The subresource, such as `status`. Empty for the object itself.
     pub subresource: String,
-    /// The name. Empty if the server will generate it.
+    /// The name. The name is empty if the server will generate it.
     pub name: String,
     /// The namespace. Empty for a cluster-scoped object.
     pub namespace: String,
@@ -72,7 +72,7 @@ pub struct Admission<T> {
     pub is_dry_run: bool,
     /// The options of the request as JSON: `CreateOptions`, `UpdateOptions`, `PatchOptions` or `DeleteOptions`. Null if there are none.
     pub options: Value,
-    /// Identifies this call of the webhook. It is not the uid of the object.
+    /// The uid of this call of the webhook. This uid differs from the uid of the object.
     pub uid: String,
 }
 

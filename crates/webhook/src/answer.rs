@@ -6,8 +6,8 @@ use std::fmt;
 
 use pintle_meta::{Reason, Status, StatusCause, StatusDetails};
 
-/// The answer of a handler that allows a request. Instead of it, a validating handler can return `()`, and a mutating
-/// handler can return the object.
+/// The answer of a handler that allows a request. Instead of this type, a validating handler can return `()`, and a
+/// mutating handler can return the object.
 ///
 /// # Examples
 ///
@@ -29,15 +29,16 @@ pub struct Allowed<T = ()> {
 }
 
 impl<T> Allowed<T> {
-    /// Adds a warning, which the API server sends to the client. Line breaks become spaces, because the API server drops warnings with line
-    /// breaks.
+    /// Adds a warning that the API server sends to the client. Line breaks become spaces, because the API server drops
+    /// warnings with line breaks.
     #[must_use]
     pub fn warn(mut self, warning: impl AsRef<str>) -> Self {
         self.notes.warn(warning.as_ref());
         self
     }
 
-    /// Adds an annotation to the audit event of the request. The API server puts the name of the webhook before the key.
+    /// Adds an annotation to the audit event of the request. The API server prefixes the key with the name of the
+    /// webhook.
     #[must_use]
     pub fn audit(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
         self.notes.audit.insert(key.into(), value.into());
@@ -51,10 +52,10 @@ impl<T> From<T> for Allowed<T> {
     }
 }
 
-/// The answer of a handler that rejects a request. The client gets it as the error of its request.
+/// The answer of a handler that rejects a request. The client receives this answer as the error of its request.
 ///
-/// `?` converts every error into a denial with the code 500. The message is the text of the error, and the client sees
-/// it.
+/// `?` converts every error into a denial with the code 500. The message of this denial is the text of the error, so
+/// the client can read it.
 ///
 /// # Examples
 ///
@@ -71,7 +72,7 @@ impl<T> From<T> for Allowed<T> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Denial(Box<Refusal>);
 
-/// The parts of a denial. They are boxed, so that results of handlers are small.
+/// The parts of a denial. The fields are boxed, so that results of handlers are small.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Refusal {
     message: String,
@@ -82,7 +83,8 @@ struct Refusal {
 }
 
 impl Denial {
-    /// Creates a denial with the code 403 and the reason `Forbidden`. The API server puts the name of the webhook before the message.
+    /// Creates a denial with the code 403 and the reason `Forbidden`. The API server prefixes the message with the name
+    /// of the webhook.
     pub fn new(message: impl Into<String>) -> Self {
         Self::with(403, Reason::Forbidden, message.into())
     }
@@ -120,14 +122,14 @@ impl Denial {
         self
     }
 
-    /// Sets the HTTP status code of the client's request. The API server replaces codes below 400 by 400.
+    /// Sets the HTTP status code of the client's request. The API server replaces codes below 400 with 400.
     #[must_use]
     pub fn code(mut self, code: u16) -> Self {
         self.0.code = code;
         self
     }
 
-    /// Sets the reason, which programs can compare.
+    /// Sets the reason of the denial. Programs can compare it with known reasons.
     #[must_use]
     pub fn reason(mut self, reason: Reason) -> Self {
         self.0.reason = reason;
@@ -152,7 +154,8 @@ impl Denial {
         self.0.notes
     }
 
-    /// Returns the status that the client gets. The service adds the name and the kind of the object to its details.
+    /// Returns the status that the client receives. The webhook service adds the name and the kind of the object to the
+    /// details of the status.
     pub fn status(&self) -> Status {
         let details = StatusDetails { causes: self.0.causes.clone(), ..StatusDetails::default() };
         let details = (!self.0.causes.is_empty()).then_some(details);
@@ -173,7 +176,7 @@ impl<E: Error> From<E> for Denial {
     }
 }
 
-/// The warnings and audit annotations, which both answers can have.
+/// The warnings and audit annotations. Both kinds of answers can have them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Notes {
     pub(crate) warnings: Vec<String>,

@@ -1,4 +1,4 @@
-//! The memory budget for bodies. If the memory is needed, bodies that arrive slowly are dropped.
+//! The memory budget for bodies. If the memory is needed by other requests, bodies that arrive slowly are dropped.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -7,14 +7,14 @@ use std::time::Duration;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, sleep};
 
-/// The memory that all bodies in flight together may use. Further requests wait.
+/// The maximum memory of all bodies in flight together. Further requests wait.
 const BYTES: usize = 256 << 20;
-/// The number of bytes for each permit.
+/// The number of bytes that one permit represents.
 const PERMIT: usize = 64 << 10;
-/// A body that has been arriving for this time is dropped if other bodies need its memory. API servers send a body at
-/// once.
+/// A body that takes longer than this to arrive is dropped if other bodies need its memory. API servers send a body
+/// without pauses.
 const SLOW: Duration = Duration::from_secs(1);
-/// The interval at which a waiting request looks for slow bodies.
+/// The interval at which a waiting request looks for slow bodies to drop.
 const LOOK: Duration = Duration::from_millis(100);
 
 pub(crate) struct Budget {
@@ -41,8 +41,8 @@ impl Budget {
         Self { permits: Arc::new(Semaphore::new(BYTES / PERMIT)), arriving: Mutex::default() }
     }
 
-    /// Waits for memory. During the wait, drops slow bodies, the oldest first. Returns `None` if the budget is closed,
-    /// which never happens.
+    /// Waits for memory. During the wait, drops slow bodies, starting with the oldest. Returns `None` if the budget is
+    /// closed. In practice, the budget is never closed.
     pub(crate) async fn reserve(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
         // The limit of a body never exceeds the budget, so the number of permits fits into 32 bits.
         let mut permits = std::pin::pin!(self.permits.clone().acquire_many_owned(bytes.div_ceil(PERMIT).max(1) as u32));

@@ -37,15 +37,16 @@ pub struct CertificateFiles {
     pub certificate: PathBuf,
     /// The private key, as PEM.
     pub key: PathBuf,
-    /// The certificates that the API server must trust, as PEM. They become the `caBundle` of registrations. If `None`,
-    /// the API server uses the root certificates of its system.
+    /// The certificates of the authorities that the API server must trust, as PEM. These certificates become the
+    /// `caBundle` of registrations. If `None`, the API server uses the root certificates of its system.
     pub authority: Option<PathBuf>,
-    /// The time between two reads. The default is 10 s. A changed Secret reaches a volume after about a minute.
+    /// The time between two reads. The default is 10 s. A changed Secret appears in a volume after about a minute.
     pub period: Duration,
 }
 
 impl CertificateFiles {
-    /// Uses `tls.crt`, `tls.key` and `ca.crt` in a directory. These are the names in a Secret of the type `kubernetes.io/tls`.
+    /// Uses the files `tls.crt`, `tls.key` and `ca.crt` in a directory. A Secret of the type `kubernetes.io/tls` has
+    /// the same names.
     pub fn in_directory(directory: impl AsRef<Path>) -> Self {
         let directory = directory.as_ref();
         Self {
@@ -61,7 +62,7 @@ impl CertificateFiles {
     ///
     /// # Errors
     ///
-    /// The file cannot be read, or it has no certificate.
+    /// Returns an error if the file cannot be read or contains no certificate.
     pub fn read_authority(&self) -> Result<Vec<u8>, CertificateError> {
         let Some(path) = &self.authority else { return Ok(Vec::new()) };
         // The result becomes a part of public objects, so it must not contain a private key from the file.
@@ -72,10 +73,10 @@ impl CertificateFiles {
         Ok(Pair { certificate: read(&self.certificate)?, key: read(&self.key)? })
     }
 
-    /// Checks that the files belong together.
+    /// Checks that the certificate and the key belong together.
     fn certified_key(&self, pair: &Pair) -> Result<CertifiedKey, CertificateError> {
         let chain = chain(&self.certificate, &pair.certificate)?;
-        // The error of the parser is left out, because it could quote the key.
+        // The error of the parser is left out, because it could quote the private key.
         let key = PrivateKeyDer::from_pem_slice(&pair.key).map_err(|_| CertificateError::Content {
             path: self.key.clone(),
             problem: "it has no private key as PEM".into(),
@@ -151,18 +152,18 @@ fn to_pem(certificate: &[u8]) -> Vec<u8> {
     pem
 }
 
-/// The content of the two files.
+/// The contents of the certificate file and the key file.
 #[derive(PartialEq)]
 struct Pair {
     certificate: Zeroizing<Vec<u8>>,
     key: Zeroizing<Vec<u8>>,
 }
 
-/// The certificate in use, which new connections get.
+/// The certificate that the server presents to new connections.
 pub(crate) struct Current {
     files: CertificateFiles,
     key: RwLock<Arc<CertifiedKey>>,
-    /// The last content that was read, so that an invalid pair is reported only once.
+    /// The contents of the last read, so that an invalid pair of files is reported only once.
     seen: Mutex<Seen>,
 }
 
@@ -184,10 +185,10 @@ impl Current {
         self.files.period
     }
 
-    /// Reads the files again. Returns whether new connections get a new certificate.
+    /// Reads the files again. Returns whether new connections now get a new certificate.
     ///
-    /// Kubernetes may replace the files between the two reads. If so, the pair does not match, and the next call reads
-    /// both files again.
+    /// Kubernetes may replace the files between the two reads. If so, the certificate and the key do not match, and the
+    /// next call reads both files again.
     pub(crate) fn reload(&self) -> bool {
         let (loaded, seen) = match self.files.read() {
             Ok(pair) => (self.files.certified_key(&pair), Seen::Pair(pair)),

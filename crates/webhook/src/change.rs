@@ -1,6 +1,6 @@
 //! Applies the changes of a handler to the JSON that the API server sent.
 //!
-//! A Rust type may know only some fields of the object. So a patch from the JSON to the returned object would remove
+//! A Rust type may have only some fields of the object. So a patch from the JSON to the returned object would remove
 //! all other fields. Instead, this module compares the object before and after the handler, and applies the differences
 //! to the JSON.
 
@@ -9,13 +9,14 @@ use std::mem;
 
 use serde_json::{Map, Value, json};
 
-/// The fields that identify the elements of Kubernetes' lists, in the order in which they are tried.
+/// The fields that identify the elements of Kubernetes lists, in the order in which they are tried.
 const IDENTITIES: [&str; 7] = ["name", "key", "type", "mountPath", "containerPort", "ip", "uid"];
 
-/// Applies the changes from `before` to `after` to `sent`. Keeps fields that are missing in both `before` and `after`.
+/// Applies the changes between `before` and `after` to `sent`. Keeps fields that are missing in both `before` and
+/// `after`.
 ///
-/// The function recurses once for each level. The JSON parser limits `sent` to 128 levels, and the other values come
-/// from Rust types.
+/// The recursion has one call for each level of nesting. The JSON parser limits `sent` to 128 levels, and the other
+/// values are serialized Rust types.
 pub(crate) fn merge(sent: &Value, before: &Value, after: &Value) -> Value {
     if before == after {
         return sent.clone();
@@ -44,7 +45,7 @@ fn merge_objects(
         }
         let value = match (sent.get(name), old) {
             (Some(sent), Some(old)) => merge(sent, old, new),
-            // The type omits empty values. The map in the JSON may still have members that the type does not know.
+            // The type omits empty values. The map in the JSON may still have members that the Rust type does not have.
             (Some(sent @ Value::Object(_)), None) => merge(sent, &empty, new),
             _ => new.clone(),
         };
@@ -65,7 +66,7 @@ fn merge_lists(sent: &[Value], before: &[Value], after: &[Value]) -> Vec<Value> 
     merged.collect()
 }
 
-/// Returns the previous position of each element, or `None` for a new element.
+/// Returns the previous position of each element. `None` means that an element is new.
 fn origins(before: &[Value], after: &[Value]) -> Vec<Option<usize>> {
     let identity = IDENTITIES.iter().find_map(|field| Some((identities(before, field)?, identities(after, field)?)));
     if let Some((before, after)) = identity {
@@ -92,7 +93,7 @@ fn identities(list: &[Value], field: &str) -> Option<Vec<String>> {
     sorted.windows(2).all(|pair| pair[0] != pair[1]).then_some(all)
 }
 
-/// Matches each element with the first equal element that is not matched yet.
+/// Matches each element with the first equal element that has no match yet.
 fn equal_elements(before: &[Value], after: &[Value]) -> Vec<Option<usize>> {
     let mut places = HashMap::<String, Vec<usize>>::new();
     for (at, element) in before.iter().enumerate().rev() {
@@ -112,7 +113,7 @@ pub(crate) fn patch(sent: &Value, merged: &Value) -> Option<json_patch::Patch> {
     match (sent, merged) {
         _ if patch.0.is_empty() => None,
         (Value::Object(sent), Value::Object(merged)) if patch.0.len() > OPERATIONS => {
-            // The operations are valid, so decoding the short patch cannot fail.
+            // The operations are valid, so decoding the shortened patch cannot fail.
             Some(serde_json::from_value(members(sent, merged)).unwrap_or(patch))
         }
         _ => Some(patch),

@@ -1,4 +1,4 @@
-//! The open connections of the server. If there are too many, an idle connection is closed.
+//! The open connections of the server. If there are too many connections, an idle connection is closed.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,11 +17,11 @@ pub(crate) struct Connections {
 #[derive(Default)]
 struct Shared {
     next: u64,
-    /// The tokens of idle connections, the longest idle first.
+    /// The tokens of idle connections, ordered by how long they have been idle, longest first.
     idle: BTreeMap<u64, CancellationToken>,
 }
 
-/// One open connection, from its accept to its end.
+/// An open connection, from its accept to its end.
 pub(crate) struct Connection {
     shared: Arc<Mutex<Shared>>,
     activity: Mutex<Activity>,
@@ -32,7 +32,8 @@ pub(crate) struct Connection {
 
 struct Activity {
     in_flight: usize,
-    /// The position among the idle connections. It is out of date while a request is in flight.
+    /// The position of the connection among the idle connections. The position is out of date while a request is in
+    /// flight.
     place: u64,
     since: Instant,
 }
@@ -45,8 +46,9 @@ impl Connections {
         Self { slots: Arc::new(Semaphore::new(limit)), shared: Arc::default() }
     }
 
-    /// Adds a connection. If there are too many, closes the connection that has been idle for the longest time. If no
-    /// connection is idle, waits. Returns `None` if the server is closed, which never happens.
+    /// Adds a connection. If there are too many connections, closes the connection that has been idle for the longest
+    /// time. If no connection is idle, waits. Returns `None` if the server is closed. In practice, the server is never
+    /// closed.
     pub(crate) async fn open(&self) -> Option<Arc<Connection>> {
         let slot = match self.slots.clone().try_acquire_owned() {
             Ok(slot) => slot,

@@ -1,4 +1,5 @@
-//! Entry points for fuzzing, used by `crates/fuzz/` and by the tests below. Each function panics if a property does not hold.
+//! Entry points for fuzzing, used by `crates/fuzz/` and by the tests below. Each function panics if its property does
+//! not hold.
 
 #![allow(clippy::unwrap_used, reason = "failed checks panic")]
 
@@ -61,7 +62,7 @@ fn change(site: &mut Website) {
     site.spec.pages.insert(0, Page { name: "index".into() });
 }
 
-/// Sends a body to a path. Returns the answer if it is a review.
+/// Sends a body to a path. Returns the answer if it is a valid review.
 fn answer(path: &str, body: &[u8]) -> Option<Value> {
     let mutate = async |request: Admission<Website>| {
         let mut site = request.object;
@@ -86,7 +87,7 @@ pub fn admission_review(body: &[u8]) {
     let response = &answer["response"];
     // serde_json allows fewer levels in a tree than in a review whose objects it skips.
     let Ok(review) = serde_json::from_slice::<Value>(body) else { return };
-    // The decoder also accepts a review that is a list of its fields.
+    // The decoder also accepts a review that is written as a list of its fields.
     let Some(request) = review.get("request").filter(|request| request.is_object()) else { return };
     assert_eq!(response["uid"], request["uid"]);
     let Some(patch) = response.get("patch") else { return };
@@ -99,8 +100,8 @@ pub fn admission_review(body: &[u8]) {
     assert_eq!(serde_json::from_value::<Website>(patched).unwrap(), expected);
 }
 
-/// Checks a conversion review. The response has the uid of the request. It contains all objects in the desired version,
-/// or no objects.
+/// Checks a conversion review. The response has the uid of the request. The response contains either all objects in the
+/// desired version, or no objects.
 pub fn conversion_review(body: &[u8]) {
     let Some(answer) = answer("/convert/example.com/websites", body) else { return };
     let response = &answer["response"];

@@ -20,7 +20,7 @@ use crate::review::{AdmissionRequest, AdmissionResponse};
 use crate::webhook::Webhook;
 use crate::{Admission, Allowed, Denial, change};
 
-/// The answer of a handler. It consists of an optional JSON patch, the warnings and the audit annotations.
+/// The answer of a handler. The response consists of an optional JSON patch, the warnings and the audit annotations.
 type Answer = Result<(Option<json_patch::Patch>, Notes), Denial>;
 /// A handler of any type.
 pub(crate) type Handle = Arc<dyn Fn(AdmissionRequest) -> Pin<Box<dyn Future<Output = Answer> + Send>> + Send + Sync>;
@@ -61,7 +61,7 @@ where
     })
 }
 
-/// Returns the changes of a handler as a patch of the object that the API server sent.
+/// Returns the changes of a handler as a patch for the object that the API server sent.
 fn changes<T: DeserializeOwned + Serialize>(
     request: &AdmissionRequest,
     before: &Value,
@@ -134,8 +134,8 @@ impl Webhook {
         AdmissionResponse { uid, allowed: false, status, audit_annotations: audit, warnings, ..Default::default() }
     }
 
-    /// Rejects requests for which the webhook was not made. They occur if the configuration in the cluster was written
-    /// by hand.
+    /// Rejects requests for which the webhook was not declared. Such requests occur if the configuration in the cluster
+    /// was written by hand.
     fn check(&self, request: &AdmissionRequest) -> Result<(), Denial> {
         let (own, sent) = (self.resource.gvr(), &request.resource);
         let subresource = self.subresource.as_deref().unwrap_or_default();

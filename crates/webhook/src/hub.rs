@@ -1,4 +1,4 @@
-//! Conversions between the versions of a kind, through one version, the hub.
+//! Conversions between the versions of a kind, through one common version, the hub.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -18,18 +18,18 @@ use crate::review::{ConversionRequest, ConversionResponse};
 /// The number of objects that are converted before other tasks of the runtime may run.
 const TURN: usize = 32;
 
-/// The versions of a kind, which are converted through one version, the hub.
+/// The versions of a kind. Each conversion between two versions goes through one common version, the hub.
 ///
 /// The versions convert with std's [`From`] or [`TryFrom`], in both directions between the hub and each other version.
 /// So *n* versions need 2(*n* − 1) conversions. The hub should have the fields of all versions, because a round trip
 /// loses fields that the hub lacks. Pass the value to [`Webhooks::convert`](crate::Webhooks::convert).
 ///
 /// If a conversion fails, every list and watch that includes the object fails too, and the API server retries the
-/// conversion without end. Prefer [`From`]. Keep values that a version lacks in an annotation, or reject them in a
-/// validating webhook.
+/// conversion forever. Prefer [`From`]. If a version lacks a field, keep the field's value in an annotation, or reject
+/// such values in a validating webhook.
 ///
 /// A conversion may change labels and annotations. All other metadata is copied from the sent object, because the API
-/// server ignores or rejects changes of it.
+/// server ignores or rejects changes to other metadata.
 ///
 /// # Examples
 ///
@@ -83,12 +83,12 @@ struct Version<H> {
     /// Decodes an object. Returns the object in the hub's version, and the metadata as the Rust type serializes it.
     read: Read<H>,
     write: Box<dyn Fn(H) -> Result<Value, String> + Send + Sync>,
-    /// Returns whether the Rust type has this field of the metadata. The object must have the field.
+    /// Returns whether the Rust type has this field of the metadata. The object must have this field.
     knows: fn(&Value, &str) -> bool,
 }
 
 impl<H: Resource + DeserializeOwned + Serialize> Hub<H> {
-    /// Creates a hub whose only version is the version of the hub itself.
+    /// Creates a hub that has only the hub version itself.
     #[expect(clippy::new_without_default, reason = "a hub without a spoke is useless")]
     pub fn new() -> Self {
         Self { resource: H::api_resource(), versions: BTreeMap::new() }.spoke::<H>()
@@ -98,7 +98,7 @@ impl<H: Resource + DeserializeOwned + Serialize> Hub<H> {
     ///
     /// # Panics
     ///
-    /// Panics if `S` has another group, kind or plural than the hub, or if the version was already added.
+    /// Panics if the group, kind or plural of `S` differs from the hub's, or if the version was already added.
     pub fn spoke<S>(mut self) -> Self
     where
         S: Resource + DeserializeOwned + Serialize + TryInto<H> + TryFrom<H>,
@@ -152,7 +152,7 @@ impl<H: Resource + DeserializeOwned + Serialize> Hub<H> {
         for part in CHANGEABLE {
             let emptied = before.get(part).filter(|_| converted["metadata"].get(part).is_none());
             if let Some(old) = emptied {
-                // A type without the field cannot have removed its content, so keep the content.
+                // A type without the field cannot have removed its content on purpose, so keep the content.
                 let mut probe = converted.clone();
                 probe["metadata"][part] = old.clone();
                 if !(write.knows)(&probe, part) {
@@ -185,7 +185,7 @@ fn metadata_of<S: Serialize>(object: &S) -> Result<Value, String> {
     Ok(json.get_mut("metadata").map(Value::take).unwrap_or_default())
 }
 
-/// The members that all objects have.
+/// The members of the metadata that all objects have.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Envelope {
@@ -205,7 +205,7 @@ impl<H> fmt::Debug for Hub<H> {
 
 type Convert = Arc<dyn Fn(&RawValue, &str) -> Result<Box<RawValue>, String> + Send + Sync>;
 
-/// A conversion webhook without its types.
+/// A conversion webhook whose object types are erased.
 #[derive(Clone)]
 pub(crate) struct Conversion {
     pub(crate) resource: ApiResource,

@@ -31,17 +31,17 @@ pub enum Endpoint {
         /// The port of the Service.
         port: u16,
     },
-    /// The start of a URL, without the path: `https://host:port`.
+    /// The start of a URL without the path, such as `https://host:port`.
     Url(String),
 }
 
 impl Endpoint {
-    /// Creates an endpoint at the port 443 of a Service.
+    /// Creates an endpoint at port 443 of a Service.
     pub fn service(namespace: impl Into<String>, name: impl Into<String>) -> Self {
         Self::Service { namespace: namespace.into(), name: name.into(), port: 443 }
     }
 
-    /// Creates an endpoint at a URL such as `https://host:9443`. The API server must reach it.
+    /// Creates an endpoint at a URL such as `https://host:9443`. The API server must be able to reach this URL.
     pub fn url(url: impl Into<String>) -> Self {
         Self::Url(url.into())
     }
@@ -110,8 +110,8 @@ impl Webhooks {
     }
 
     /// Returns the configuration of the validating webhooks, if there are any. `authority` contains the certificates
-    /// that sign the server's certificate, as PEM. If it is empty, the API server uses the root certificates of its
-    /// system.
+    /// that sign the server's certificate, as PEM. If `authority` is empty, the API server uses the root certificates
+    /// of its system.
     ///
     /// # Examples
     ///
@@ -175,8 +175,8 @@ impl Webhooks {
     }
 }
 
-/// Returns the entry of a webhook. The entry has each field that the API server would set by default, so that
-/// server-side apply owns these fields.
+/// Returns the configuration entry of a webhook. The entry contains each field that the API server would otherwise set
+/// to a default, so that server-side apply owns these fields.
 fn entry(webhook: &Webhook, client_config: Value) -> Value {
     let resource = &webhook.resource;
     let target = match &webhook.subresource {

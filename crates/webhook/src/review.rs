@@ -11,7 +11,7 @@ pub(crate) const ADMISSION: (&str, &str) = ("admission.k8s.io/v1", "AdmissionRev
 /// The `apiVersion` and the kind of a conversion review.
 pub(crate) const CONVERSION: (&str, &str) = ("apiextensions.k8s.io/v1", "ConversionReview");
 
-/// A review of one client request: the question of the API server, or the answer of a webhook.
+/// A review of one client request: either the question of the API server, or the answer of a webhook.
 ///
 /// [`Webhooks`](crate::Webhooks) reads and writes reviews by itself. The type is public for tests and for other
 /// servers.
@@ -30,11 +30,11 @@ pub struct AdmissionReview {
     pub response: Option<AdmissionResponse>,
 }
 
-/// The request in an [`AdmissionReview`], with its objects as JSON.
+/// The request in an [`AdmissionReview`]. Its objects are JSON.
 #[derive(Clone, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AdmissionRequest {
-    /// Identifies this call of the webhook. The response repeats it.
+    /// The uid of this call of the webhook. The response repeats it.
     pub uid: String,
     /// The kind of the object, in the version of the webhook's rule.
     #[serde(with = "kind")]
@@ -45,7 +45,7 @@ pub struct AdmissionRequest {
     /// The subresource. Empty for the object itself.
     #[serde(default, deserialize_with = "or_default", skip_serializing_if = "String::is_empty")]
     pub sub_resource: String,
-    /// The name. Empty if the server generates it.
+    /// The name. The name is empty if the server generates it.
     #[serde(default, deserialize_with = "or_default", skip_serializing_if = "String::is_empty")]
     pub name: String,
     /// The namespace. Empty for a cluster-scoped object.
@@ -71,7 +71,7 @@ pub struct AdmissionRequest {
 }
 
 impl std::fmt::Debug for AdmissionRequest {
-    /// Does not show the objects, because they may be Secrets.
+    /// The `Debug` output does not contain the objects, because they may be Secrets.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("AdmissionRequest")
             .field("uid", &self.uid)
@@ -172,7 +172,7 @@ pub struct ConversionReview {
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ConversionRequest {
-    /// Identifies this call of the webhook. The response repeats it.
+    /// The uid of this call of the webhook. The response repeats it.
     pub uid: String,
     /// The `apiVersion` to convert to.
     #[serde(rename = "desiredAPIVersion")]
@@ -188,7 +188,7 @@ pub struct ConversionRequest {
 pub struct ConversionResponse {
     /// The uid of the request.
     pub uid: String,
-    /// `Success`, or the failure of the whole review.
+    /// `Success`, or the failure that applies to the whole review.
     pub result: Status,
     /// The objects in the desired version and in the order of the request. Empty after a failure.
     #[serde(default, deserialize_with = "or_default")]

@@ -24,23 +24,23 @@ use crate::certificate::Current;
 use crate::connections::{Connection, Connections};
 use crate::{CertificateError, CertificateFiles, Webhooks};
 
-/// The maximum number of open connections. For a further connection, the connection that has been idle for the longest
-/// time is closed. If no connection is idle, further connections wait.
+/// The maximum number of open connections. If a further connection arrives, the connection that has been idle for the
+/// longest time is closed. If no connection is idle, further connections wait.
 const CONNECTIONS: usize = 256;
-/// The maximum number of requests in flight on one HTTP/2 connection. kube-apiserver uses one connection for all of its
-/// calls.
+/// The maximum number of requests in flight on one HTTP/2 connection. kube-apiserver uses a single connection for all
+/// of its calls.
 const STREAMS: u32 = 250;
 const HANDSHAKE: Duration = Duration::from_secs(10);
 /// The maximum time that a connection stays open without a request. Go's clients close an idle connection after 90 s.
 const IDLE: Duration = Duration::from_secs(120);
-/// How long it may take to close an idle connection.
+/// How long closing an idle connection may take.
 const CLOSE: Duration = Duration::from_secs(1);
 /// The interval of HTTP/2 pings, and the time limit for their answers.
 const PING: Duration = Duration::from_secs(30);
 const PONG: Duration = Duration::from_secs(15);
-/// The delay after a failed accept, for example without file descriptors.
+/// The delay after a failed accept, for example if no file descriptors are available.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
-/// How long requests in flight may take after the stop.
+/// How long requests in flight may take after a stop was requested.
 const DRAIN: Duration = Duration::from_secs(5);
 
 /// Serves [`Webhooks`] over TLS, with HTTP/1.1 and HTTP/2.
@@ -91,7 +91,7 @@ impl WebhookServer {
     ///
     /// # Errors
     ///
-    /// The certificate cannot be used, or the address is in use.
+    /// Returns an error if the certificate cannot be used or the address is in use.
     ///
     /// # Panics
     ///
@@ -108,7 +108,7 @@ impl WebhookServer {
         let certificate = Arc::new(Current::load(files.into())?);
         let mut config = ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
             .with_safe_default_protocol_versions()
-            // This cannot fail, because the provider supports the default versions.
+            // This cannot fail, because the provider supports the default TLS versions.
             .expect("aws-lc-rs supports TLS 1.2 and 1.3")
             .with_no_client_auth()
             .with_cert_resolver(certificate.clone());
@@ -119,23 +119,23 @@ impl WebhookServer {
         Ok(Self { listener, certificate, acceptor: TlsAcceptor::from(Arc::new(config)), webhooks })
     }
 
-    /// Returns the address, with the port that the operating system chose for port 0.
+    /// Returns the address. If the configured port is 0, the address has the port that the operating system chose.
     ///
     /// # Errors
     ///
-    /// The operating system does not return the address.
+    /// Returns an error if the operating system does not return the address.
     pub fn local_address(&self) -> io::Result<SocketAddr> {
         self.listener.local_addr()
     }
 
-    /// Serves until `stop` is cancelled. Requests in flight then have 5 s to end.
+    /// Serves until `stop` is cancelled. After that, requests in flight have 5 s to end.
     ///
     /// # Cancel safety
     ///
     /// Dropping the future closes the listener and all open connections.
     pub async fn run(self, stop: &CancellationToken) {
         let Self { listener, certificate, acceptor, webhooks } = self;
-        // If this future is dropped, the guard cancels the connections.
+        // If this future is dropped, the guard cancels all connections.
         let connections = stop.child_token();
         let _guard = connections.clone().drop_guard();
         let aborted = CancellationToken::new();
@@ -155,14 +155,14 @@ impl WebhookServer {
     }
 }
 
-/// Reads the certificate again, until the future is dropped.
+/// Reads the certificate files periodically, until the future is dropped.
 async fn reload(certificate: Arc<Current>) {
     let mut ticks = interval(certificate.period().max(Duration::from_millis(1)));
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;
         let certificate = certificate.clone();
-        // Use a blocking task, because a file system can block. The task panics only if `reload` panics.
+        // Use a blocking task, because access to a file system can block. The task panics only if `reload` panics.
         if tokio::task::spawn_blocking(move || certificate.reload()).await.is_err() {
             tracing::error!("the reload of the certificate for webhooks panicked");
         }
@@ -221,7 +221,7 @@ async fn connection(
         }
     });
     let mut http = auto::Builder::new(TokioExecutor::new());
-    // Without this limit, a client that sends nothing after the handshake could keep the connection open.
+    // Without this timeout, a client that sends nothing after the handshake could keep the connection open.
     http = if is_http2 { http.http2_only() } else { http.http1_only() };
     http.http1().timer(TokioTimer::new()).header_read_timeout(IDLE);
     http.http2()
@@ -241,7 +241,7 @@ async fn connection(
             loop {
                 match timeout(CLOSE, connection.as_mut()).await {
                     Ok(ended) => break ended,
-                    // Keep the connection, because a request has arrived at the same moment.
+                    // Keep the connection, because a request has arrived at the same time.
                     Err(_) if opened.is_busy() => {}
                     Err(_) => return tracing::debug!("closed an idle connection for webhooks"),
                 }
@@ -303,8 +303,8 @@ mod tests {
             let silent = async {
                 let name = ServerName::try_from("a.svc").unwrap();
                 let mut stream = connector.connect(name, client).await.unwrap();
-                // The server may send its settings. The read may end with an error, because the server closes the
-                // connection without a TLS alert.
+                // The server may have sent its settings already. The read may end with an error, because the server
+                // closes the connection without a TLS alert.
                 let _ = stream.read_to_end(&mut Vec::new()).await;
             };
             tokio::join!(serve, silent);

@@ -23,12 +23,12 @@ use crate::hub::failed;
 use crate::review::{ADMISSION, AdmissionReview, CONVERSION, ConversionReview};
 use crate::webhooks::{Route, Webhooks};
 
-/// The maximum size of the body of an admission review. An object has at most 3 MiB, and an update contains the old and
-/// the new object.
+/// The maximum size of the body of an admission review. An object has at most 3 MiB, and the review of an update
+/// contains both the old and the new object.
 const ADMISSION_BYTES: usize = 8 << 20;
-/// The maximum size of the body of a conversion review, which contains all objects of a list.
+/// The maximum size of the body of a conversion review. The body contains all objects of a list.
 const CONVERSION_BYTES: usize = 64 << 20;
-/// The time limit of a request for two steps together: to get a share of the body budget, and to receive the body.
+/// The maximum total time for getting a share of the body budget and receiving the body.
 const BODY: Duration = Duration::from_secs(10);
 /// The time limit of a conversion, as in kube-apiserver.
 const CONVERSION_TIME: Duration = Duration::from_secs(30);
@@ -45,7 +45,7 @@ where
     type Error = Infallible;
     type Future = Pin<Box<dyn Future<Output = Result<Answer, Infallible>> + Send>>;
 
-    /// Returns ready. Each call waits for its share of the body budget by itself.
+    /// Returns ready. Each call waits for its share of the body budget on its own.
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
         Poll::Ready(Ok(()))
     }
@@ -96,7 +96,7 @@ where
     respond_to(route, &body?, limit).await
 }
 
-/// Responds to the body of a review.
+/// Responds to the body of a review request.
 pub(crate) async fn respond_to(route: &Route, body: &[u8], limit: Option<Duration>) -> Result<Answer, Answer> {
     match route {
         Route::Admission(webhook) => {
@@ -154,7 +154,7 @@ fn bad_review(problem: &str) -> Answer {
     text(StatusCode::BAD_REQUEST, format!("the body is no valid review: {problem}\n"))
 }
 
-/// Reads the time limit from a query such as `timeout=10s`. kube-apiserver sends whole seconds.
+/// Reads the time limit from a query string such as `timeout=10s`. kube-apiserver sends whole seconds.
 fn time_limit(query: &str) -> Option<Duration> {
     let value = query.split('&').find_map(|pair| pair.strip_prefix("timeout="))?;
     let seconds: u32 = value.strip_suffix('s')?.parse().ok()?;

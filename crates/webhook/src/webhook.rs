@@ -58,7 +58,7 @@ pub struct Webhook {
     pub(crate) conditions: Vec<(String, String)>,
 }
 
-/// The reaction of the API server to a webhook that cannot be called or that gives no valid answer.
+/// How the API server reacts to a webhook that cannot be called or that gives no valid answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FailurePolicy {
     /// The API server rejects the request.
@@ -92,10 +92,11 @@ impl Webhook {
         Self::new(resource, false, handler::validating(handler))
     }
 
-    /// Creates a webhook that changes objects of the type `T`. The handler returns the object, or an [`Allowed`] with it.
+    /// Creates a mutating webhook for objects of the type `T`. The handler returns the changed object, or an
+    /// [`Allowed`] with that object.
     ///
-    /// The API server gets a JSON patch with the changes of the handler. If a handler returns the object unchanged,
-    /// there is no patch. Fields that `T` does not know keep their values, even in the elements of lists. To find the
+    /// The API server receives a JSON patch with the changes of the handler. If a handler returns the object unchanged,
+    /// the response has no patch. Fields that `T` lacks keep their values, even in the elements of lists. To find the
     /// previous state of a list's elements, three rules are tried in order. First, elements match by the first field of
     /// `name`, `key`, `type`, `mountPath`, `containerPort`, `ip` and `uid` that has a different value in each element.
     /// Second, elements match by their position if the length of the list is unchanged. Otherwise, only equal elements
@@ -112,7 +113,7 @@ impl Webhook {
         Self::mutate_resource(T::api_resource(), handler)
     }
 
-    /// Creates a webhook that changes objects of a resource that is not known at compile time. See [`mutate`](Self::mutate).
+    /// Creates a mutating webhook for a resource that is not known at compile time. See [`mutate`](Self::mutate).
     pub fn mutate_resource<T, F, Fut, O>(resource: ApiResource, handler: F) -> Self
     where
         T: DeserializeOwned + Serialize + Send + 'static,
@@ -145,8 +146,8 @@ impl Webhook {
     ///
     /// # Panics
     ///
-    /// Panics if there is no operation, or if a mutating webhook has the operation for deletions. The API server
-    /// accepts no change of an object that is being deleted.
+    /// Panics if `operations` is empty, or if a mutating webhook is declared for deletions. The API server accepts no
+    /// change to an object that is being deleted.
     pub fn on(mut self, operations: impl IntoIterator<Item = Operation>) -> Self {
         self.operations = operations.into_iter().collect();
         assert!(!self.operations.is_empty(), "a webhook for {} needs at least one operation", self.resource);
@@ -158,8 +159,8 @@ impl Webhook {
         self
     }
 
-    /// Sets the name, which distinguishes several webhooks for one resource. The name is a DNS label, such as `quota`,
-    /// and becomes a part of the path.
+    /// Sets the name of the webhook. Names distinguish several webhooks for one resource. The name is a DNS label, such
+    /// as `quota`, and becomes a part of the path.
     ///
     /// # Panics
     ///
@@ -171,23 +172,25 @@ impl Webhook {
         self
     }
 
-    /// Handles a subresource, such as `status`, instead of the object. `T` is the type of the subresource.
+    /// Handles requests for a subresource, such as `status`, instead of the object itself. `T` is the type of the
+    /// subresource.
     pub fn subresource(mut self, subresource: impl Into<String>) -> Self {
         self.subresource = Some(subresource.into());
         self
     }
 
-    /// Sets the reaction of the API server to a failure of the webhook. The default is [`FailurePolicy::Fail`].
+    /// Sets how the API server reacts to a failure of the webhook. The default is [`FailurePolicy::Fail`].
     pub fn failure_policy(mut self, policy: FailurePolicy) -> Self {
         self.failure_policy = policy;
         self
     }
 
-    /// Sets the time limit of the handler and of the API server. The default is 10 s. The API server gets whole seconds, rounded up.
+    /// Sets the time limit for the handler. The API server uses the same limit. The default is 10 s. The API server
+    /// receives this limit in whole seconds, rounded up.
     ///
     /// # Panics
     ///
-    /// Panics if the limit is 0 or more than 30 s, which the API server rejects.
+    /// Panics if the limit is 0 or more than 30 s, because the API server rejects such limits.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         assert!(
             !timeout.is_zero() && timeout <= Duration::from_secs(30),
@@ -198,15 +201,15 @@ impl Webhook {
         self
     }
 
-    /// Declares that the handler has side effects, except for dry runs. If this is not declared, the API server assumes
-    /// that there are no side effects.
+    /// Declares that the handler has side effects, except for dry runs. Without this declaration, the API server
+    /// assumes that there are no side effects.
     pub fn has_side_effects(mut self) -> Self {
         self.has_side_effects = true;
         self
     }
 
-    /// Calls a mutating webhook again if a later webhook changes the object. The handler must then accept its own
-    /// result unchanged.
+    /// Makes the API server call a mutating webhook again if a later webhook changes the object. The handler must then
+    /// return its own result unchanged.
     ///
     /// # Panics
     ///
@@ -223,14 +226,14 @@ impl Webhook {
         self
     }
 
-    /// Selects objects by their labels. For a change, the labels before or the labels after it must match.
+    /// Selects objects by their labels. For an update, either the old labels or the new labels must match.
     pub fn objects(mut self, selector: LabelSelectorSpec) -> Self {
         self.objects = Some(selector);
         self
     }
 
     /// Adds a CEL expression that must be true for the webhook to be called, and a name for the expression. The API
-    /// server evaluates it before it calls the webhook.
+    /// server evaluates the expression before it calls the webhook.
     pub fn condition(mut self, name: impl Into<String>, expression: impl Into<String>) -> Self {
         self.conditions.push((name.into(), expression.into()));
         self
@@ -247,7 +250,8 @@ impl Webhook {
         path
     }
 
-    /// Returns the name in the configuration, such as `quota.validate.websites.example.com`. It has at least three segments.
+    /// Returns the name in the configuration, such as `quota.validate.websites.example.com`. The name has at least
+    /// three segments.
     pub(crate) fn full_name(&self) -> String {
         let mut parts: Vec<&str> = self.name.iter().chain(&self.subresource).map(String::as_str).collect();
         parts.extend([self.verb(), &self.resource.plural, self.group()]);

@@ -1,4 +1,4 @@
-//! All webhooks of a program, as one service.
+//! All webhooks of a program, combined into one service.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,9 +12,10 @@ use crate::budget::Budget;
 use crate::hub::{Conversion, Hub};
 use crate::{Endpoint, Webhook};
 
-/// The webhooks of a program. This type is their `tower` service, and has their registration in the cluster.
+/// The webhooks of a program. This type is the `tower` service of the webhooks, and creates the objects that register
+/// them in the cluster.
 ///
-/// It implements [`tower_service::Service`] for HTTP requests with any body. A clone shares the handlers.
+/// This type implements [`tower_service::Service`] for HTTP requests with any body. A clone shares the handlers.
 ///
 /// | request | response |
 /// |---|---|
@@ -86,7 +87,8 @@ impl Webhooks {
     ///
     /// # Panics
     ///
-    /// Panics if another webhook has the same path. Give one of them a [name](Webhook::name).
+    /// Panics if another webhook has the same path. To avoid this, give one of the two webhooks a
+    /// [name](Webhook::name).
     #[allow(clippy::should_implement_trait, reason = "webhooks have no sum")]
     pub fn add(self, webhook: Webhook) -> Self {
         self.route(webhook.path(), Route::Admission(webhook))

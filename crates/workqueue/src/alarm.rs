@@ -1,51 +1,54 @@
-//! The timer that the queue sets for waiting tasks.
+//! The timer that the queue sets for waiting tasks, called the alarm.
 
 use std::fmt;
 use std::sync::Arc;
 
 use pintle_ratelimit::{Sleep, Timer};
 
-/// The timer that creates sleeps. `None` means that the queue's clock creates them, on any thread.
+/// The timer that creates sleeps. `None` means that the queue's clock creates the sleeps, on any thread.
 pub(crate) type Source = Option<Arc<dyn Timer>>;
 
-/// The queue's timer for waiting tasks. The alarm rings when a delay ends, or when a notified task was not polled in time.
+/// The queue's timer for waiting tasks. The timer fires when a delay ends, or when a notified task was not polled in
+/// time.
 ///
-/// The timer belongs to the queue and not to a waiting task, because the task may not be polled for a long time. This happens if another
-/// branch of its `select!`, or another task on its thread, computes for a long time. The waker of the timer locks the queue and notifies
-/// waiters.
+/// The timer belongs to the queue rather than to a waiting task, because the task may not be polled for a long time.
+/// A task is not polled, for example, while another branch of its `select!` or another task on its thread computes. The
+/// waker of the timer locks the queue and notifies waiters.
 #[derive(Default)]
 pub(crate) struct Alarm {
-    /// One source for each executor with a listed task. The last source sets the alarm. If its tasks are no longer listed, the source stays
-    /// until another executor replaces it. Empty if no task has waited yet, or if the last source failed.
+    /// The sources of sleeps, one for each executor with a registered waiting task. The alarm uses the last source. If
+    /// no task of the source's executor is waiting any more, the source stays until another executor replaces it. The
+    /// list is empty if no task has waited yet, or if the last source failed.
     sources: Vec<Listed>,
-    /// The time at which the alarm rings.
+    /// The time at which the alarm's timer fires.
     at: Option<u64>,
-    /// The executor whose timer is set.
+    /// The executor whose timer is currently set.
     executor: u64,
-    /// A number that distinguishes the current sleep from earlier sleeps.
+    /// A number that distinguishes the current sleep of the timer from earlier sleeps.
     generation: u64,
     sleep: Option<Sleep>,
     /// Whether the waker was called before the new sleep was stored.
     has_rung: bool,
-    /// Sources that must be dropped outside the lock.
+    /// Sources of sleeps that must be dropped outside the lock.
     unused: Vec<Listed>,
 }
 
-/// An executor, the source of its sleeps, and the number of its listed tasks. A task is listed while it waits for a key.
+/// An executor, the source of its sleeps, and the number of its registered waiting tasks. A task is registered
+/// (*listed*) while it waits for a key.
 pub(crate) struct Listed {
     executor: u64,
     source: Source,
     tasks: usize,
 }
 
-/// An alarm that must be set outside the lock.
+/// A new time for the alarm, whose timer must be set outside the lock.
 pub(crate) struct Arm {
     pub(crate) at: u64,
     pub(crate) source: Source,
     generation: u64,
 }
 
-/// The change of the alarm at the end of a critical section.
+/// How the alarm must be changed at the end of a critical section.
 #[derive(Default)]
 pub(crate) struct Planned {
     pub(crate) arm: Option<Arm>,
@@ -56,9 +59,9 @@ pub(crate) struct Planned {
 /// The result of storing a sleep that was polled once.
 pub(crate) enum Installed {
     Done,
-    /// The alarm was changed in the meantime. The caller must drop the sleep outside the lock.
+    /// Another thread has changed the alarm in the meantime. The caller must drop the sleep outside the lock.
     Outdated(Sleep),
-    /// The waker was called in the meantime. The caller must poll the sleep again.
+    /// The timer has called the waker in the meantime. The caller must poll the sleep again.
     HasRung(Sleep),
 }
 
@@ -67,13 +70,13 @@ impl Alarm {
         self.at.is_some()
     }
 
-    /// Returns the time of the alarm, if it is at `time` or earlier.
+    /// Returns the time for which the alarm is set, if that time is not later than `time`.
     pub(crate) fn rings_before(&self, time: u64) -> Option<u64> {
         self.at.filter(|at| *at <= time)
     }
 
-    /// Counts a new listed task. From now on, the alarm uses the timer of the task's executor. The caller must drop the returned source
-    /// outside the lock.
+    /// Counts a new listed task. After this call, the alarm uses the timer of the task's executor. The caller must drop
+    /// the returned source outside the lock.
     pub(crate) fn join(&mut self, executor: u64, source: Source) -> Option<Source> {
         match self.sources.iter().position(|listed| listed.executor == executor) {
             Some(at) => {
@@ -91,7 +94,7 @@ impl Alarm {
         }
     }
 
-    /// Counts a task that is no longer listed.
+    /// Records that a task is no longer listed.
     pub(crate) fn leave(&mut self, executor: u64) {
         if let Some(listed) = self.sources.iter_mut().find(|listed| listed.executor == executor) {
             listed.tasks -= 1;
@@ -107,7 +110,7 @@ impl Alarm {
         self.drop_unused();
     }
 
-    /// Removes the sources of executors without a listed task, except one.
+    /// Removes the sources of all executors without a listed task, but keeps at least one source.
     fn drop_unused(&mut self) {
         while self.sources.len() > 1
             && let Some(at) = self.sources.iter().position(|listed| listed.tasks == 0)
@@ -116,8 +119,8 @@ impl Alarm {
         }
     }
 
-    /// Plans an alarm at `at` or earlier. `None` means that no alarm is needed. If the alarm must use the timer of another executor, it is
-    /// replaced.
+    /// Plans to set the alarm for `at` or an earlier time. `None` means that no alarm is necessary. If the alarm must
+    /// use the timer of another executor, the current sleep is replaced.
     pub(crate) fn plan(&mut self, at: Option<u64>) -> Planned {
         let unused = std::mem::take(&mut self.unused);
         let last = self.sources.last();
@@ -138,7 +141,7 @@ impl Alarm {
         Planned { arm, unused: (self.sleep.take(), unused) }
     }
 
-    /// Stores the sleep of an alarm that was just set.
+    /// Stores the sleep of the alarm that the caller has just set.
     pub(crate) fn install(&mut self, arm: &Arm, sleep: Sleep) -> Installed {
         if arm.generation != self.generation || self.at.is_none() {
             return Installed::Outdated(sleep);
@@ -150,22 +153,23 @@ impl Alarm {
         Installed::Done
     }
 
-    /// Returns whether a thread is setting the alarm at this moment. If so, that thread handles the ring after it has polled the sleep. The
-    /// caller can be the same thread, inside that poll.
+    /// Returns whether a thread is currently setting the alarm. If so, that thread reacts to the wake-up after it has
+    /// polled the sleep. The caller can be the same thread, if the waker is called during that poll.
     pub(crate) fn defer_ring(&mut self) -> bool {
         self.has_rung = self.at.is_some() && self.sleep.is_none();
         self.has_rung
     }
 
-    /// Handles a ring of the alarm. The ring may be too early. The caller must drop the returned sleep outside the lock.
+    /// Handles a call of the timer's waker. The waker may be called too early. The caller must drop the returned sleep
+    /// outside the lock.
     pub(crate) fn unset(&mut self) -> Option<Sleep> {
         self.at = None;
         self.has_rung = false;
         self.sleep.take()
     }
 
-    /// Handles an alarm that cannot be set. The executor has ended, or its timer works only on other threads. The caller must drop the
-    /// returned sources outside the lock.
+    /// Handles a failure to set the alarm's timer. A timer fails if its executor has ended, or if it works only on
+    /// other threads. The caller must drop the returned sources outside the lock.
     pub(crate) fn fail(&mut self, arm: &Arm) -> Vec<Listed> {
         if arm.generation != self.generation {
             return Vec::new();

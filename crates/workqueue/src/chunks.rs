@@ -2,8 +2,8 @@
 
 use std::ops::{Index, IndexMut};
 
-/// A vector in chunks of bounded size. Growing allocates at most one chunk, so the time under the lock does not depend on the length. With
-/// few elements, the chunks need no more memory than a [`Vec`].
+/// A vector in chunks of bounded size. Growing allocates at most one chunk, so the time under the lock does not depend
+/// on the length of the vector. With few elements, the chunks need no more memory than a [`Vec`].
 #[derive(Debug)]
 pub(crate) struct Chunks<T> {
     chunks: Vec<Vec<T>>,
@@ -33,7 +33,7 @@ impl<T> Chunks<T> {
 }
 
 impl<T: Clone> Chunks<T> {
-    /// Grows the vector so that `index` exists. Chunks before it that were never accessed stay empty.
+    /// Grows the vector so that `index` exists. Chunks before the chunk of `index` that were never accessed stay empty.
     pub(crate) fn fill(&mut self, index: usize, with: T) {
         let (chunk, at) = (index / CHUNK, index % CHUNK);
         if self.chunks.len() <= chunk {
@@ -80,7 +80,7 @@ mod tests {
     proptest! {
         #![proptest_config(config())]
 
-        /// Stored values do not change, and only chunks in use have memory.
+        /// Stored values do not move, and only chunks in use take memory.
         #[test]
         fn filled_values_stay(puts in proptest::collection::vec((0..20 * CHUNK, any::<u32>()), 1..200)) {
             let (mut chunks, mut expected) = (Chunks::default(), BTreeMap::new());

@@ -10,8 +10,8 @@ use pintle_ratelimit::{ExponentialFailureRateLimiter, RateLimiter, StdClock, Tok
 use crate::metrics::MetricsStyle;
 use crate::order::{Fifo, Order};
 
-/// The configuration of a [`WorkQueue`](crate::WorkQueue). The default configuration behaves like client-go, with controller-runtime's
-/// retry delays.
+/// The configuration of a [`WorkQueue`](crate::WorkQueue). The default configuration behaves like client-go, but with
+/// the retry delays of controller-runtime.
 ///
 /// # Examples
 ///
@@ -38,11 +38,12 @@ pub struct QueueConfig<K, C = StdClock> {
     pub limiter: Box<dyn RateLimiter<K>>,
     /// Whether a rate-limited add counts as a failure if it has no effect.
     pub charge: RetryAccounting,
-    /// The time for which the queue remembers the failures of an idle key. A key is idle if it is not queued, delayed or in flight. `None`
-    /// means until `forget`, as in client-go. In that case, the queue keeps one record for each key that is never forgotten.
+    /// How long the queue remembers the failures of an idle key. A key is idle if it is not queued, delayed or in
+    /// flight. `None` means that failures are remembered until `forget` is called, as in client-go. In that case, the
+    /// queue keeps one record for each key that is never forgotten.
     ///
-    /// Expired records are removed lazily by the next access. A waiting `get` removes them immediately. The queue calls the
-    /// limiter's `forget` for each of them.
+    /// Expired records are removed lazily, by the next access to the queue. If a `get` is waiting, expired records are
+    /// removed immediately. The queue calls the limiter's `forget` for each of these keys.
     pub keep_failures: Option<Duration>,
     /// The effect of a plain add on a pending retry of the same key.
     pub pending_retry: DelayPolicy,
@@ -51,8 +52,9 @@ pub struct QueueConfig<K, C = StdClock> {
     /// Limits how many keys per second are dequeued, over all workers. A key stays queued while it waits for a token. A worker that stops
     /// waiting consumes no token.
     pub dequeue_limit: Option<TokenBucket>,
-    /// The metrics provider. [`MetricsStyle`] lists the metrics. The metrics exist until the queue and its last guard are dropped. `None`
-    /// disables metrics, and then the queue reads the clock less often. Queues with the same name share their series.
+    /// The metrics provider. [`MetricsStyle`] lists the metrics. The metrics exist until the queue and its last guard
+    /// are dropped. `None` disables metrics. Without metrics, the queue reads the clock less often. Queues with the
+    /// same name share their metric series.
     pub metrics: Option<Arc<dyn Provider>>,
     /// The labels and buckets of the metrics.
     pub metrics_style: MetricsStyle,
@@ -62,22 +64,26 @@ pub struct QueueConfig<K, C = StdClock> {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DelayPolicy {
-    /// Keeps the add and the delay. The key is processed now, and again when the delay ends. This is client-go's rule.
+    /// Keeps both the add and the delay. The key is processed immediately, and again when the delay ends. This is
+    /// client-go's rule.
     #[default]
     Keep,
     /// Keeps only the earliest schedule of a key. An add replaces a pending delay. A delay that is requested while the key is queued is
     /// dropped. This is controller-runtime's rule.
     Absorb,
-    /// Keeps only the delay. The key is processed when the delay ends. With this policy, an event does not end the backoff of a key early.
+    /// Keeps only the delay. An add has no effect while a delay is pending, and the key is processed when the delay
+    /// ends. With this policy, an event does not end the backoff of a key early.
     Respect,
 }
 
-/// The condition under which a rate-limited add counts as a failure. A failure also consumes a token, if the limiter has tokens.
+/// The condition under which a rate-limited add counts as a failure. A failure also consumes a token, if the limiter
+/// uses tokens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RetryAccounting {
-    /// Counts an add only if it reports a new failure. An add is not counted if an earlier retry of the key is pending, or if it is
-    /// dropped because the key is queued. [`WorkItem::retry`](crate::WorkItem::retry) always counts, because the worker failed once.
+    /// Counts an add only if it reports a new failure. An add is not counted if an earlier retry of the key is pending,
+    /// or if the add is dropped because the key is queued. [`WorkItem::retry`](crate::WorkItem::retry) always counts,
+    /// because the worker failed once.
     #[default]
     IfScheduled,
     /// Counts every add, even if the queue is shut down. This is client-go's rule.

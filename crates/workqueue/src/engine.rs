@@ -1,4 +1,5 @@
-//! The state machine of the queue. It takes no locks, spawns no tasks and never waits. The caller passes the time.
+//! The state machine of the queue. The state machine takes no locks, spawns no tasks and never waits. The caller passes
+//! the time.
 
 mod add;
 mod handout;
@@ -30,20 +31,21 @@ use crate::shutdown::ShutdownMode;
 
 /// The state of a queue: its keys, delays and retries, with one record for each key.
 ///
-/// Times are nanoseconds since the creation of the queue. The end of a delay is processed by the next `get` or the next call for the key,
-/// but not by adds of other keys. A waiting `get` processes it immediately. Callers pass the hash of a key, so that hashing happens
-/// outside the lock.
+/// All times are in nanoseconds since the creation of the queue. A key whose delay has ended becomes available at the
+/// next `get` or the next call for this key, but not at adds of other keys. If a `get` is waiting, the key becomes
+/// available immediately. Callers pass the hash of a key, so that hashing happens outside the lock.
 ///
 /// # User code
 ///
-/// Keys, orders, limiters and metrics providers can panic. Therefore, each call of user code either happens while the state is consistent,
-/// or [`Trash::catch`] makes the call. In the first case, the panic propagates.
+/// Keys, orders, limiters and metrics providers can panic. Therefore, user code is called either while the state is
+/// consistent, or through [`Trash::catch`]. If the state is consistent, the panic propagates.
 pub(crate) struct Engine<K> {
     table: Table<K>,
     order: Box<dyn Order<K>>,
-    /// Whether the order uses the time.
+    /// Whether the order uses the time of queued keys.
     timed: bool,
-    /// Whether the order has keys but returned none of them. The engine calls `pop` again after the next change.
+    /// Whether the order contains keys but returned none of them. The engine calls `pop` again after the next change of
+    /// the queue.
     is_withheld: bool,
     /// The deadlines of delays and of expiring failures.
     timers: BTreeSet<(u64, Ticket)>,
@@ -66,7 +68,7 @@ pub(crate) struct Engine<K> {
 pub enum Added {
     /// The key became dirty, or its delay was set or shortened.
     Scheduled,
-    /// The add has no effect, because an earlier add of the key covers it.
+    /// The add has no effect, because an earlier add of the key already has the requested effect.
     Merged,
     /// The add was rejected, because the queue is shutting down.
     ShutDown,
@@ -82,11 +84,11 @@ pub enum DelayKind {
     Reminder,
 }
 
-/// The time of an operation. The clock is read only when the time is needed, because most operations of a queue without delays do not need
-/// the time.
+/// The time of an operation. The clock is read only when an operation needs the time, because most operations of a
+/// queue without delays do not need it.
 ///
-/// A panic of the clock does not interrupt the operation. The operation continues with the latest known time, and the panic propagates at
-/// its end.
+/// A panic of the clock does not interrupt the operation. The operation continues with the latest known time, and the
+/// panic propagates at the end of the operation.
 pub(crate) struct Now<'a> {
     clock: &'a dyn Clock,
     epoch: Instant,
@@ -95,7 +97,7 @@ pub(crate) struct Now<'a> {
     panic: Cell<Option<Panic>>,
 }
 
-/// Values that must be dropped outside the lock, because their drop runs user code or takes long.
+/// Values that must be dropped outside the lock, because dropping them runs user code or takes long.
 pub(crate) struct Trash<K> {
     key: Option<K>,
     rare: Option<Box<Rare<K>>>,
@@ -164,7 +166,7 @@ impl<K> Engine<K> {
         }
     }
 
-    /// Returns how many keys can be dequeued now. Does not process the ends of delays.
+    /// Returns how many keys can be dequeued now. This method does not queue keys whose delay has ended.
     pub(crate) fn available(&mut self, now: &Now<'_>) -> usize {
         let queued = self.counts.queued;
         if queued == 0 || self.is_withheld || self.is_exhausted() {
@@ -176,7 +178,7 @@ impl<K> Engine<K> {
         }
     }
 
-    /// Returns the next time at which a key may become available without a call of the queue.
+    /// Returns the next time at which a key may become available without a call of a queue method.
     pub(crate) fn next_wake(&mut self, now: &Now<'_>) -> Option<u64> {
         if self.is_exhausted() {
             return None;
@@ -194,13 +196,13 @@ impl<K> Engine<K> {
         self.observer.as_deref()
     }
 
-    /// Returns the series of the depth that are not registered with the metrics provider yet.
+    /// Returns the depth series that are not registered with the metrics provider yet.
     #[inline]
     pub(crate) fn take_new_depths(&mut self) -> Vec<Depth> {
         self.observer.as_deref_mut().map_or_else(Vec::new, Observer::take_new_depths)
     }
 
-    /// Stores the gauge of a series. Returns the gauge if metrics have ended.
+    /// Stores the gauge of a depth series. Returns the gauge if the metrics were ended by a panic.
     pub(crate) fn keep_gauge(&mut self, depth: Depth, gauge: Pull) -> Option<Pull> {
         match self.observer.as_deref_mut() {
             Some(observer) => observer.keep_gauge(depth, gauge),
@@ -208,7 +210,7 @@ impl<K> Engine<K> {
         }
     }
 
-    /// Ends the metrics after a panic of the provider. The caller must drop the result outside the lock.
+    /// Ends the metrics after a panic of the provider. The caller must drop the returned value outside the lock.
     pub(crate) fn take_observer(&mut self) -> Option<Box<Observer>> {
         self.observer.take()
     }
@@ -244,7 +246,8 @@ impl<K> Engine<K> {
         Added::ShutDown
     }
 
-    /// Removes an idle record that has no failures. If it has failures, sets the time at which they expire.
+    /// Removes an idle record that has no failures. If the record has failures, sets the time at which the failures
+    /// expire.
     fn rest(&mut self, ticket: Ticket, now: &Now<'_>) {
         let record = &self.table[ticket];
         if !record.state.is_idle() {
@@ -271,7 +274,7 @@ impl<K> Engine<K> {
     }
 }
 
-/// Returns a record as the argument of an order's method.
+/// Returns the value that describes a record to a method of the order.
 fn queued<'a, K>(ticket: Ticket, record: &'a Record<K>, timed: bool, now: &Now<'_>) -> Queued<'a, K> {
     Queued { ticket, key: record.key(), priority: record.priority, now: if timed { now.nanos() } else { 0 } }
 }
@@ -329,7 +332,8 @@ impl<K> Trash<K> {
         }
     }
 
-    /// Calls user code during an operation. If it panics, the operation continues, and the panic propagates at its end.
+    /// Calls user code during an operation. If the user code panics, the operation continues, and the panic propagates
+    /// at the end of the operation.
     fn catch<T>(&mut self, call: impl FnOnce() -> T) -> Option<T> {
         catch(call).map_err(|panic| self.rare().panic = Some(panic)).ok()
     }
@@ -338,7 +342,7 @@ impl<K> Trash<K> {
         self.rare.get_or_insert_with(|| Box::new(Rare { keys: Vec::new(), burst: None, observer: None, panic: None }))
     }
 
-    /// Drops all values. Returns the panic that was caught before, or a panic of a drop.
+    /// Drops all values. Returns the panic that was caught earlier, or a panic from dropping a value.
     #[inline]
     pub(crate) fn empty(self) -> Option<Panic> {
         let Self { key, rare } = self;
@@ -362,7 +366,7 @@ impl<K> Default for Trash<K> {
     }
 }
 
-/// Converts to nanoseconds. Durations beyond 584 years become `u64::MAX`, which means never.
+/// Converts to nanoseconds. Durations of more than 584 years become `u64::MAX`, which means never.
 pub(crate) fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }

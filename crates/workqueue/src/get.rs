@@ -1,4 +1,4 @@
-//! Waits for a key, in a thread or in a task.
+//! Waiting for a key, in a thread or in a task.
 
 use std::cell::Cell;
 use std::fmt;
@@ -35,7 +35,7 @@ pub enum TryGetError {
 /// A registered waiter. Dropping this value unregisters the waiter from the queue.
 pub(crate) struct Wait<'a, K, C: Clock> {
     shared: &'a Arc<Shared<K, C>>,
-    /// The guard that is released at the first poll.
+    /// The guard of the previous key. It is released at the first poll.
     finished: Option<WorkItem<K, C>>,
     id: Option<WaiterId>,
 }
@@ -100,7 +100,7 @@ impl<K: Clone, C: Timer> Future for Get<'_, K, C> {
         match step {
             Step::Item(item) => Poll::Ready(Some(item)),
             Step::ShutDown => Poll::Ready(None),
-            // The queue's alarm wakes tasks at the deadline.
+            // For a waiting task, the queue's alarm wakes the task at the deadline.
             Step::Wait(_) => {
                 READY_IN_A_ROW.set(0);
                 Poll::Pending
@@ -115,10 +115,10 @@ thread_local! {
 }
 
 /// After this number of polls without waiting, `get` yields to the other tasks of its thread. tokio uses the same
-/// number.
+/// limit.
 const BUDGET: u32 = 128;
 
-/// Counts a poll. Returns `false` if the poll must yield. Under a model checker it never yields.
+/// Counts a poll. Returns `false` if the poll must yield. Under a model checker, the poll never yields.
 fn has_budget() -> bool {
     let ready = READY_IN_A_ROW.get();
     let has_budget = ready < BUDGET || cfg!(any(pintle_loom, pintle_shuttle));

@@ -12,7 +12,7 @@ use crate::order::Ticket;
 use crate::shared::Shared;
 use crate::sync::Arc;
 
-/// A guard for a key in flight.
+/// A guard for a key that a worker is processing.
 ///
 /// No other worker gets the same key while this guard exists. Dropping the guard is client-go's `Done`. A panic of the worker or the
 /// cancellation of its task drops the guard as well. Only the owner of the guard can finish the key, and only once.
@@ -75,18 +75,19 @@ impl<K, C: Clock> WorkItem<K, C> {
         self.finish(|engine, ticket, _| engine.succeed(ticket));
     }
 
-    /// Marks the key as done after a failure. Counts the failure and adds the key again after the limiter's delay, with the same
-    /// priority.
+    /// Marks the key as done after a failure. Counts the failure, and adds the key again with the same priority after
+    /// the limiter's delay.
     ///
-    /// The failure counts even if a pending delay or another add runs the key earlier. When the queue is shutting down, the failure counts
-    /// only with [`RetryAccounting::Always`](crate::RetryAccounting).
+    /// The failure counts even if a pending delay or another add makes the key available earlier. When the queue is
+    /// shutting down, the failure counts only with [`RetryAccounting::Always`](crate::RetryAccounting).
     pub fn retry(self) -> Added {
         let priority = self.priority;
         self.finish(|engine, ticket, now| engine.retry(ticket, Failed::Held, None, priority, now))
             .unwrap_or(Added::ShutDown)
     }
 
-    /// Marks the key as done after success, resets its failure count, and adds it again after a delay, with the same priority.
+    /// Marks the key as done after success and resets its failure count. Then adds the key again after a delay, with
+    /// the same priority.
     pub fn requeue_after(self, after: Duration) -> Added {
         let priority = self.priority;
         let revisit = |engine: &mut Engine<K>, ticket, now: &Now<'_>| {
@@ -96,7 +97,7 @@ impl<K, C: Clock> WorkItem<K, C> {
         self.finish(revisit).unwrap_or(Added::ShutDown)
     }
 
-    /// Takes the ticket out of the guard. The caller must then mark the key as done.
+    /// Removes the ticket from the guard. The caller must then mark the key as done.
     pub(crate) fn release(&mut self) -> Option<Ticket> {
         self.ticket.take()
     }

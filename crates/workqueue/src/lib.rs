@@ -26,13 +26,14 @@
 //!
 //! # Main types
 //!
-//! - [`WorkQueue`] dispatches each key to one worker at a time: immediately, after a delay, or as a retry. It combines
-//!   client-go's three queue layers.
+//! - [`WorkQueue`] dispatches each key to one worker at a time: immediately, after a delay, or as a retry. The queue
+//!   combines the three queue layers of client-go.
 //! - [`WorkItem`] is a guard for a key that a worker processes. Dropping the guard marks the key as done.
 //! - [`QueueConfig`] configures the clock, the [`Order`], the rate limiter, the [`DelayPolicy`] and the metrics.
 //!   [`MetricsStyle`] lists the metrics.
 //! - [`Fifo`], [`Priority`] and [`Fair`] are the built-in orders.
-//! - [`ShutdownMode`] selects how a queue shuts down. [`Drain`] waits for the end, and [`ShutdownReport`] lists the remaining keys.
+//! - [`ShutdownMode`] selects how a queue shuts down. [`Drain`] waits until the shutdown has ended, and
+//!   [`ShutdownReport`] lists the remaining keys.
 //!
 //! # client-go's names
 //!
@@ -157,7 +158,7 @@ pub use parallelize::{PiecePanic, Unfinished, parallelize_until};
 pub use queue::{AddOptions, WorkQueue};
 pub use shutdown::{Drain, ShutdownMode, ShutdownReport};
 
-// The examples of the README run as tests.
+// The examples of the README run as doc tests.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

@@ -1,4 +1,4 @@
-//! The metrics of a queue, with the names of client-go and controller-runtime.
+//! The metrics of a queue, named as in client-go and controller-runtime.
 
 mod ages;
 mod depths;
@@ -29,9 +29,9 @@ pub(crate) use observer::{Observer, Stamps};
 /// | `workqueue_delayed` | gauge | keys with a pending delay; not in client-go |
 /// | `workqueue_oldest_queued_seconds` | gauge | the age of the oldest queued key; not in client-go |
 ///
-/// Gauges are computed when they are scraped. They include every key whose delay has ended, even if all workers are busy. Counters and
-/// histograms are updated under the queue's lock. A provider that panics is not called again, and its panic propagates from the queue
-/// method that called it, unless the method returns a key.
+/// Gauges are computed when they are scraped. The gauges include every key whose delay has ended, even if all workers
+/// are busy. Counters and histograms are updated under the queue's lock. A provider that panics is not called again.
+/// Its panic propagates from the queue method that called the provider, unless the method returns a key.
 ///
 /// ```
 /// use pintle_metrics::InMemoryProvider;
@@ -54,10 +54,11 @@ pub enum MetricsStyle {
     /// The label `name`. The buckets end at 10 s.
     #[default]
     ClientGo,
-    /// The labels `name` and `controller`, which have the same value, and `priority` for the depth. The buckets end at 1000 s.
-    /// `workqueue_retries_total` ignores adds with a zero delay.
+    /// The labels `name` and `controller` with the same value, and the label `priority` for the depth. The buckets end
+    /// at 1000 s. `workqueue_retries_total` ignores adds with a zero delay.
     ///
-    /// A queue reports at most 25 values of `priority`. Keys with any other priority count under the value `exceeded_cardinality_limit`.
+    /// A queue reports at most 25 values of `priority`. Keys with any other priority are counted under the value
+    /// `exceeded_cardinality_limit`.
     ControllerRuntime,
 }
 
@@ -140,7 +141,7 @@ impl Metrics {
         }
     }
 
-    /// Returns the label values, without the priority.
+    /// Returns the label values of the queue, without the priority.
     fn labels<'a>(&self, name: &'a str) -> Vec<&'a str> {
         vec![name; self.labels]
     }
@@ -155,11 +156,11 @@ pub(crate) type Reading = dyn Fn(&Observer, Counts, u64) -> f64;
 /// The gauges of one queue. Dropping this unregisters them.
 pub(crate) struct Gauges {
     _fixed: Vec<Pull>,
-    /// Registers the gauge of a depth.
+    /// Registers the gauge of a depth series.
     pub(crate) register: Box<dyn Fn(Depth) -> Pull + Send + Sync>,
 }
 
-/// One series of the depth. It counts one priority, or all priorities beyond the limit.
+/// One series of the depth. The gauge counts the keys of one priority, or of all priorities beyond the limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Depth(Option<i32>);
 
@@ -168,7 +169,7 @@ pub(crate) fn observer(provider: &dyn Provider, style: MetricsStyle, name: &str)
     Observer::new(Instruments::new(provider, style, name), style)
 }
 
-/// Registers the gauges. They compute their values with `read`.
+/// Registers the gauges. The gauges compute their values with `read`.
 pub(crate) fn gauges(
     provider: Arc<dyn Provider>,
     style: MetricsStyle,

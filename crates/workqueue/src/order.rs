@@ -10,7 +10,7 @@ pub use fair::Fair;
 pub use fifo::Fifo;
 pub use priority::Priority;
 
-/// Identifies a queued key within one queue. A ticket is small and `Copy`.
+/// A number that identifies a queued key within one queue. A ticket is a small value that implements `Copy`.
 ///
 /// An [`Order`] receives a ticket in `push`. The ticket identifies that key until the ticket is popped or removed. After that, another key
 /// may get the same ticket.
@@ -25,17 +25,19 @@ pub struct Queued<'a, K> {
     pub ticket: Ticket,
     /// The key.
     pub key: &'a K,
-    /// The highest priority that the key was added with since it was last dequeued.
+    /// The highest priority of the adds of the key since it was last dequeued.
     pub priority: i32,
-    /// When the key was added or its delay ended, in nanoseconds since the creation of the queue. Always 0 if [`Order::needs_time`] is
-    /// false. The time may be earlier than the time of a key that was pushed before, because the queue may process the end of a delay late.
+    /// The time at which the key was added or its delay ended, in nanoseconds since the creation of the queue. The time
+    /// is always 0 if [`Order::needs_time`] is false. The time may be earlier than the time of a key that was pushed
+    /// before. The reason is that the queue may notice the end of a delay late.
     pub now: u64,
 }
 
 /// The order in which queued keys are dequeued: client-go's `Queue` interface.
 ///
-/// A ticket is in the order at most once. The queue calls all methods under its lock. Therefore, the methods must not use the queue, and
-/// should not block or take long. A panic of a method propagates from the queue method that called it, and the affected key is not queued.
+/// Each ticket is in the order at most once. The queue calls all methods under its lock. Therefore, the methods must
+/// not use the queue, and should not block or take long. A panic of a method propagates from the queue method that
+/// called it, and the affected key is not queued.
 ///
 /// # Examples
 ///
@@ -83,8 +85,8 @@ pub trait Order<K>: Send + fmt::Debug {
     /// Removes the key at `place`.
     fn remove(&mut self, key: Queued<'_, K>, place: u64);
 
-    /// Called when the key at `place` was added again. `priority` is now the highest priority that it was added with. Returns the new
-    /// place of the key. By default, the place does not change.
+    /// Called when the key at `place` was added again. `priority` is now the highest priority of all adds since the key
+    /// was last dequeued. Returns the new place of the key. By default, the place does not change.
     fn touch(&mut self, key: Queued<'_, K>, place: u64, priority: i32) -> u64 {
         let _ = (key, priority);
         place
@@ -98,15 +100,15 @@ pub trait Order<K>: Send + fmt::Debug {
         self.len() == 0
     }
 
-    /// Returns whether this order uses [`Queued::now`]. If not, the queue avoids reading the clock.
+    /// Returns whether this order uses [`Queued::now`]. If it does not, the queue avoids reading the clock.
     fn needs_time(&self) -> bool {
         false
     }
 }
 
 impl Ticket {
-    /// Returns a small number that is suitable as an index. It is unique among the keys that are in the queue at the
-    /// same time.
+    /// Returns the ticket's number, which is small and suitable as an index. The number is unique among the keys that
+    /// are in the queue at the same time.
     pub fn index(self) -> usize {
         self.0 as usize
     }
@@ -118,7 +120,7 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// A reference implementation of an order on a plain list.
+    /// A reference implementation of an order, based on a plain list.
     pub(crate) trait Naive {
         fn push(&mut self, ticket: Ticket, key: u32, priority: i32, now: u64);
         fn pop(&mut self) -> Option<Ticket>;
@@ -149,7 +151,7 @@ pub(crate) mod tests {
         let (mut weights, mut next) = ([0; 4], 0);
         for step in 0..20_000 {
             if step % 2000 == 0 {
-                // Change the mix of operations, so that the order grows and shrinks.
+                // Change the proportions of the operations, so that the order grows and shrinks.
                 weights = [(); 4].map(|()| 1 + dice(&mut seed, 4));
             }
             now += 1 + dice(&mut seed, 3);

@@ -1,4 +1,4 @@
-//! Calls user code that may panic.
+//! Functions that call user code that may panic.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -7,7 +7,7 @@ use std::thread;
 /// A panic that was caught.
 pub(crate) type Panic = Box<dyn Any + Send>;
 
-/// Makes all calls, even if one of them panics. Returns the first panic.
+/// Makes all calls, even if one of the calls panics. Returns the first panic.
 #[must_use = "a panic of user code must be propagated, or dropped for a stated reason"]
 pub(crate) fn call_all<F: FnOnce()>(calls: impl IntoIterator<Item = F>) -> Option<Panic> {
     let mut first = None;
@@ -18,12 +18,12 @@ pub(crate) fn call_all<F: FnOnce()>(calls: impl IntoIterator<Item = F>) -> Optio
     first
 }
 
-/// Calls `call` and catches its panic. This also works while the thread is unwinding.
+/// Calls `call` and catches its panic. The function also works while the thread is panicking.
 pub(crate) fn catch<T>(call: impl FnOnce() -> T) -> Result<T, Panic> {
     catch_unwind(AssertUnwindSafe(call))
 }
 
-/// Resumes a panic, unless the thread is already unwinding. A second panic would abort the process.
+/// Resumes a panic, unless the thread is already panicking. A second panic would abort the process.
 pub(crate) fn pass_on(panic: Option<Panic>) {
     if let Some(panic) = panic
         && !thread::panicking()

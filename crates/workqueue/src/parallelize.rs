@@ -71,10 +71,11 @@ pub fn parallelize_until(
     let mut all = Unfinished::default();
     thread::scope(|scope| {
         let start = |_| thread::Builder::new().spawn_scoped(scope, run).ok();
-        // The caller's thread is one of the workers. It is the only worker if no thread can be started.
+        // The caller's thread is one of the workers. The caller's thread is the only worker if no other thread can be
+        // started.
         let threads: Vec<_> = (1..workers.get().min(chunks)).map_while(start).collect();
         let mut outcomes = vec![run()];
-        // Only `is_cancelled` can panic outside of a piece. Propagate that panic to the caller.
+        // Only `is_cancelled` can panic outside of a piece. Propagate this panic to the caller.
         outcomes
             .extend(threads.into_iter().map(|t| t.join().unwrap_or_else(|payload| std::panic::resume_unwind(payload))));
         for outcome in outcomes {
@@ -96,7 +97,7 @@ pub struct Unfinished {
     pub skipped: Vec<Range<usize>>,
 }
 
-/// A piece of work that panicked.
+/// A piece of work that has panicked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PiecePanic {

@@ -25,13 +25,14 @@ use crate::sync::Arc;
 ///
 /// # Latency
 ///
-/// A key waits at most 1 ms while a worker is idle and polled. A worker is idle while it waits in a `get`. A worker is polled if its
-/// executor runs the worker after a wake-up.
+/// A key waits at most 1 ms in the queue while a worker is idle and its executor polls it. A worker is idle while it
+/// waits in `get`. An executor polls a worker if it runs the worker after a wake-up.
 ///
-/// The queue wakes one waiting worker per available key, but at most one per processor at a time. A worker that dequeues a key wakes the
-/// next worker. A woken task may not run, because another branch of its `select!` or another task blocks its thread. If a woken worker has
-/// not dequeued its key after 1 ms, the queue wakes all waiting workers. The 1 ms is a deadline on the queue's [`Clock`]. The imprecision
-/// of the timer increases the delay. tokio's timer adds up to 1 ms, and more if no thread of the runtime is free to run its timer.
+/// The queue wakes one waiting worker per available key. The number of workers that are being woken is at most the
+/// number of processors. A worker that dequeues a key wakes the next worker. A woken task may not run, because another
+/// branch of its `select!` or another task blocks its thread. If a woken worker has not dequeued its key after 1 ms,
+/// the queue wakes all waiting workers. The 1 ms is a deadline on the queue's [`Clock`]. The imprecision of the timer
+/// increases the delay. tokio's timer adds up to 1 ms, and more if no thread of the runtime is free to run its timer.
 ///
 /// With tasks of several tokio runtimes, the queue uses the timer of the runtime whose task began to wait last. When the last task of this
 /// runtime stops waiting, the queue sets the timer of another runtime.
@@ -40,31 +41,35 @@ use crate::sync::Arc;
 ///
 /// # Under the lock
 ///
-/// One lock protects the queue. The work of each critical section is bounded, regardless of how many keys the queue has or become due at
-/// once. The following user code runs under the lock, and must not use the queue: `Eq` and `Clone` of keys, the [`Order`](crate::Order),
-/// the limiter, the clock's `now`, and the counters and histograms of the metrics. Outside the lock, the queue hashes and drops keys,
-/// clones and calls wakers, creates sleeps and registers gauges.
+/// One lock protects the queue. The work of each critical section is bounded, even if the queue has many keys or many
+/// keys become due at the same time. The following user code runs under the lock and must not use the queue: `Eq` and
+/// `Clone` of keys, the [`Order`](crate::Order), the limiter, the clock's `now`, and the counters and histograms of the
+/// metrics. Outside the lock, the queue hashes and drops keys, clones and calls wakers, creates sleeps and registers
+/// gauges.
 ///
 /// # Panics
 ///
-/// Methods and drops of guards propagate panics of two kinds: of user code that runs under the lock, and of wakers. The queue stays usable:
+/// Methods propagate panics of user code that runs under the lock, and panics of wakers. Dropping a guard does the
+/// same. The queue stays usable:
 ///
-/// - A call that dequeued a key returns the key. The panic hook reports the panic, and the call does not propagate the panic.
+/// - A call that has dequeued a key returns the key. In this case, the panic hook reports the panic, and the call does
+///   not propagate it.
 /// - A key whose `Clone` panicked is done.
-/// - A key whose push panicked in the order is not queued.
+/// - If pushing a key to the order panicked, the key is not queued.
 /// - A metrics provider that panicked is not called again.
 /// - If the clock panics, the operation uses the latest known time.
-/// - If the thread is already unwinding, a drop does not propagate a panic.
+/// - If the thread is already panicking, a drop does not propagate another panic.
 /// - A panic does not prevent other workers from being woken.
-/// - If a waker panics when a delay ends, only the panic hook reports it.
+/// - If a waker panics when a delay ends, the panic is only reported by the panic hook.
 ///
-/// The queue panics if it would have 4,294,967,296 keys at once.
+/// The queue panics if it would have 4,294,967,296 keys at the same time.
 ///
 /// # Known limits
 ///
-/// - The tokio runtime that sets the timer may have no idle thread. Then the latency is not bounded, even if another runtime is idle.
-///   Queues that several runtimes share can use [`StdClock`] instead.
-/// - The queue frees the memory of a burst of keys only when it is empty. A single delayed key prevents this.
+/// - The tokio runtime that sets the timer may have no idle thread. In that case, the latency is not bounded, even if
+///   another runtime is idle. Queues that several runtimes share can use [`StdClock`] instead.
+/// - The queue frees the memory of a burst of keys only when it is empty. A single delayed key prevents the queue from
+///   freeing this memory.
 /// - If the lock is contended, a thread spins for a few microseconds before it sleeps.
 /// - A delayed add with a higher priority also raises the current priority of a queued key.
 /// - [`replace_after`](Self::replace_after) with a zero delay queues the key, regardless of the [`DelayPolicy`](crate::DelayPolicy).
@@ -117,16 +122,17 @@ pub struct AddOptions {
 }
 
 impl<K: Eq + Send + 'static, C: Clock> WorkQueue<K, C> {
-    /// Creates an empty queue. [`default`](Self::default) creates one with the default configuration.
+    /// Creates an empty queue. [`default`](Self::default) creates a queue with the default configuration.
     pub fn new(config: QueueConfig<K, C>) -> Self {
         Self { shared: Shared::new(config) }
     }
 }
 
 impl<K, C: Clock> WorkQueue<K, C> {
-    /// Returns the number of queued keys. It excludes delayed keys and all keys in flight, even those that were added again.
+    /// Returns the number of queued keys. The number excludes delayed keys and all keys in flight, even keys in flight
+    /// that were added again.
     ///
-    /// Like [`counts`](Self::counts), this method first queues all keys whose delay has ended.
+    /// Like [`counts`](Self::counts), this method first queues all keys whose delays have ended.
     pub fn len(&self) -> usize {
         self.counts().queued
     }
@@ -136,13 +142,13 @@ impl<K, C: Clock> WorkQueue<K, C> {
         self.shared.is_empty()
     }
 
-    /// Returns the number of keys in each state. The method first queues all keys whose delay has ended, a few at a
-    /// time.
+    /// Returns the number of keys in each state. The method first queues all keys whose delays have ended, a few in
+    /// each critical section.
     pub fn counts(&self) -> Counts {
         self.shared.counts()
     }
 
-    /// Returns the name from the [`QueueConfig`].
+    /// Returns the name of the queue from its [`QueueConfig`].
     pub fn name(&self) -> &str {
         &self.shared.name
     }
@@ -161,23 +167,24 @@ impl<K, C: Clock> WorkQueue<K, C> {
 impl<K: Hash + Eq, C: Clock> WorkQueue<K, C> {
     /// Marks `key` as dirty and queues it: client-go's `Add`. [`add_with`](Self::add_with) returns the effect.
     ///
-    /// A key that is already queued keeps its position. A key that is in flight is queued when its guard is dropped. It is queued only
-    /// once, for any number of adds. When the queue is shutting down, an add only increments the count in the
-    /// [report](crate::ShutdownReport::refused).
+    /// A key that is already queued keeps its position. A key that is in flight is queued when its guard is dropped.
+    /// The key is queued only once, for any number of adds. After a shutdown has begun, an add only increments a count
+    /// in the [report](crate::ShutdownReport::refused).
     ///
     /// If the lock is contended and no worker waits for a key, `add` pushes the key to an inbox of at most 64 entries and returns. The next
-    /// thread that takes the lock applies the inbox. Dropping a guard works the same way. The results of all calls stay the same, with one
-    /// exception. A panic of the key's `Eq`, of the order or of the metrics propagates from the call that applies the inbox.
+    /// thread that takes the lock applies the inbox. Dropping a guard works the same way. The results of all calls are
+    /// the same as without the inbox, with one exception. A panic of the key's `Eq`, of the order or of the metrics
+    /// propagates from the call that applies the operations in the inbox.
     pub fn add(&self, key: K) {
         self.shared.add(key);
     }
 
-    /// Adds many keys in order, like [`add`](Self::add), but takes the lock less often.
+    /// Adds many keys in order, as [`add`](Self::add) does, but takes the lock less often.
     ///
-    /// The method releases the lock after every 64 keys. The iterator runs without the lock.
+    /// The method releases the lock after every 64 keys. The iterator is called without the lock.
     ///
-    /// If the iterator, the `Eq` of a key or the order panics, the keys before the last batch of 64 have been added. The keys after that
-    /// batch have not been added.
+    /// If the iterator, the `Eq` of a key or the order panics, the keys before the last batch of 64 were added. The
+    /// keys after that batch were not added.
     ///
     /// ```
     /// use pintle_workqueue::WorkQueue;
@@ -207,7 +214,8 @@ impl<K: Hash + Eq, C: Clock> WorkQueue<K, C> {
     /// Adds `key` after a delay, as a [reminder](DelayKind::Reminder). If a delay of the key is already pending, the earlier deadline
     /// applies.
     ///
-    /// A zero delay is a plain add. A delay that ends more than 584 years after the creation of the queue never ends.
+    /// A zero delay adds the key immediately, as [`add`](Self::add) does. If a delay would end more than 584 years
+    /// after the creation of the queue, it never ends.
     pub fn add_after(&self, key: K, after: Duration) -> Added {
         self.add_with(key, AddOptions { after: Some(after), ..AddOptions::default() })
     }
@@ -283,8 +291,9 @@ impl<K: Clone, C: Clock> WorkQueue<K, C> {
     /// Dequeues the next key and blocks the thread until one is available. Returns `None` when the queue is shutting down and has no more
     /// keys to dequeue.
     ///
-    /// Waiting workers are woken in order of arrival. A worker that finds an available key dequeues it immediately. If many keys become due
-    /// at the same time, each `get` queues a few of them before it dequeues a key. Therefore, the order receives the keys in small batches.
+    /// Waiting workers are woken in the order of their arrival. A worker that finds an available key dequeues it
+    /// immediately. If many keys become due at the same time, each `get` queues a few of them before it dequeues a key.
+    /// Therefore, the order receives the keys in small batches.
     pub fn blocking_get(&self) -> Option<WorkItem<K, C>> {
         Wait::new(&self.shared, None).block()
     }
@@ -294,14 +303,14 @@ impl<K: Clone, C: Clock> WorkQueue<K, C> {
     ///
     /// # Cancel safety
     ///
-    /// This method is cancel safe. A key is dequeued only by the poll that returns it. If the dropped future was already woken, another
-    /// waiter is woken instead. If a future is woken but is not polled or dropped, it delays a key by up to one
-    /// [millisecond](WorkQueue#latency).
+    /// This method is cancel safe. Only the poll that returns a key dequeues it. If the dropped future was already
+    /// woken, another waiter is woken instead. If a future is woken but not polled or dropped, it delays a key by up to
+    /// one [millisecond](WorkQueue#latency).
     ///
     /// # Fairness
     ///
-    /// A task that always finds a key yields to other tasks of its thread after at most 128 keys. With `TokioClock`, it uses tokio's
-    /// cooperative budget instead.
+    /// A task that always finds a key yields to other tasks of its thread after at most 128 keys. With `TokioClock`,
+    /// the task yields according to tokio's cooperative budget instead.
     pub fn get(&self) -> Get<'_, K, C>
     where
         C: Timer,
@@ -309,8 +318,8 @@ impl<K: Clone, C: Clock> WorkQueue<K, C> {
         Get::new(Wait::new(&self.shared, None))
     }
 
-    /// Returns the state of `key`, for debugging, or `None` if the queue has no record of the key. The run time does not depend on the
-    /// number of keys.
+    /// Returns the state of `key`, for debugging, or `None` if the queue has no record of the key. The run time of this
+    /// call does not depend on the number of keys.
     ///
     /// ```
     /// use std::time::Duration;
@@ -330,16 +339,17 @@ impl<K: Clone, C: Clock> WorkQueue<K, C> {
         self.shared.key_state(key)
     }
 
-    /// Returns the state of each key, in no particular order, for debugging. The method copies a few keys at a time, so the result is
-    /// not one consistent snapshot.
+    /// Returns the state of each key, in no particular order, for debugging. The method copies a few keys in each
+    /// critical section, so the result is not one consistent snapshot.
     pub fn snapshot(&self) -> Vec<KeyState<K>> {
         self.shared.snapshot()
     }
 
-    /// Begins a shutdown. If a shutdown is in progress, the stricter of the two modes applies. The returned [`Drain`] waits for the end of
-    /// the shutdown. Drop it if you do not want to wait.
+    /// Begins a shutdown. If a shutdown is in progress, the stricter of the two modes applies. The returned [`Drain`]
+    /// waits until the shutdown has ended. Drop the `Drain` if you do not want to wait.
     ///
-    /// After this call, the queue rejects adds, and pending delays never end. Keys that are already due are queued first, a few at a time.
+    /// After this call, the queue rejects adds, and pending delays never end. Keys that are already due are queued
+    /// first, a few in each critical section.
     pub fn shut_down(&self, mode: ShutdownMode) -> Drain<K, C> {
         self.shared.shut_down(mode);
         Drain::new(Arc::clone(&self.shared))

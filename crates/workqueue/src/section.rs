@@ -1,4 +1,4 @@
-//! Critical sections of the queue's lock.
+//! Critical sections that hold the queue's lock.
 
 use std::ops::{Deref, DerefMut};
 
@@ -17,35 +17,37 @@ pub(crate) struct State<K> {
     pub(crate) engine: Engine<K>,
     pub(crate) waiters: Waiters,
     pub(crate) drainers: Wakers,
-    /// A buffer for operations that were taken from the inbox. Empty between sections.
+    /// A buffer for the operations that were taken from the inbox. Empty between sections.
     late: Vec<Late<K>>,
     apply_late: fn(&mut Engine<K>, Late<K>, &Now<'_>),
     pub(crate) is_inbox_open: bool,
-    /// The latest time that was read from the clock. It is used if the clock panics.
+    /// The latest time that was read from the clock. This time is used if the clock panics.
     latest: u64,
 }
 
-/// A critical section. Dropping it releases the lock, wakes waiters, and then drops values outside the lock. This also happens during a
-/// panic.
+/// A critical section. Dropping the section releases the lock, wakes waiters, and then drops values outside the lock.
+/// This also happens if the thread panics.
 pub(crate) struct Section<'a, K> {
     /// `None` after the lock was released.
     state: Option<MutexGuard<'a, State<K>>>,
     inbox: &'a Inbox<K>,
     pub(crate) now: Now<'a>,
     outside: &'a dyn Outside,
-    /// Whether a waiting task is being polled. A panic of the timer propagates to the caller only if this field is `true`.
+    /// Whether the section belongs to the poll of a waiting task. A panic of the timer propagates to the caller only if
+    /// this field is `true`.
     pub(crate) is_poll: bool,
 }
 
-/// Actions of a section that run after the lock is released. Each action catches a panic of user code and returns it.
+/// Actions of a section that run after it has released the lock. Each action catches a panic of user code and returns
+/// it.
 pub(crate) trait Outside {
     fn arm(&self, arm: Arm) -> Option<Panic>;
 
-    /// Registers the gauge of a depth with the metrics provider.
+    /// Registers the gauge of a depth series with the metrics provider.
     fn register(&self, depth: Depth) -> Option<Panic>;
 }
 
-/// The waiters to wake and the change to the alarm.
+/// The waiters that must be woken, and the change to the alarm.
 #[derive(Default)]
 struct Settled {
     wakes: Wakes,
@@ -76,7 +78,7 @@ impl<K> State<K> {
         self.late = late;
     }
 
-    /// Returns whether it is certain that no waiter has to be woken, and that no alarm is set.
+    /// Returns `true` only if no waiter has to be woken and no alarm is set.
     #[inline]
     fn is_settled(&self) -> bool {
         // The inbox is open while no worker waits. After shutdown it stays closed.
@@ -84,7 +86,7 @@ impl<K> State<K> {
         nobody_waits && self.drainers.is_empty() && !self.waiters.alarm.is_set()
     }
 
-    /// Determines which waiters to wake, and when the alarm must ring next.
+    /// Determines which waiters must be woken, and when the alarm must next fire.
     #[cold]
     fn settle(&mut self, inbox: &Inbox<K>, now: &Now<'_>) -> Settled {
         let Self { engine, waiters, drainers, .. } = self;
@@ -107,7 +109,7 @@ impl<K> State<K> {
     }
 }
 
-/// Runs all rare actions that must not run under the lock. Returns the first panic.
+/// Runs all uncommon actions that must not run under the lock. Returns the first panic.
 #[cold]
 fn conclude(settled: Option<Settled>, depths: Vec<Depth>, outside: &dyn Outside, is_poll: bool) -> Option<Panic> {
     let panic = settled.and_then(|settled| settled.finish(outside, is_poll));
@@ -119,8 +121,8 @@ impl Settled {
     fn finish(self, outside: &dyn Outside, is_poll: bool) -> Option<Panic> {
         let Self { wakes, alarm: Planned { arm, unused } } = self;
         let panic = wakes.wake();
-        // If the alarm cannot be set, all waiting tasks are woken and polled, and each sets its own timer. Therefore, a panic of a timer
-        // propagates from the polls of tasks that use this timer.
+        // If the alarm's timer cannot be set, all waiting tasks are woken. When they are polled, each task sets its own
+        // timer. Therefore, a panic of a timer propagates from the polls of the tasks that use the timer.
         let of_timer = arm.and_then(|arm| outside.arm(arm)).filter(|_| is_poll);
         panic.or(of_timer).or(catch(|| drop(unused)).err())
     }
@@ -150,7 +152,8 @@ impl<'a, K> Section<'a, K> {
         }
     }
 
-    /// Ends the section, and returns a panic of user code. Dropping the section would propagate the panic instead.
+    /// Ends the section, and returns a panic of user code, if there was one. If the section were dropped instead, it
+    /// would propagate the panic.
     #[inline]
     pub(crate) fn end(mut self) -> Option<Panic> {
         self.close()
@@ -180,8 +183,8 @@ impl<'a, K> Section<'a, K> {
         state.engine.done(ticket, now);
     }
 
-    /// Registers a waiter that found no key. Returns its ID, the time until which a thread may park, and a timer that must be dropped
-    /// outside the lock.
+    /// Registers a waiter that found no key. Returns the ID of the waiter, the time until which a thread may park, and
+    /// a timer that must be dropped outside the lock.
     pub(crate) fn wait(&mut self, id: Option<WaiterId>, waiter: Waiter) -> (WaiterId, Option<u64>, Option<Source>) {
         match waiter {
             Waiter::Task { waker, source, executor } => {
@@ -222,7 +225,7 @@ impl<K: Clone> Section<'_, K> {
 impl<K> Drop for Section<'_, K> {
     #[inline]
     fn drop(&mut self) {
-        // Without a state, the section was already closed by `end`.
+        // If the state is `None`, `end` has already closed the section.
         if self.state.is_some()
             && let Some(panic) = self.close()
         {

@@ -29,8 +29,8 @@ use crate::wakers::WaiterId;
 
 /// The shared state of all handles and guards of a queue.
 pub(crate) struct Shared<K, C> {
-    /// The state of the queue. It is locked for one operation at a time, and never while the queue wakes waiters,
-    /// waits, or drops a user's key.
+    /// The state of the queue. The state is locked for one operation at a time, and never while the queue wakes
+    /// waiters, waits, or drops a user's key.
     state: Mutex<State<K>>,
     inbox: Inbox<K>,
     /// Whether operations in the inbox must record their time.
@@ -40,7 +40,7 @@ pub(crate) struct Shared<K, C> {
     pub(crate) clock: C,
     pub(crate) name: String,
     gauges: Option<Gauges>,
-    /// The timer that creates the sleeps of the alarm. `None` until a task has waited.
+    /// The source of the timer that the alarm uses. `None` until a task has waited for a key.
     pub(crate) sleep_until: OnceLock<fn(&C, Instant) -> Sleep>,
     /// The waker of the alarm.
     ring: Waker,
@@ -59,7 +59,7 @@ const ADDED_AT_ONCE: usize = 64;
 pub(crate) enum Step<K, C: Clock> {
     Item(WorkItem<K, C>),
     ShutDown,
-    /// No key is available. If this variant contains a time, the caller must poll again at that time.
+    /// No key is available. If this variant contains a time, the caller must poll again at this time.
     Wait(Option<Instant>),
 }
 
@@ -103,8 +103,9 @@ impl<K, C: Clock> Shared<K, C> {
         self.state.try_lock().unwrap_or_else(|| self.lock_contended())
     }
 
-    /// Takes a contended lock. Spins for some microseconds before it blocks. While it spins, the thread that holds the lock can run several
-    /// operations with the data in its processor's cache. With eight workers on two processors, this halves the total time.
+    /// Takes a contended lock. Spins for some microseconds before the thread blocks. While this thread spins, the
+    /// thread that holds the lock can run several operations with the data in its processor's cache. With eight workers
+    /// on two processors, spinning halves the total time.
     #[cold]
     fn lock_contended(&self) -> MutexGuard<'_, State<K>> {
         for _ in 0..LOOKS {
@@ -139,7 +140,7 @@ impl<K, C: Clock> Shared<K, C> {
         }
     }
 
-    /// Returns whether no key is queued. Fires timers only until it finds a queued key.
+    /// Returns whether no key is queued. Fires due timers only until it finds a queued key.
     pub(crate) fn is_empty(&self) -> bool {
         let at_call = self.now();
         loop {
@@ -167,15 +168,15 @@ impl<K, C: Clock> Shared<K, C> {
         self.section().engine.mode()
     }
 
-    /// Begins a shutdown. Before that, queues the keys that are already due.
+    /// Begins a shutdown. Before the shutdown begins, queues the keys that are already due.
     pub(crate) fn shut_down(&self, mode: ShutdownMode) {
         let mut section = self.caught_up();
         section.set_inbox_open(false);
         section.engine.shut_down(mode);
     }
 
-    /// Marks the key of a dropped guard as done. If the lock is contended and no waiter is listed, pushes the operation to the inbox
-    /// instead of waiting for the lock.
+    /// Marks the key of a dropped guard as done. If the lock is contended and no waiter is registered, pushes the
+    /// operation to the inbox instead of waiting for the lock.
     #[inline]
     pub(crate) fn done(&self, ticket: Ticket) {
         match self.state.try_lock() {
@@ -238,7 +239,7 @@ impl<K: Hash + Eq, C: Clock> Shared<K, C> {
         }
     }
 
-    /// Adds a key. If the lock is contended and no waiter is listed, pushes the operation to the inbox instead of
+    /// Adds a key. If the lock is contended and no waiter is registered, pushes the operation to the inbox instead of
     /// waiting for the lock.
     #[inline]
     pub(crate) fn add(&self, key: K) {
@@ -263,7 +264,7 @@ impl<K: Clone, C: Clock> Shared<K, C> {
         self.section().engine.key_state(hash, key, self.epoch)
     }
 
-    /// Returns the states of all keys, in no particular order. The method copies a few states at a time.
+    /// Returns the states of all keys, in no particular order. The method copies a few states in each critical section.
     pub(crate) fn snapshot(&self) -> Vec<KeyState<K>> {
         let mut states = Vec::new();
         let mut from = Some(0);
@@ -279,7 +280,7 @@ impl<K: Clone, C: Clock> Shared<K, C> {
         let mut handout = section.hand_out();
         let (state, now) = section.parts();
         if handout.is_none() && state.engine.next_wake(now).is_some_and(|at| at <= now.nanos()) {
-            // One section fires only some of the due timers. None of them queued a key, so fire all due timers.
+            // A single section fires only some of the due timers. These timers queued no key, so fire all due timers.
             drop(section);
             section = self.caught_up();
             handout = section.hand_out();
@@ -297,11 +298,12 @@ impl<K: Clone, C: Clock> Shared<K, C> {
         item
     }
 
-    /// Polls a waiting `get`. `waiter` is the registration of the previous poll. If `finished` is not `None`, its key is marked as done
-    /// first.
+    /// Polls a waiting `get`. `waiter` is the registration of the previous poll. If `finished` is not `None`, the key
+    /// of that guard is first marked as done.
     ///
-    /// `waits` creates the waiter. For a task, `waits` runs code of the executor, so it must be called outside the lock. Therefore, if the
-    /// first poll of a task finds no key, the poll takes the lock twice: once to look for a key, and once to register the waiter.
+    /// `waits` creates the waiter. For a task, `waits` runs code of the executor, so `waits` must be called outside the
+    /// lock. Therefore, if the first poll of a task finds no key, the poll takes the lock twice: once to look for a
+    /// key, and once to register the waiter.
     pub(crate) fn poll_get(
         self: &Arc<Self>,
         waiter: &mut Option<WaiterId>,
@@ -330,7 +332,7 @@ impl<K: Clone, C: Clock> Shared<K, C> {
             }
         }
         if handout.is_none() && section.is_inbox_open {
-            // From now on, an add has to wake a waiter.
+            // After this point, an add has to wake a waiter.
             section.set_inbox_open(false);
             handout = section.hand_out();
         }
@@ -351,8 +353,8 @@ impl<K: Clone, C: Clock> Shared<K, C> {
 }
 
 impl<K, C: Clock> Step<K, C> {
-    /// Propagates a panic of user code, unless a key was dequeued. If the panic were propagated, no worker would process that key. The
-    /// panic hook has already reported the panic.
+    /// Propagates a panic of user code, unless a key was dequeued. If the panic were propagated, no worker would
+    /// process the dequeued key. The panic hook has already reported the panic.
     #[inline]
     pub(crate) fn unless_panicked(self, panic: Option<Panic>) -> Self {
         if !matches!(self, Self::Item(_)) {

@@ -1,4 +1,4 @@
-//! Shutdown modes, and waits for the end of a shutdown.
+//! Shutdown modes, and waiting until a shutdown has ended.
 
 use std::fmt;
 use std::future::Future;
@@ -42,16 +42,16 @@ pub enum ShutdownMode {
     Abandon,
 }
 
-/// The state of a queue when its shutdown ended, or when the wait timed out.
+/// The state of a queue when its shutdown ended, or when waiting for it timed out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ShutdownReport<K> {
-    /// The shutdown mode at that time.
+    /// The shutdown mode at the time of the report.
     pub mode: ShutdownMode,
-    /// Whether the shutdown ended. It is `false` only if the wait timed out first.
+    /// Whether the shutdown ended. The value is `false` only if the wait timed out first.
     pub complete: bool,
-    /// Keys that were added and not dequeued since, in no particular order. If a key was added again while in flight, both this list and
-    /// `in_flight` contain it.
+    /// Keys that were added and not dequeued after that, in no particular order. If a key was added again while in
+    /// flight, both this list and `in_flight` contain it.
     pub queued: Vec<K>,
     /// Keys with a pending delay.
     pub delayed: Vec<K>,
@@ -61,11 +61,11 @@ pub struct ShutdownReport<K> {
     pub refused: u64,
 }
 
-/// Waits for the end of a shutdown. Threads call [`wait`](Drain::wait), and tasks await the drain as a future. Any number of drains can
-/// wait for one queue.
+/// A handle that waits until a shutdown has ended. Threads call [`wait`](Drain::wait), and tasks await the drain as a
+/// future. Any number of drains can wait for one queue.
 ///
-/// The queue's current mode determines when the wait ends, so a later, stricter [`shut_down`] can end a wait that would take too long. A
-/// backlog drains only while workers keep calling `get`.
+/// The queue's current mode determines when the wait ends. So a later, stricter [`shut_down`] can end a wait that would
+/// take too long. Queued keys are processed only while workers continue to call `get`.
 ///
 /// # Examples
 ///
@@ -101,7 +101,8 @@ impl<K: Clone, C: Clock> Drain<K, C> {
         Self { shared, deadline: None, id: None, sleep: None }
     }
 
-    /// Limits the wait to `timeout` from now. After the timeout, the report lists the remaining keys. The queue is not affected.
+    /// Limits the wait to the duration `timeout` from now. After the timeout, the report lists the remaining keys. The
+    /// queue is not affected.
     #[must_use = "nothing waits until the drain is awaited"]
     pub fn with_timeout(mut self, timeout: Duration) -> Self {
         self.deadline = self.shared.clock.now().checked_add(timeout);

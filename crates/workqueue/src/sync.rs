@@ -1,5 +1,5 @@
-//! The lock and thread types of the queue. They are the types of std, of shuttle with `--cfg pintle_shuttle`, or of loom with `--cfg
-//! pintle_loom`.
+//! The lock and thread types of the queue. These are the types of std, of shuttle with `--cfg pintle_shuttle`, or of
+//! loom with `--cfg pintle_loom`.
 
 #[cfg(pintle_loom)]
 mod model;

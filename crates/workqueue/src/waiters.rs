@@ -13,28 +13,31 @@ use crate::wakers::{WaiterId, Wakers, Wakes};
 ///
 /// # Why no wake-up is lost
 ///
-/// When a poll finds no key, its waiter is *listed*. It stays listed until the queue notifies it. Then it is *notified* until its next poll
-/// or its drop. [`settle`](Waiters::settle) runs at the end of each critical section in which a waiter is listed. It restores three
-/// invariants:
+/// When a poll finds no key, its waiter is *listed*. The waiter stays listed until the queue notifies it. After that,
+/// the waiter is *notified* until its next poll or its drop. [`settle`](Waiters::settle) runs at the end of each
+/// critical section in which a waiter is listed. It restores three invariants:
 ///
-/// 1. The number of notified waiters equals the number of available keys, up to the number of processors. It may be lower only if no more
-///    waiter is listed.
+/// 1. The number of notified waiters equals the number of available keys, but at most the number of processors. It may
+///    be lower only if no more waiter is listed.
 /// 2. If a notified task is not polled within [`PATIENCE`], it no longer counts as notified. If a key is available at that time, all listed
 ///    waiters are notified, because any single waiter may also be delayed.
-/// 3. If a waiter is listed and no key is available, the queue is accessed again at the next deadline. A listed thread, the *timekeeper*,
-///    parks until this deadline. If only tasks are listed, the [`Alarm`] accesses the queue.
+/// 3. If a waiter is listed and no key is available, a thread or the alarm checks the queue again at the next deadline.
+///    A listed thread, which is called the *timekeeper*, parks until this deadline and then checks the queue. If only
+///    tasks are listed, the [`Alarm`] checks the queue.
 ///
-/// When a notified waiter dequeues a key, its section notifies the next waiter (1). When a notified waiter is dropped, another waiter is
-/// notified (1). When the timekeeper leaves, another thread or the alarm replaces it (3). The alarm also rings at the end of the time in
-/// (2), so no other access to the queue is needed.
+/// When a notified waiter dequeues a key, its critical section notifies the next waiter (rule 1). When a notified
+/// waiter is dropped, another waiter is notified (rule 1). When the timekeeper stops waiting, another thread or the
+/// alarm replaces it (rule 3). The alarm also fires when the time of rule 2 has passed, so no other access to the queue
+/// is needed.
 #[derive(Debug, Default)]
 pub(crate) struct Waiters {
     wakers: Wakers,
     threads: BTreeSet<WaiterId>,
-    /// The waiters that were notified less than [`PATIENCE`] ago, at most one per processor.
+    /// The waiters that were notified less than [`PATIENCE`] ago. There is at most one per processor.
     notified: Vec<Notified>,
     timekeeper: Option<(WaiterId, u64)>,
-    /// Whether the alarm failed. If so, each listed task must be polled again to provide the timer of its executor.
+    /// Whether the alarm failed. If the flag is set, each listed task must be polled again to provide the timer of its
+    /// executor.
     has_alarm_failed: bool,
     pub(crate) alarm: Alarm,
 }
@@ -62,7 +65,7 @@ impl Notified {
     }
 }
 
-/// The time in which a notified waiter must be polled, in nanoseconds.
+/// The time within which a notified waiter must be polled, in nanoseconds.
 const PATIENCE: u64 = 1_000_000;
 
 /// The available keys.
@@ -79,7 +82,7 @@ impl Waiters {
         self.wakers.is_empty()
     }
 
-    /// Removes a waiter because it is polled or dropped.
+    /// Removes a waiter because it is being polled or dropped.
     pub(crate) fn leave(&mut self, id: WaiterId) -> Option<Waker> {
         self.notified.retain(|notified| notified.id != id);
         let waker = self.wakers.leave(id);
@@ -89,8 +92,8 @@ impl Waiters {
         waker
     }
 
-    /// Adds a task that found no key to the waiting tasks. A task that already has an ID keeps its
-    /// position. Returns a source that must be dropped outside the lock.
+    /// Lists a task that found no key. A task that already has an ID keeps its position. Returns a source of sleeps
+    /// that must be dropped outside the lock.
     pub(crate) fn join_task(
         &mut self,
         id: Option<WaiterId>,
@@ -101,8 +104,8 @@ impl Waiters {
         (self.wakers.join(id, Some(executor), waker).0, self.alarm.join(executor, source))
     }
 
-    /// Lists a thread that found no key. A thread that has an ID keeps its position. If the result is `true`, the thread is the timekeeper
-    /// and must not park longer than until `next`.
+    /// Lists a thread that found no key. A thread that already has an ID keeps its position. If the result is `true`,
+    /// the thread is the timekeeper and must not park beyond `next`.
     pub(crate) fn join_thread(&mut self, id: Option<WaiterId>, waker: Waker, next: Option<u64>) -> (WaiterId, bool) {
         let (id, _) = self.wakers.join(id, None, waker);
         self.threads.insert(id);
@@ -115,15 +118,17 @@ impl Waiters {
         }
     }
 
-    /// Handles a failure of the alarm.
+    /// Handles a failure to set the alarm.
     pub(crate) fn on_alarm_failure(&mut self) {
         self.has_alarm_failed = true;
     }
 
-    /// Restores the invariants, but does not set the alarm. Returns the time at which the alarm must ring.
+    /// Restores the invariants of this module, but does not set the alarm. Returns the time for which the alarm must be
+    /// set.
     ///
-    /// If the alarm is set for a notified task, it stays set after the task was polled. Another task will soon be notified. Setting the
-    /// alarm for each key would cost more than a ring every millisecond.
+    /// If the alarm's timer was set for a notified task, it stays set after the task was polled. The reason is that
+    /// another task will soon be notified. Setting the timer for each key would cost more than one unnecessary wake-up
+    /// every millisecond.
     pub(crate) fn settle(&mut self, supply: Supply, now: u64, wakes: &mut Wakes) -> Option<u64> {
         let alarm = self.notify_for(supply, now, wakes);
         let set = self.alarm.rings_before(now.saturating_add(PATIENCE));
@@ -155,7 +160,7 @@ impl Waiters {
         self.timekeeper = None;
     }
 
-    /// Ensures that the queue is accessed at `next`. Returns `next` if the alarm must do that.
+    /// Ensures that a thread or the alarm checks the queue at the time `next`. Returns `next` if the alarm must do it.
     fn keep_time(&mut self, next: u64, now: u64, wakes: &mut Wakes) -> Option<u64> {
         let Some(thread) = self.timekeeper.map(|(id, _)| id).or(self.threads.first().copied()) else {
             return Some(next);
@@ -169,7 +174,7 @@ impl Waiters {
         None
     }
 
-    /// Forgets waiters that were notified more than [`PATIENCE`] ago. Returns whether one of them is a task.
+    /// Forgets waiters that were notified more than [`PATIENCE`] ago. Returns whether one of these waiters is a task.
     fn drop_late(&mut self, now: u64) -> bool {
         let is_late = |notified: &Notified| now.saturating_sub(notified.at) >= PATIENCE;
         let any = self.notified.iter().any(|notified| notified.is_task() && is_late(notified));
@@ -197,8 +202,9 @@ impl Waiters {
         wakes.push(waker);
     }
 
-    /// Removes the remaining data about a waiter that no longer waits. A task is removed from the tasks of its executor. A thread is
-    /// removed from the threads, and is no longer the timekeeper.
+    /// Removes the remaining data about a waiter that is no longer waiting. If the waiter is a task, it is removed from
+    /// the tasks of its executor. If the waiter is a thread, it is removed from the threads, and is no longer the
+    /// timekeeper.
     fn forget(&mut self, id: WaiterId) {
         if let Some(executor) = id.executor {
             self.alarm.leave(executor);
@@ -211,7 +217,7 @@ impl Waiters {
     }
 }
 
-/// Returns the maximum number of notified waiters. More waiters could not run at the same time.
+/// Returns the maximum number of notified waiters. More waiters than this could not run at the same time.
 fn processors() -> usize {
     static PROCESSORS: OnceLock<usize> = OnceLock::new();
     match cfg!(any(pintle_loom, pintle_shuttle)) {

@@ -1,4 +1,4 @@
-//! Wakers, which are stored under the lock and called outside it.
+//! Wakers that are stored under the lock and called outside it.
 
 use std::collections::BTreeMap;
 use std::task::Waker;
@@ -32,8 +32,8 @@ impl Wakers {
         self.listed.is_empty()
     }
 
-    /// Registers a waiter. A waiter that has an ID keeps its position. Returns the ID, and the previous waker of the waiter. The caller
-    /// must drop this waker outside the lock.
+    /// Registers a waiter. A waiter that already has an ID keeps its position. Returns the ID of the waiter, and its
+    /// previous waker. The caller must drop the returned waker outside the lock.
     pub(crate) fn join(
         &mut self,
         id: Option<WaiterId>,

@@ -4,8 +4,8 @@
 //! RUSTFLAGS="--cfg pintle_loom" cargo test -p pintle-workqueue --test loom
 //! ```
 //!
-//! Loom reports a deadlock if every thread sleeps, so a lost wake-up fails the test. In these tests, the time is constant or advances once,
-//! in [`Bell`]. The tests in `shuttle` cover all other cases that depend on time.
+//! Loom reports a deadlock if every thread sleeps, so a lost wake-up fails the test. In these tests, the time is
+//! constant, or it advances once, in [`Bell`]. The tests in `shuttle` cover all other cases that depend on time.
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 #![cfg(pintle_loom)]
 
@@ -81,7 +81,7 @@ fn keys_of_two_producers_are_dequeued() {
     });
 }
 
-/// The first waiter dequeues its key and keeps it. Its poll wakes the second waiter.
+/// The first waiter dequeues its key and keeps it. The poll of the first waiter wakes the second waiter.
 #[test]
 fn two_keys_wake_two_waiters() {
     explore(2, |queue| {
@@ -107,7 +107,7 @@ fn dropped_get_passes_its_wakeup_on() {
     });
 }
 
-/// The first add notifies this waiter, which is dropped during the second add. Both keys must be dequeued.
+/// The first add notifies this waiter. The waiter is dropped during the second add. Both keys must be dequeued.
 #[test]
 fn get_dropped_between_two_adds_delays_neither_key() {
     explore(2, |queue| {
@@ -123,7 +123,7 @@ fn get_dropped_between_two_adds_delays_neither_key() {
     });
 }
 
-/// The get finishes a key that it dequeues. Then another key is added.
+/// The `get` marks the key that it dequeues as done. Then another key is added.
 #[test]
 fn dropped_get_that_can_have_a_key_wakes_another() {
     explore(2, |queue| {
@@ -196,7 +196,7 @@ fn shutdown_processes_or_rejects_each_add() {
     });
 }
 
-/// A clock that advances by one minute, once, and then wakes its sleepers.
+/// A clock that advances once, by one minute, and then wakes its sleepers.
 #[derive(Clone)]
 struct Bell {
     epoch: Instant,
@@ -263,7 +263,8 @@ fn block_on<F: Future + Unpin>(mut future: F) -> F::Output {
     }
 }
 
-/// Two tasks wait. One is woken but never polled, and one is polled. `act` provides a key for one of them. Then the bell rings.
+/// Two tasks wait. One waiting task is woken but never polled, and the other task is polled. `act` makes a key
+/// available for one of them. Then the bell rings.
 fn unpolled_task_delays_no_other(preemptions: usize, act: fn(&WorkQueue<usize, Bell>)) {
     let mut model = loom::model::Builder::new();
     model.preemption_bound.get_or_insert(preemptions);
@@ -292,7 +293,8 @@ fn key_is_dequeued_when_first_task_is_never_polled() {
 
 #[test]
 fn delay_ends_when_first_task_is_never_polled() {
-    // The alarm first rings when the delay ends. The polled task is second in line, and this ring must wake it.
+    // The alarm first fires when the delay ends. The polled task is the second in the order of arrival, and the alarm
+    // must wake it.
     unpolled_task_delays_no_other(2, |queue| {
         queue.add_after(1, MINUTE);
         queue.add_after(2, MINUTE);

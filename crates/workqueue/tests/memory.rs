@@ -28,8 +28,8 @@ fn drain(queue: &WorkQueue<u32, ManualClock>) {
 
 #[test]
 fn memory_is_small_returned_and_stable_per_cycle() {
-    // The limits for each order: the number of bytes per queued key, and the number of allocations when an empty queue
-    // adds and processes one key.
+    // The limits for each order: the number of bytes per queued key, and the number of allocations when one key is
+    // added to an empty queue and processed.
     let orders: [(Box<dyn Order<u32>>, f64, usize); 3] = [
         (Box::new(Fifo::default()), 80.0, 0),
         (Box::new(Priority::strict()), 112.0, 0),
@@ -62,7 +62,7 @@ fn memory_is_small_returned_and_stable_per_cycle() {
         drain(&queue);
         assert!(live(&region) < 200_000, "{name}: {} bytes remain", live(&region));
 
-        // Add and take one key 1000 times, in an otherwise empty queue that has already made its first allocations.
+        // Add and dequeue one key 1000 times, in an otherwise empty queue that has already made its first allocations.
         queue.add(1);
         drain(&queue);
         let region = Region::new(ALLOCATOR);
@@ -73,8 +73,8 @@ fn memory_is_small_returned_and_stable_per_cycle() {
         let change = region.change();
         assert!(change.allocations + change.reallocations <= 1000 * allocations, "{name}: {change:?}");
 
-        // Add keys and remove them again, first in an otherwise empty queue, then in a queue with one other key. There,
-        // each key is removed 0, 1 or 200 adds later.
+        // Add keys and remove them again, first in an otherwise empty queue, then in a queue with one other key. With
+        // another key in the queue, each key is removed 0, 1 or 200 adds later.
         let region = Region::new(ALLOCATOR);
         for (stays, overlap) in [(None, 0), (Some(KEYS), 0), (Some(KEYS), 1), (Some(KEYS), 200)] {
             stays.into_iter().for_each(|key| queue.add(key));

@@ -21,9 +21,9 @@ impl Cluster {
     ///
     /// - The elector uses a separate client with separate connections, no rate limit, and a request timeout of half the renew
     ///   deadline.
-    /// - It watches the Lease, so it detects a release immediately.
-    /// - It records its terms as Events about the Lease, unless `config` sets [another
-    ///   sink](LeaderElectionConfig::events).
+    /// - The elector watches the Lease, so it detects a release of the Lease immediately.
+    /// - The elector records its terms as Events about the Lease, unless `config` sets
+    ///   [another sink](LeaderElectionConfig::events).
     ///
     /// For other kinds of locks, see [`lock`](Self::lock).
     ///
@@ -61,9 +61,9 @@ impl Cluster {
         LeaderElector::new(lock, config).map_err(Error::Election)
     }
 
-    /// Creates electors for many Leases of one namespace. An empty string means the default namespace of the configuration. The
-    /// electors share one task, one watch and one separate client, like the client of an [`elector`](Self::elector). They also
-    /// record their terms as Events.
+    /// Creates electors for many Leases of one namespace. An empty string means the default namespace of the
+    /// configuration. The electors share one task, one watch and one separate client. The client has the same settings
+    /// as the client of an [`elector`](Self::elector). The electors also record their terms as Events.
     ///
     /// # Examples
     ///
@@ -97,8 +97,8 @@ impl Cluster {
     }
 
     /// Creates the [`Shards`] called `name` for this replica. Their Leases are in `namespace`. An empty string means the default
-    /// namespace of the configuration. The shards use a separate client, like an [`elector`](Self::elector), and record their
-    /// terms as Events.
+    /// namespace of the configuration. The shards use a separate client, as an [`elector`](Self::elector) does, and
+    /// record their terms as Events.
     ///
     /// # Examples
     ///
@@ -127,8 +127,8 @@ impl Cluster {
     ///
     /// # Errors
     ///
-    /// Returns an error if `config` breaks a rule, or if `name` is not a valid label value. In the first case, the error contains
-    /// the first rule that is broken.
+    /// Returns an error if `config` breaks a rule, or if `name` is not a valid label value. If `config` breaks a rule,
+    /// the error contains the first rule that is broken.
     ///
     /// # Panics
     ///
@@ -147,9 +147,9 @@ impl Cluster {
     }
 
     /// Returns a lock of this kind and key for a [`LeaderElector`] with the given renew deadline: client-go's
-    /// `NewFromKubeconfig`. The lock uses a separate client, like an [`elector`](Self::elector). Electors of the lock record
-    /// Events and metrics in the same way as such an elector, unless their configuration sets another event hook or metrics
-    /// provider.
+    /// `NewFromKubeconfig`. The lock uses a separate client, as an [`elector`](Self::elector) does. Electors of the
+    /// lock record Events and metrics as the electors of this cluster do, unless their configuration sets another event
+    /// hook or metrics provider.
     ///
     /// # Examples
     ///
@@ -190,9 +190,9 @@ impl Cluster {
         Ok(lock.observed_by(Observers { metrics: self.inner.metrics.clone(), events }))
     }
 
-    /// Returns a candidate for the Lease with this key, for coordinated leader election. It must run together with an
-    /// [`elector`](Self::elector) that has the same `identity` and is [coordinated](LeaderElectionConfig::coordinated). The
-    /// candidate uses a separate client.
+    /// Returns a candidate for the Lease with this key, for coordinated leader election. The candidate must run
+    /// together with an [`elector`](Self::elector) that has the same `identity` and is
+    /// [coordinated](LeaderElectionConfig::coordinated). The candidate uses a separate client.
     ///
     /// # Examples
     ///
@@ -244,8 +244,8 @@ impl Cluster {
         let client = RestClient::new(RestClientConfig {
             metrics: metrics.clone(),
             transport_layer: transport.clone(),
-            // After a timeout, drop the connection, so that the next request uses a new connection. Otherwise the next request
-            // would use the same connection until it is detected as lost.
+            // After a timeout, drop the connection, so that the next request uses a new connection. Otherwise, the next
+            // request would use the same connection until the connection is detected as lost.
             drop_connection_on_cancel: true,
             throttled: false,
             ..config.into()
@@ -253,8 +253,9 @@ impl Cluster {
         client.map_err(Error::Client)
     }
 
-    /// Runs `work` while this process leads, for one term: client-go's `RunOrDie`. Returns the reason why the term ended and the
-    /// result of `work`. Returns `None` if `stop` was cancelled before a term began.
+    /// Runs `work` while this process leads, for one leadership term: client-go's `RunOrDie`. Returns the reason why
+    /// the leadership term ended, and the result of `work`. Returns `None` if `stop` was cancelled before this process
+    /// became the leader.
     ///
     /// Unlike `RunOrDie`, this method does not exit the process. A program that loses leadership should usually exit and be
     /// restarted.
@@ -282,11 +283,11 @@ impl Cluster {
     ///
     /// # Errors
     ///
-    /// The same as for [`elector`](Self::elector). In case of an error, no request was sent.
+    /// The same as for [`elector`](Self::elector). If this method returns an error, no request was sent.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future drops the work and ends the election immediately, without releasing the lease.
+    /// Dropping the future drops `work` and ends the election immediately, without releasing the lease.
     pub async fn run_or_die<W, Fut>(
         &self,
         lease: impl TryInto<ObjectKey, Error: Into<InvalidKey>>,

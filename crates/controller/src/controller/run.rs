@@ -24,7 +24,7 @@ use crate::{ControllerError, RequestKey, UnfinishedKeys};
 /// How long to wait for aborted tasks to end.
 const DROPPED: Duration = Duration::from_secs(1);
 
-/// One run, from its start until it is dropped.
+/// One run of a controller, from its start until it is dropped.
 pub(super) struct Run<'a, K: RequestKey> {
     inner: &'a Inner<K>,
     queue: Queue<K>,
@@ -35,7 +35,8 @@ pub(super) struct Run<'a, K: RequestKey> {
     _running: Running<'a, K>,
 }
 
-/// Prevents a second run, and owns the last handle of the queue, whose limiter, order and metrics are user code.
+/// Prevents a second concurrent run, and owns the last handle of the queue, whose limiter, order and metrics are user
+/// code.
 struct Running<'a, K: RequestKey> {
     inner: &'a Inner<K>,
     queue: Option<Queue<K>>,
@@ -59,20 +60,20 @@ impl<'a, K: RequestKey> Run<'a, K> {
         Ok(Self { inner, queue, order_panic, feeds, workers, _running: running })
     }
 
-    /// Runs until the stop. Returns after all tasks have ended.
+    /// Runs until a stop is requested. Returns after all tasks of the run have ended.
     pub(super) async fn work(mut self, stop: &Stop, leadership: Option<&Leadership>) -> Result<(), ControllerError> {
         let ended = self.reconcile(pin!(stop.requested_or_term_ended(leadership)), leadership).await;
         if ended.is_err() {
             stop.request();
         }
-        // Close the queue first, so that no worker takes another key.
+        // Close the queue first, so that no worker starts another key.
         self.inner.requests.stop_taking_keys();
         let drain = self.queue.shut_down(ShutdownMode::FinishInFlight);
         self.feeds.abort_all();
         let report = drain.with_timeout(stop.left()).await;
         self.workers.abort_all();
-        // A call that blocks its thread cannot be dropped. It keeps its leadership permit, so the lease is not
-        // released. A later run waits for the call.
+        // A call that blocks its thread cannot be dropped. The blocked call keeps its leadership permit, so the lease
+        // is not released. The next run waits for this call.
         let all_ended = timeout(DROPPED, self.inner.tasks.wait()).await.is_ok();
         let unfinished = UnfinishedKeys::of(&report);
         if report.complete && all_ended {
@@ -182,13 +183,13 @@ impl<'a, K: RequestKey> Run<'a, K> {
                 Ok((index, Err(panic))) => inner.source_panicked(index, panic),
                 Err(error) => inner.panicked("a source", why(error)),
             }),
-            // If a worker ended without a panic, it noticed the end of the term before this task did.
+            // If a worker ended without a panic, it noticed the end of the leadership term before this task did.
             Some(ended) = self.workers.join_next() => ended.map_err(|error| inner.panicked("a worker", why(error))),
         }
     }
 }
 
-/// The existing workers, by index. The metrics show the limit until this value is dropped.
+/// The existing workers, by index. The metrics show the concurrency limit until this value is dropped.
 struct Workers<'a> {
     exist: Vec<bool>,
     limit: usize,
@@ -220,7 +221,7 @@ impl Drop for Workers<'_> {
 
 impl<K: RequestKey> Drop for Run<'_, K> {
     fn drop(&mut self) {
-        // Shut the queue down for other code that still has a handle to it.
+        // Shut down the queue for other code that still has a handle to the queue.
         let report = self.queue.shut_down(ShutdownMode::Abandon).wait(); // Returns immediately in this mode.
         self.inner.requests.keep(report.queued.into_iter().chain(report.delayed));
         let queue = self.inner.requests.close();

@@ -129,8 +129,8 @@ fn with_states<K: RequestKey>(controller: &Controller<K>, keys: Vec<(K, KeyHisto
     explained.collect()
 }
 
-/// The status of one controller of a manager, for probes and debug pages. It is a handle, so each method returns the
-/// current state.
+/// The status of one controller of a manager, for probes and debug pages. The status is a handle, so each method
+/// returns the current state.
 ///
 /// The keys are texts, because the controllers of a manager can have different types of keys. An `ObjectKey` is
 /// `namespace/name`. For other types, see [`RequestKey`].
@@ -185,16 +185,16 @@ impl ControllerStatus {
     }
 
     /// Returns the keys whose calls have [blocked their thread](crate::ControllerConfig::blocked_after), each with the
-    /// time since the call began to block.
+    /// duration for which the call has blocked.
     pub fn blocked_calls(&self) -> Vec<(String, Duration)> {
         self.0.blocked_calls()
     }
 
     /// Explains why a key is queued, delayed or in flight. See [`Controller::explain`].
     ///
-    /// Returns `None` if no key has the text `key`. Each valid `ObjectKey` is a key, even if no object has it. Keys of
-    /// other types are found if they are in the queue, or if they have a history. The time of this search depends on
-    /// the length of the queue.
+    /// Returns `None` if no key has the text `key`. Each valid `ObjectKey` counts as a key, even if no object has this
+    /// key. Keys of other types are found if they are in the queue, or if they have a history. The time of this search
+    /// depends on the length of the queue.
     pub fn explain(&self, key: &str) -> Option<Explanation<String>> {
         self.0.explain(key)
     }

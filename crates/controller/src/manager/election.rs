@@ -17,7 +17,7 @@ use crate::ManagerError;
 use crate::no_subscriber::with_current_subscriber;
 use crate::panic::caught;
 
-/// The name of the election in errors of the manager.
+/// The name of the election in the errors of the manager.
 pub(super) const NAME: &str = "the leader election";
 
 /// Records Events about the lock when a replica becomes leader or stops leading, for [`LeaderElectionConfig::events`].
@@ -71,18 +71,18 @@ impl<L: Lock> Election for LeaderElector<L> {
     }
 }
 
-/// A term that has begun. The team works until the receiver of `ended` is dropped. A team whose work ends earlier sends
-/// a message through `ended`.
+/// A term that has begun. The controllers run until the receiver of `ended` is dropped. If the controllers end earlier,
+/// they send a message through `ended`.
 struct Term {
     leadership: Leadership,
     ended: oneshot::Sender<()>,
 }
 
-/// Runs the team while this replica leads, or all the time if there is no election.
+/// Runs the controllers while this replica leads, or all the time if there is no election.
 ///
-/// On a multi-threaded runtime, the election has its own thread and runtime. So leases are renewed and lost terms end
-/// in time, even if reconciliations block their threads. On a single-threaded runtime, the election runs on that
-/// runtime.
+/// On a multi-threaded runtime, the election has its own thread and runtime. So leases are renewed, and lost leadership
+/// terms end in time, even if reconciliations block their threads. On a single-threaded runtime, the election runs on
+/// that runtime.
 pub(super) async fn run_election(
     team: &Arc<Team>,
     election: Option<Box<dyn Election>>,
@@ -111,7 +111,7 @@ pub(super) async fn run_election(
                 () = ended.closed() => return,
                 () = team.work(Some(&leadership)) => {}
             }
-            // Ignore an error, because the term may have ended in the meantime.
+            // Ignore an error, because the leadership term may have ended in the meantime.
             _ = ended.send(());
         };
         tokio::select! {
@@ -122,7 +122,7 @@ pub(super) async fn run_election(
     }
 }
 
-/// Contends until the stop, and sends each term that it wins.
+/// Contends for the lease until a stop is requested, and sends each leadership term that it wins.
 async fn contend(
     mut election: Box<dyn Election>,
     team: Arc<Team>,
@@ -130,7 +130,7 @@ async fn contend(
     stop: CancellationToken,
 ) -> Result<(), ManagerError> {
     while !stop.is_cancelled() {
-        // If calls of the last term are still running, the replica does not contend before they have ended.
+        // If calls of the last term are still running, the replica waits for their end before it contends again.
         tokio::select! {
             biased;
             () = stop.cancelled() => return Ok(()),
@@ -139,7 +139,7 @@ async fn contend(
         let terms = terms.clone();
         let work = move |leadership: Leadership| {
             let (ended, done) = oneshot::channel();
-            // Ignore an error. It means that the manager was dropped, and this future with it.
+            // Ignore an error. An error means that the manager was dropped, and this future with it.
             _ = terms.send(Term { leadership, ended });
             Box::pin(async move { _ = done.await }) as Work
         };
@@ -168,10 +168,10 @@ async fn on_its_own_thread(
             }
         };
         if let Some(ended) = runtime.block_on(dropped.run_until_cancelled_owned(contest)) {
-            // Ignore an error. It means that no caller waits for the result.
+            // Ignore an error. An error means that no caller waits for the result.
             _ = sender.send(ended);
         }
-        // Do not wait for blocking tasks of the election, which may take longer.
+        // Do not wait for the blocking tasks of the election, because they may take longer.
         runtime.shutdown_background();
     });
     thread::Builder::new().name("pintle-election".into()).spawn(run).map_err(failed)?;

@@ -17,7 +17,7 @@ struct State {
 }
 
 impl Ending {
-    /// Records a failure. The run returns the first failure. All failures are logged.
+    /// Records a failure. The result of the run is the first failure. All failures are logged.
     pub(super) fn fail(&self, error: ManagerError) {
         let text =
             catch(|| error.to_string()).unwrap_or_else(|panic| format!("an error whose Display panicked: {panic}"));
@@ -33,12 +33,12 @@ impl Ending {
         }
     }
 
-    /// Records parts that did not end in time.
+    /// Records the parts that did not end in time.
     pub(super) fn add_leftovers(&self, left: impl IntoIterator<Item = String>) {
         self.lock().left.extend(left);
     }
 
-    /// Returns the result of the run, if the stop had this timeout.
+    /// Returns the result of the run. `after` is the time limit for stopping the manager.
     pub(super) fn result(&self, after: Duration) -> Result<(), ManagerError> {
         let State { failure, left } = std::mem::take(&mut *self.lock());
         if !left.is_empty() {

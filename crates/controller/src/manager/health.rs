@@ -8,11 +8,12 @@ use pintle_leaderelect::ElectionStatus;
 
 use super::any::{AnyController, ControllerStatus};
 
-/// How long a leader may go without a renewal after its lease has expired. After that, it counts as hung. Kubernetes
-/// core components use the same value.
+/// How long a leader may go on without renewing its expired lease. After this time, the replica counts as hung.
+/// The core components of Kubernetes use the same value.
 const TOLERANCE: Duration = Duration::from_secs(20);
 
-/// The status of a manager's parts. Clones share it. It can be used before the manager starts and after it ends.
+/// The status of a manager's parts. Clones share it. The status can be used before the manager starts and after it
+/// ends.
 ///
 /// # Examples
 ///
@@ -64,7 +65,7 @@ impl ManagerStatus {
     }
 
     /// Returns whether the process is alive, for a liveness probe. The check fails only if this replica leads and
-    /// hangs.
+    /// counts as hung.
     pub fn health(&self) -> Health {
         let election = self.election().map(|election| HealthCheck {
             name: "leaderElection".into(),
@@ -73,7 +74,8 @@ impl ManagerStatus {
         Health { checks: election.into_iter().collect() }
     }
 
-    /// Returns whether the replica could work if it led, for a readiness probe. The replica is not ready while
+    /// Returns whether the replica could do its work if it were the leader, for a readiness probe. The replica is not
+    /// ready while
     ///
     /// - a cache has not synced, or its informer has stopped,
     /// - the lists and watches of a cache have failed for 2 minutes, so that it is not up to date, or
@@ -109,7 +111,7 @@ impl ManagerStatus {
 
 impl fmt::Debug for ManagerStatus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Format copies without the lock, because a controller's metrics are a user's type.
+        // Format the copied values without the lock, because a controller's metrics are a user's type.
         f.debug_struct("ManagerStatus")
             .field("controllers", &self.controllers())
             .field("election", &self.election())
@@ -129,7 +131,7 @@ pub struct Health {
 pub struct HealthCheck {
     /// The name of the checked part.
     pub name: String,
-    /// The problem, if there is one.
+    /// The problem of the part, if there is one.
     pub problem: Option<String>,
 }
 

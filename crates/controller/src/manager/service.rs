@@ -1,4 +1,4 @@
-//! Services, which run next to the controllers.
+//! Services that run next to the controllers.
 
 use std::error::Error;
 use std::pin::Pin;
@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 use crate::ManagerError;
 use crate::panic::caught;
 
-/// A service, which runs on every replica while the manager runs.
+/// A service that runs on every replica while the manager runs.
 pub(super) struct Service {
     name: String,
     run: Launch,
@@ -54,7 +54,7 @@ impl Services {
         Self { tasks, names }
     }
 
-    /// Waits for the next service to end, and returns its result. Returns `None` if all have ended.
+    /// Waits for the next service to end, and returns its result. Returns `None` if all services have ended.
     ///
     /// # Cancel safety
     ///
@@ -62,7 +62,7 @@ impl Services {
     pub(super) async fn next(&mut self) -> Option<Result<(), ManagerError>> {
         let (name, ended) = match self.tasks.join_next().await? {
             Ok((index, ended)) => (self.names[index].take().unwrap_or_default(), ended),
-            // Services are never aborted. So an error means that a service's future panicked when it was dropped.
+            // Services are never aborted. So an error means that the service's future panicked when it was dropped.
             Err(error) => ("a service".into(), Err(error.into())),
         };
         Some(ended.map_err(|cause| ManagerError::Runnable { name, cause }))

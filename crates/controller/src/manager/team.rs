@@ -1,4 +1,4 @@
-//! The controllers, which only the leader runs.
+//! The controllers of a manager. Only the leader runs them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,10 +14,10 @@ use crate::panic::{catch, caught};
 use crate::stop::Stop;
 use crate::{ControllerError, ManagerError, UnfinishedKeys};
 
-/// How long a new term waits for the calls of the previous term.
+/// How long a new leadership term waits for the calls of the previous term.
 const SETTLED: Duration = Duration::from_secs(1);
 
-/// All controllers of a manager. They run within one future, so that no controller runs longer than that future.
+/// All controllers of a manager. All controllers run within one future, so no controller runs longer than that future.
 pub(super) struct Team {
     controllers: Vec<Arc<dyn AnyController>>,
     stop: Stop,
@@ -37,10 +37,10 @@ impl Team {
         }
     }
 
-    /// Runs all controllers until the stop or the end of the term. A failure requests the stop.
+    /// Runs all controllers until a stop is requested or the leadership term ends. A failure requests the stop.
     pub(super) async fn work(&self, leadership: Option<&Leadership>) {
         if self.controllers.is_empty() {
-            // Without controllers, there is nothing to do until the stop.
+            // Without controllers, there is nothing to do until a stop is requested.
             return self.stop.requested_or_term_ended(leadership).await;
         }
         if leadership.is_some() && timeout(SETTLED, self.all_ended()).await.is_err() {
@@ -50,7 +50,7 @@ impl Team {
         join_all(self.controllers.iter().map(|controller| self.run(&**controller, leadership))).await;
     }
 
-    /// Waits until all calls of earlier terms have ended, for at most the time of a stop.
+    /// Waits until all calls of earlier leadership terms have ended, for at most the time limit of a stop.
     pub(super) async fn ended(&self) -> Result<(), ManagerError> {
         let limit = self.stop.timeout();
         for controller in &self.controllers {
@@ -75,7 +75,8 @@ impl Team {
         let run = caught(controller.run_within(&self.stop, leadership)).await;
         match run.unwrap_or_else(|panic| Err(controller.panicked("its run", panic))) {
             Ok(()) => {}
-            // If a term is lost without a stop, the next term waits for the calls that are still running.
+            // If a leadership term is lost without a stop request, the next term waits for the calls that are still
+            // running.
             Err(error @ ControllerError::StopTimedOut { .. }) if !self.stop.token().is_cancelled() => {
                 tracing::error!(%error, "a term has ended, but some of its calls are still running");
             }

@@ -94,16 +94,16 @@ pub(crate) struct KindSource<T: Object, K, H> {
     pump: Mutex<Option<Pump>>,
 }
 
-/// Reads one subscription during and between runs, so that no deletion is missed while no replica leads.
+/// Reads one subscription both during and between runs, so that no deletion is missed while no replica leads.
 struct Pump {
     task: AbortOnDropHandle<Result<(), String>>,
     ended: watch::Receiver<Option<Result<(), String>>>,
     sync: SyncHandle,
-    /// Whether the pump has read an event. If so, the event came before the current run.
+    /// Whether the pump has read an event. If so, the event arrived before the current run.
     has_read: Arc<AtomicBool>,
 }
 
-/// How long lists and watches may fail. After that, the source is not ready.
+/// How long lists and watches may fail before the source counts as not ready.
 const UNREADY_AFTER: Duration = Duration::from_secs(120);
 
 impl<T: Object, K: RequestKey, H: Handler<T, K>> KindSource<T, K, H> {
@@ -128,7 +128,7 @@ impl<T: Object, K: RequestKey, H: Handler<T, K>> KindSource<T, K, H> {
         let (mapper, reads) = (self.mapper(), has_read.clone());
         let run = async move {
             while let Some(event) = events.next().await {
-                // Set the flag before mapping the event, so that a run that begins afterwards sees it.
+                // Set the flag before mapping the event, so that a run that begins later sees the flag.
                 reads.store(true, Ordering::SeqCst);
                 match mapper.requests.is_open() {
                     true => mapper.map(&event),
@@ -187,7 +187,7 @@ impl<T: Object, K: RequestKey, H: Handler<T, K>> Source<K> for KindSource<T, K, 
     fn start(&self, _: Requests<K>) -> Feed {
         let (mut ended, mut sync, has_read) =
             self.pump(|pump| (pump.ended.clone(), pump.sync.clone(), pump.has_read.load(Ordering::SeqCst)));
-        // A new subscription for this run repeats the objects that the pump has read before. The pump delivers all
+        // A new subscription for this run repeats the objects that the pump has already read. The pump delivers all
         // later changes.
         let mut replay = has_read.then(|| self.kind.informer.subscribe());
         let mut replay_sync = replay.as_ref().map(Subscription::sync_handle);
@@ -255,7 +255,7 @@ impl<T: Object, K: RequestKey, H: Handler<T, K>> Mapper<T, K, H> {
     }
 
     /// Keeps keys that the next run cannot find through existing objects. These are keys of deleted objects, and keys
-    /// that the handler returned for an object only before its update.
+    /// that the handler returned only for an object's state before its update.
     fn keep(&self, event: &ResourceEvent<T>) {
         let is_kept = match event {
             ResourceEvent::Added { .. } => false,
@@ -285,7 +285,7 @@ impl<T: Object, K: RequestKey, H: Handler<T, K>> Mapper<T, K, H> {
         });
     }
 
-    /// Returns the event as the reason for `key`.
+    /// Returns the event in the form of a reason for `key`.
     fn reason(&self, event: &ResourceEvent<T>, key: &K) -> CauseReason {
         let change = match event {
             ResourceEvent::Added { is_initial: true, .. } => EventChange::Listed,
@@ -316,7 +316,7 @@ impl<T: Object, K: RequestKey, H: Handler<T, K>> Mapper<T, K, H> {
     }
 }
 
-/// Objects of a first list or a resync may not have changed, so changed objects come first.
+/// Objects of a first list or a resync may not have changed, so objects that have changed are reconciled first.
 fn priority<T>(event: &ResourceEvent<T>) -> i32 {
     match event {
         ResourceEvent::Added { is_initial: true, .. } => LOW_PRIORITY,
@@ -325,8 +325,8 @@ fn priority<T>(event: &ResourceEvent<T>) -> i32 {
     }
 }
 
-/// Returns whether an event of the reconciled object ends its back-off at once. A reconciler does not write the spec of
-/// its own object, and does not create or delete it.
+/// Returns whether an event of the reconciled object ends its back-off immediately. A reconciler usually does not write
+/// the spec of its own object, and does not create or delete this object.
 fn is_urgent<T: Object>(event: &ResourceEvent<T>) -> bool {
     match event {
         ResourceEvent::Added { is_initial, .. } => !is_initial,

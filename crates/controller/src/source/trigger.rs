@@ -1,4 +1,4 @@
-//! A source that the program feeds.
+//! A source to which the program adds keys.
 
 use std::collections::BTreeSet;
 use std::future::pending;
@@ -11,12 +11,12 @@ use super::{Feed, Source};
 use crate::requests::WeakRequests;
 use crate::{RequestKey, Requests};
 
-/// A source that the program feeds from any thread, as controller-runtime's `Channel`. `K` is the type of the keys: see
-/// [`RequestKey`].
+/// A source to which the program adds keys from any thread, as controller-runtime's `Channel`. `K` is the type of the
+/// keys: see [`RequestKey`].
 ///
-/// Clones are handles to the same trigger. A trigger may feed several controllers, and each controller gets each key.
-/// Keys that arrive while a controller is not running are kept for its next run, without duplicates. Keys that arrive
-/// before the first run of any of these controllers reach all controllers that are built before that run.
+/// Clones are handles to the same trigger. A trigger may feed several controllers, and each controller receives each
+/// key. Keys that arrive while a controller is not running are kept for its next run, without duplicates. Keys that
+/// arrive before the first run of any of these controllers reach all controllers that are built before that run.
 ///
 /// # Examples
 ///
@@ -46,9 +46,9 @@ pub struct Trigger<K = ObjectKey>(Arc<Mutex<State<K>>>);
 #[derive(Debug)]
 struct State<K> {
     controllers: Vec<WeakRequests<K>>,
-    /// Whether one of the controllers has run.
+    /// Whether at least one of the controllers has run.
     has_run: bool,
-    /// Keys for controllers that are built later. They arrived before the first run, or when the trigger had no
+    /// Keys for controllers that are built later. These keys arrived before the first run, or when the trigger had no
     /// controller.
     waiting: BTreeSet<K>,
 }
@@ -104,7 +104,7 @@ impl<K: RequestKey> Source<K> for Trigger<K> {
     fn attach(&self, requests: &Requests<K>) {
         let mut state = self.lock();
         let is_first = state.live().is_empty();
-        // Ignore the trigger if it was added to this controller before.
+        // Ignore the trigger if it was already added to this controller.
         if !state.controllers.iter().any(|controller| requests.same_as(controller)) {
             state.controllers.push(requests.downgrade());
         }

@@ -93,7 +93,7 @@ async fn after(change: impl FnOnce(&Collection<Site>, &Trigger), wait: f64) -> f
     calls.plan("x", |_| Err(ReconcileError::new("no")));
     let controller = Controller::of(&informer(&sites)).source(trigger.clone()).reconciler(calls.clone());
     let _running = run(&controller).await;
-    // The next retry is far away: 5 ms times 2^16 later.
+    // The delay before the next retry is very long: 5 ms times 2^16.
     pass(330.0).await;
     let last = calls.take_timed().last().unwrap().0;
     pass(last + 327.7 - 330.0 + wait).await;
@@ -126,7 +126,7 @@ async fn other_changes_end_a_backoff_unless_right_after_failure() {
 /// The change may have fixed the cause of the failure.
 #[tokio::test(start_paused = true)]
 async fn change_around_a_failure_is_reconciled_within_thirty_seconds() {
-    // During the call, and after it.
+    // The change arrives during the call or after it.
     for wait in [5.0, 13.0] {
         let (sites, children) = (sites_named(&["x"]), Collection::<Child>::default());
         children.put(Child::named("x"));
@@ -273,7 +273,7 @@ async fn retry_after_applies_with_a_limiter_without_delay() {
         }
         pass(1_000.0).await;
         let times: Vec<_> = calls.take_timed().into_iter().map(|(time, _)| time.round()).collect();
-        // A change of the spec is reconciled at once.
+        // A change of the spec is reconciled immediately.
         assert_eq!(times, [0.0, if has_changed { 10.0 } else { 40.0 }], "changed: {has_changed}");
     }
 }

@@ -31,7 +31,7 @@ impl Door {
     }
 }
 
-/// Returns a controller whose calls block their thread until the door opens, and the keys that it was called for.
+/// Returns a controller whose calls block their thread until the gate opens, and the keys for which it was called.
 fn blocking(door: &Door, config: ControllerConfig) -> (Trigger, Controller, Arc<Mutex<Vec<String>>>) {
     let (trigger, door, calls) = (Trigger::new(), door.clone(), Arc::<Mutex<Vec<String>>>::default());
     let called = calls.clone();
@@ -106,7 +106,7 @@ fn lease_is_renewed_while_threads_are_blocked() {
     until("the reconciler is called", || !calls.lock().unwrap().is_empty());
     let renewed = || leases.object(&key("lock")).and_then(|lease| lease.spec.renew_time);
     let mut seen = std::collections::BTreeSet::new();
-    // The election makes many more renewals than fit into one lease duration.
+    // The election makes many more renewals than a lease duration has room for.
     until("the lease is renewed", || {
         seen.extend(renewed());
         seen.len() > 15
@@ -231,6 +231,6 @@ fn block_forever() {
         stop.cancel();
         assert!(run.await.unwrap().is_err());
     });
-    // This drop also happens at the end of `main`. It would wait for the blocked thread forever.
+    // At the end of `main`, a runtime is dropped in the same way. This drop would wait for the blocked thread forever.
     drop(runtime);
 }

@@ -201,7 +201,7 @@ async fn concurrency_changes_while_the_controller_runs() {
     assert_eq!(calls.most_running(), 1);
     let busiest_after = async |next: usize| {
         limit.set(next);
-        // The calls that started under the previous limit end first.
+        // First, the calls that started under the previous limit end.
         pass(1.5).await;
         calls.forget_most_running();
         names.iter().for_each(|name| touch(&sites, name));
@@ -314,7 +314,7 @@ async fn every_controller_of_a_trigger_gets_each_key() {
     assert_eq!((a.take().len(), b.take().len()), (1, 0));
     let ending = run(&other).await;
     assert_eq!(b.take(), ["z"]);
-    // A stopped controller takes no keys away from other controllers.
+    // A controller that has stopped takes no keys away from other controllers.
     ending.stop().await.unwrap();
     running.stop().await.unwrap();
     drop((one, other));
@@ -335,7 +335,7 @@ async fn default_order_prefers_changes_and_starves_no_key() {
     sites.put(Site::named("urgent"));
     pass(0.35).await;
     assert!(calls.take().contains(&"urgent".to_owned()));
-    // Enough changes to occupy the worker all the time.
+    // There are enough changes to keep the worker busy all the time.
     for _ in 0..4_000 {
         sites.put(Site::named("busy"));
         sites.put(Site::named("busier"));

@@ -66,7 +66,8 @@ async fn object_stays_until_cleanup_and_keeps_writes_of_others() {
     pass(1.0).await;
     let site = sites.object(&key("a")).unwrap();
     assert_eq!((site.metadata.finalizers, site.metadata.annotations.len()), (vec![OTHER.into(), DNS.into()], 1));
-    // The first call has the new finalizer. The second call follows from the write of the finalizer.
+    // The first call receives the object with the new finalizer. The second call follows from the request that added
+    // the finalizer.
     assert_eq!(counted.count(), (2, 0));
     sites.delete(&key("a"), &DeleteOptions::default()).await.unwrap();
     pass(5.0).await;

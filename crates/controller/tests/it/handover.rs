@@ -37,7 +37,7 @@ async fn standby_reconciles_deletions_from_before_its_term() {
     leader.abort();
     pass(0.1).await;
     assert!(sites.remove(&key("x")));
-    // One object is created and deleted while the standby watches. The deletion of another shows only in a list.
+    // One object is created and deleted while the standby watches. The deletion of another object shows only in a list.
     sites.put(Site::named("short-lived"));
     pass(0.1).await;
     assert!(sites.remove(&key("short-lived")));
@@ -153,7 +153,8 @@ async fn changes_on_a_standby_are_reconciled_once() {
     assert_eq!(calls.take_sorted(), ["x", "y"]);
 }
 
-/// The source finds no run, and its handler is still running when the next run takes the kept keys.
+/// When the source reads the event, there is no run. The handler is still running when the next run takes the kept
+/// keys.
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
 async fn deletion_handled_while_a_run_begins_is_reconciled() {
     let owner = sites_named(&[]).put(Site::named("site"));

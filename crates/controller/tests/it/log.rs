@@ -1,5 +1,5 @@
-//! Records log events as lines, and formats every field as a program's subscriber would. Tests of other crates use it
-//! too.
+//! Records log events as lines, and formats every field as a program's subscriber does. Tests of other crates also use
+//! this module.
 
 use std::fmt::{Debug, Write};
 use std::sync::{Arc, LazyLock, Mutex};
@@ -16,8 +16,8 @@ pub(crate) struct Log(Arc<Mutex<Vec<String>>>);
 impl Log {
     /// Records all events of this thread until the guard is dropped.
     pub(crate) fn here() -> (Self, DefaultGuard) {
-        // With a single subscriber in the process, tracing caches the interest of the first thread that reaches an
-        // event. If that thread has no subscriber, the event is off for all threads.
+        // If the process has a single subscriber, tracing caches the interest of the first thread that reaches an
+        // event. If that thread has no subscriber, the event is disabled for all threads.
         static ANOTHER: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(Log::default()));
         LazyLock::force(&ANOTHER);
         let log = Self::default();

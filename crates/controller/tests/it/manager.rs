@@ -26,7 +26,7 @@ struct Replica {
     task: JoinHandle<Result<(), ManagerError>>,
 }
 
-/// A replica with a controller of `sites`, whose calls each take `takes` seconds.
+/// A replica with a controller of `sites`, each of whose calls takes `takes` seconds.
 fn replica(identity: &str, leases: &Collection<Lease>, sites: &Collection<Site>, takes: f64) -> Replica {
     replica_with(identity, leases, sites, takes, |manager| manager)
 }

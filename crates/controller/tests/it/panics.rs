@@ -1,4 +1,4 @@
-//! Tests of panics in user code. A run continues or fails, but never hangs.
+//! Tests of panics in user code. After a panic, a run continues or fails, but never hangs.
 
 use std::fmt;
 use std::future::{Future, pending};
@@ -27,7 +27,7 @@ fn config(queue: QueueSetup, metrics: &TestMetrics) -> ControllerConfig {
     ControllerConfig { queue: Some(queue), ..metrics.config() }
 }
 
-/// Returns the error of a run that must end by itself.
+/// Returns the error of a run that must end without a stop request.
 async fn end(running: Running) -> ControllerError {
     let ended = tokio::time::timeout(Duration::from_secs(1_000), running.task).await;
     ended.expect("the run is stuck").unwrap().unwrap_err()
@@ -39,7 +39,7 @@ fn assert_tells(error: &ControllerError, parts: &[&str]) {
     assert!(parts.iter().all(|part| text.contains(part)), "{parts:?} are not all in {text}");
 }
 
-/// Checks that after a panic for `bad` the only worker still serves both keys.
+/// Checks that the only worker still serves both keys after a panic for the key `bad`.
 async fn assert_goes_on(controller: &Controller, metrics: &TestMetrics, sites: &Collection<Site>, calls: &Recorder) {
     let running = run(controller).await;
     pass(0.5).await;
@@ -157,7 +157,7 @@ async fn panic_dropping_the_limiter_fails_the_run() {
         let error = run(&controller).await.stop().await.unwrap_err();
         assert_tells(&error, &["\"site\"", "queue", "panicked", "the limiter of the test panics"]);
     }
-    // Dropping a run does not propagate the panic to the dropper.
+    // Dropping a run does not propagate the panic to the code that drops the run.
     let stop = CancellationToken::new();
     let run = tokio::time::timeout(Duration::from_secs(1), controller.run(&stop));
     assert!(run.await.is_err());
@@ -350,7 +350,8 @@ async fn double_panic_fails_the_run_without_abort() {
         .source(trigger.clone())
         .config(config(setup, &TestMetrics::default()))
         .reconciler(move |request: ReconcileRequest| {
-            // This puts the key into the order again when its guard is dropped, while the limiter's panic unwinds.
+            // When its guard is dropped, this value puts the key into the order again, while the limiter's panic
+            // unwinds.
             again.trigger(request.key);
             async { Err(ReconcileError::new("try again")) }
         });

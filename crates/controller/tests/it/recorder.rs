@@ -31,7 +31,7 @@ struct State {
     takes: Duration,
 }
 
-/// Returns the result of the calls for one key.
+/// Returns the result of the reconciliations of one key.
 pub(crate) type Plan = Arc<dyn Fn(&ReconcileRequest) -> Result<Action, ReconcileError> + Send + Sync>;
 
 impl Recorder {
@@ -53,7 +53,7 @@ impl Recorder {
         self.state.lock().unwrap().plans.insert(format!("ns/{name}"), Arc::new(plan));
     }
 
-    /// Returns the names of the keys since the last call, in order.
+    /// Returns the names of the keys that were reconciled since the last call of this method, in order.
     pub(crate) fn take(&self) -> Vec<String> {
         self.take_timed().into_iter().map(|(_, name)| name).collect()
     }
@@ -78,7 +78,7 @@ impl Recorder {
         self.state.lock().unwrap().most_running
     }
 
-    /// Counts from the calls that run now.
+    /// Counts the calls from now on, including calls that are running.
     pub(crate) fn forget_most_running(&self) {
         let mut state = self.state.lock().unwrap();
         state.most_running = state.running.len();
@@ -110,7 +110,7 @@ impl Reconciler for Recorder {
     }
 }
 
-/// One call, which records whether it completed.
+/// A single call. It records whether it completed.
 struct Call {
     recorder: Recorder,
     key: String,

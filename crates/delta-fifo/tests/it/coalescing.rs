@@ -57,7 +57,7 @@ fn observed_deletion_stays_observed_when_recreation_joins_it() {
         add(&mut fifo, "a", 201);
         assert_eq!(pops(&mut fifo), ["D a104", "A a201"]);
 
-        // Another object was added and deleted, and neither was delivered.
+        // Another object was added and deleted, and neither of these changes was delivered.
         delete(&mut fifo, "a", 201, 202);
         add(&mut fifo, "a", 301);
         delete(&mut fifo, "a", 301, 302);
@@ -76,7 +76,7 @@ fn inferred_deletion_carries_the_last_observed_state() {
     update(&mut fifo, "a", 201, 301);
     assert_eq!(pops(&mut fifo), ["D? a102", "A a301"]);
 
-    // The observed deletion belongs to another object than the one that the listener knows.
+    // The observed deletion does not belong to the object that the listener knows.
     delete(&mut fifo, "a", 301, 401);
     assert_eq!(pops(&mut fifo), ["D? a301"]);
     update(&mut fifo, "b", 1, 2);

@@ -174,9 +174,9 @@ fn d17_d18_d19_d20_replacement_deletes_unlisted_objects() {
     };
     let list: fn(&mut Fifo) = |fifo| fifo.replace(things("foo5"), "0").unwrap();
 
-    // The key is known and listed. Its deletion was queued before the list.
+    // The key is known and listed. The deletion of this key was queued before the list.
     check(&[|fifo| fifo.delete(thing("baz", 10)).unwrap(), list], &["D baz10", "S foo5", "D T(bar6)"]);
-    // The tombstone has the queued state, because this state is newer than the known state.
+    // The tombstone has the queued state, because it is newer than the known state.
     check(&[|fifo| fifo.add(thing("baz", 10)).unwrap(), list], &["A baz10, D T(baz10)", "S foo5", "D T(bar6)"]);
     // Deleted and recreated.
     check(

@@ -16,7 +16,7 @@ fn pod(name: &'static str, uid: u32, version: &str) -> Pod {
     Pod { name, uid, version: version.into(), node: "n1" }
 }
 
-/// A cache whose clock does not advance by itself.
+/// A cache whose clock advances only when the test advances it.
 struct Cache {
     cache: MutationCache<&'static str, Pod>,
     now: Instant,

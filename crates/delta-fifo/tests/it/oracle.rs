@@ -172,7 +172,7 @@ proptest! {
                 prop_assert_eq!(fifo.get_by_key(key).map(shorthands), Some(expected.join(", ")));
             }
             prop_assert_eq!(fifo.has_synced(), model.initial == Some(0));
-            // The model takes the order of its keys from the queue.
+            // The model adopts the order of the queue for its keys.
             let order = fifo.list_keys();
             model.queue.sort_by_key(|(key, _)| order.iter().position(|other| other == key));
         }
@@ -234,7 +234,8 @@ proptest! {
 
     #[test]
     fn applying_all_listener_changes_yields_the_source_state(operations in operations(), delivery in deliveries()) {
-        // The identity of an object is its name and the hundreds of its value. They change when the object is deleted and recreated.
+        // The identity of an object is its name and the hundreds of its value. The hundreds change when the object is
+        // deleted and recreated.
         let mut fifo = CoalescingFifo::new(|old: &Thing, new: &Thing| old.value / 100 == new.value / 100, delivery);
         let (mut truth, mut known) = (BTreeMap::<String, Thing>::new(), BTreeMap::<String, Thing>::new());
         let mut lives = 0;

@@ -262,7 +262,7 @@ fn waiting_producer_gets_room() {
         assert!(waiting.as_mut().poll(&mut context).is_pending());
         drop(fifo.take(RealFifo::pop).wait().unwrap());
         let Poll::Ready(mut room) = waiting.as_mut().poll(&mut context) else { panic!("there is room") };
-        // An `.await` drops the future in the same way.
+        // An `.await` drops the future in the same way as this test.
         drop(waiting);
         room.add(thing("b", 1)).unwrap();
     });
@@ -444,7 +444,8 @@ fn panicking_metrics_wake_everyone_and_do_not_abort() {
     assert!(fifo.lock().is_empty());
 }
 
-/// A thread owns the lock only while it processes items. After that, it can wait for the lock like any other thread.
+/// A thread owns the lock only while it processes items. After that, the thread can wait for the lock like any other
+/// thread.
 #[test]
 fn thread_can_lock_the_queue_after_processing() {
     let fifo = Arc::new(shared(fifo()));

@@ -218,7 +218,7 @@ fn s13_full_list_is_pushed_only_after_changes() {
     assert_eq!(pushed(), [things("d1 e1")]);
 }
 
-/// The known objects may be behind a lock. The consumer takes the lock to update them.
+/// The known objects may be in a store behind a lock. The consumer takes this lock to update them.
 fn check_known_objects_behind_a_lock<L>(known: Arc<L>, add: fn(&L, Thing))
 where
     L: KeyListerGetter<String, Thing> + Send + Sync + 'static,

@@ -32,20 +32,21 @@ pub(crate) struct Past<T> {
     old: Option<Stored<T>>,
     new: Option<Stored<T>>,
     resource_version: Arc<str>,
-    /// Whether the revision of the cache was the same before and after the commit of this change.
+    /// Whether the commit of this change left the revision of the cache unchanged.
     is_at_rest: bool,
 }
 
 /// The last changes of a cache, up to a maximum number.
 pub(super) struct History<T> {
-    /// The number of changes that each guard requests. The history keeps as many changes as the largest request.
+    /// The numbers of changes that the guards request. The history keeps as many changes as the largest requested
+    /// number.
     bounds: Vec<usize>,
     /// Oldest first.
     changes: VecDeque<Past<T>>,
-    /// The revision before the first change.
+    /// The revision of the cache before the first recorded change.
     since: Arc<str>,
-    /// Whether the history has forgotten some changes at the revision `since`. If so, a query must ask for changes
-    /// since a later revision.
+    /// Whether the history has already dropped some of the changes that have the revision `since`. If so, a query must
+    /// use a later revision.
     is_after: bool,
 }
 
@@ -58,7 +59,7 @@ impl<T> History<T> {
         self.bounds.push(bound);
     }
 
-    /// Removes a guard. Returns the changes that no other guard requests.
+    /// Removes a guard. Returns the changes that the history drops because no other guard requests them.
     fn remove(&mut self, bound: usize) -> VecDeque<Past<T>> {
         if let Some(at) = self.bounds.iter().position(|known| *known == bound) {
             self.bounds.swap_remove(at);
@@ -74,8 +75,8 @@ impl<T> History<T> {
         self.bound() > 0
     }
 
-    /// Adds the changes of one commit. Returns the changes that the history forgets. `earlier` is the revision of
-    /// the cache before the commit.
+    /// Adds the changes of one commit. Returns the changes that the history drops. `earlier` is the revision of the
+    /// cache before the commit.
     pub(super) fn note(
         &mut self,
         changes: impl Iterator<Item = Step<T>>,
@@ -87,7 +88,7 @@ impl<T> History<T> {
         let is_at_rest = *resource_version == *earlier || resource_version == *last;
         let mut forgotten = VecDeque::new();
         if is_older(&resource_version, last) {
-            // The server's revisions started over, so changes since an earlier revision can no longer be queried.
+            // The server's revisions went back, so changes since an earlier revision can no longer be queried.
             forgotten = std::mem::take(&mut self.changes);
             (self.since, self.is_after) = (resource_version.clone(), false);
         }
@@ -100,14 +101,14 @@ impl<T> History<T> {
         forgotten
     }
 
-    /// Forgets all changes up to and including `resource_version`.
+    /// Drops all changes up to and including the revision `resource_version`.
     pub(super) fn forget(&mut self, resource_version: &str) -> VecDeque<Past<T>> {
         (self.since, self.is_after) = (resource_version.into(), true);
         std::mem::take(&mut self.changes)
     }
 
-    /// Returns the changes after a revision. `None` if the revision is older than the history, or newer than both the
-    /// cache and its last change.
+    /// Returns the changes that were made after a revision. Returns `None` if the revision is older than the history,
+    /// or newer than both the cache and its last change.
     pub(super) fn since(&self, resource_version: &str, reached: &str) -> Option<Vec<Remembered<T>>> {
         let last = self.changes.back().map_or(&self.since, |change| &change.resource_version);
         let has_come = !is_older(reached, resource_version) || !is_older(last, resource_version);
@@ -130,15 +131,15 @@ impl<T> History<T> {
         let rest = self.changes.split_off(excess);
         let forgotten = std::mem::replace(&mut self.changes, rest);
         if let Some(last) = forgotten.back() {
-            // If the last forgotten change did not change the revision, other changes at that revision may be forgotten
-            // too.
+            // If the last dropped change did not advance the revision, the history may have dropped other changes with
+            // the same revision.
             (self.since, self.is_after) = (last.resource_version.clone(), last.is_at_rest);
         }
         forgotten
     }
 }
 
-/// The history of a cache. It records changes while a guard exists.
+/// The history of a cache. The history records changes while a guard exists.
 pub(super) struct Memory<T> {
     history: Mutex<History<T>>,
     is_on: AtomicBool,
@@ -169,7 +170,7 @@ impl<T> Default for Memory<T> {
 
 /// A guard that keeps the history of a cache enabled: see [`Cache::remember`](crate::Cache::remember). Dropping the
 /// guard withdraws its request. The requests of other guards still apply. When the last guard is dropped, the cache
-/// forgets its history.
+/// drops its history.
 #[must_use = "the cache forgets its changes as soon as this is dropped"]
 pub struct HistoryGuard<T> {
     memory: Arc<Memory<T>>,

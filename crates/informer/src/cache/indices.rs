@@ -60,7 +60,7 @@ pub struct IndexFailed {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AddIndexError {
-    /// An index with this name exists.
+    /// An index with this name already exists.
     #[error("an index named {name:?} already exists")]
     Exists {
         /// The name.
@@ -76,7 +76,7 @@ thread_local! {
     static INDEXED: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Runs `call`, which calls an index function of the cache at this address.
+/// Runs `call`, and records that this thread calls an index function of the cache at this address.
 fn indexing<R>(address: usize, call: impl FnOnce() -> R) -> R {
     struct Restore(usize);
     impl Drop for Restore {
@@ -92,13 +92,14 @@ impl<T: Object> Cache<T> {
     /// Adds an index over the values that `function` returns for each object. When this method returns, the index
     /// contains all stored objects. Reads and writes continue during the call.
     ///
-    /// `function` returns a `Vec<String>`, an `Option<String>`, or a `Result` of either. It must always return the same
-    /// values for the same object, so the values may depend only on the object. The cache holds no lock while it calls
-    /// `function`.
+    /// `function` returns a `Vec<String>`, an `Option<String>`, or a `Result` of either. `function` must always return
+    /// the same values for the same object, so the values may depend only on the object. The cache holds no lock while
+    /// it calls `function`.
     ///
-    /// The cache of an informer drops `function` and its captured values when the informer ends. Any other cache drops
-    /// them when the cache itself is dropped. If `function` captures a handle to the informer, the informer keeps
-    /// running. A captured [`Lister`](crate::Lister) keeps it running only until `function` has used the lister once.
+    /// The cache of an informer drops `function` and its captured values when the informer ends. A cache without an
+    /// informer drops them when the cache itself is dropped. If `function` captures a handle to the informer, the
+    /// informer keeps running. A captured [`Lister`](crate::Lister) keeps the informer running only until `function`
+    /// uses the lister for the first time.
     ///
     /// # Errors
     ///
@@ -139,8 +140,8 @@ impl<T: Object> Cache<T> {
     }
 
     fn add(&self, name: String, function: Function<T>) -> Result<(), AddIndexError> {
-        // From here on, each write also computes the values of the new index. The code below computes the values of
-        // existing objects.
+        // After this point, each write also computes the values of the new index. The following code computes the
+        // values of existing objects.
         let writer = self.store.writer();
         let mut indices = self.indices().to_vec();
         if indices.iter().any(|index| *index.name == *name) {
@@ -168,8 +169,9 @@ impl<T: Object> Cache<T> {
                 self.store.writer().add_values(&key, stamp, number, &values);
             }
         }
-        // Replace the list of indices by an equal list at another address. Writers compare the addresses. So they
-        // repeat each preparation that they began while the index could still fail.
+        // Replace the list of indices by an equal list at another address, so that concurrent writers notice the
+        // change. Writers compare the addresses. Concurrent writers then repeat the preparations that they began while
+        // the index could still fail.
         let mut writer = self.store.writer();
         let mut indices = self.indices().to_vec();
         let failure = index.failure().cloned();
@@ -229,18 +231,19 @@ impl<T: Object> Cache<T> {
             let prepared = prepare(&indices);
             let mut noting = self.noting();
             // If the cache was closed meanwhile, only the functions of its indices were removed, so the prepared values
-            // are still right.
+            // are still valid.
             if self.is_closed.load(Ordering::Acquire) || Arc::ptr_eq(&indices, &self.lock_indices()) {
                 let committed = commit(&mut noting.writer, prepared);
-                // `committed` contains the replaced objects, so they are dropped after the lock is released.
+                // `committed` contains the replaced objects, so it is dropped after the lock is released.
                 drop(noting);
                 return committed;
             }
         }
     }
 
-    /// Computes the index values of an object. If an index function fails, the cache of an informer stores the object without the values of
-    /// that index, since the informer has other users. A cache without an informer refuses the object.
+    /// Computes the index values of an object. If an index function fails, the cache of an informer stores the object
+    /// without the values of that index, because the failure must not affect other users of the informer. A cache
+    /// without an informer refuses the object.
     pub(super) fn put(
         &self,
         indices: &[Index<T>],
@@ -257,14 +260,14 @@ impl<T: Object> Cache<T> {
         Ok(Indexed { write: Write { key: key.clone(), value: Some(object.clone()), values }, unindexed })
     }
 
-    /// Replaces the indices. The caller must hold the writer lock. Returns the previous indices, which must be dropped
-    /// without locks.
+    /// Replaces the indices. The caller must hold the writer lock. Returns the previous indices. The caller must drop
+    /// them without locks.
     #[must_use = "the caller must drop it without locks"]
     fn set_indices(&self, indices: Vec<Index<T>>) -> Arc<Vec<Index<T>>> {
         std::mem::replace(&mut *self.indices.write().unwrap_or_else(PoisonError::into_inner), Arc::new(indices))
     }
 
-    /// Removes the functions of all indices, and keeps their values.
+    /// Removes the functions of all indices, but keeps the index values.
     pub(super) fn drop_functions(&self) {
         let writer = self.store.writer();
         let indices = self.indices().iter().map(|index| Index { function: None, ..index.clone() }).collect();
@@ -278,11 +281,11 @@ impl<T: Object> Cache<T> {
 pub(crate) struct Index<T> {
     pub(crate) name: Arc<str>,
     pub(crate) number: u32,
-    /// The index function. `None` for the namespace index, and after the end of the informer.
+    /// The index function. `None` for the namespace index, and for every index after the end of the informer.
     function: Option<Function<T>>,
     /// The first commit at which the index contains all objects. `u64::MAX` if the index is not ready.
     ready: Arc<AtomicU64>,
-    /// The first failure of the function before the index was ready.
+    /// The first failure of the index function, if the function failed before the index was ready.
     failure: Arc<OnceLock<IndexFailed>>,
 }
 
@@ -350,7 +353,8 @@ impl<T: Object> Index<T> {
         matches!(self.function, Some(Function::OfObject(_)))
     }
 
-    /// Calls the index function. Returns a panic as an error. Returns no values for an object that cannot be decoded.
+    /// Calls the index function. Returns the panic of an index function as an error. Returns no values for an object
+    /// that cannot be decoded.
     pub(crate) fn values(&self, key: &ObjectKey, object: &Stored<T>) -> Result<Vec<String>, IndexFailed> {
         let called = match &self.function {
             None => return Ok(Vec::new()),

@@ -7,9 +7,10 @@ use tokio::sync::futures::Notified;
 
 /// Notifies waiting tasks when the revision of the cache changes, or when it can no longer change.
 ///
-/// A write without waiting tasks costs only one atomic load. This is safe because a waiting task increments the count
-/// *before* it reads the store, and a writer reads the count *after* its commit. Both take the same lock of the store
-/// in between. So either the task sees the commit, or the writer sees the task.
+/// A write without waiting tasks costs only one atomic load. No wake-up is lost: a waiting task increments the count
+/// *before* it reads the store, and a writer reads the count *after* its commit. The task and the writer both take the
+/// same lock of the store between these two operations. So either the task sees the commit, or the writer sees the
+/// task.
 #[derive(Default)]
 pub(super) struct Moved {
     notify: Notify,
@@ -27,7 +28,7 @@ impl Moved {
         }
     }
 
-    /// Wakes the waiting tasks, even if there was no commit.
+    /// Wakes the waiting tasks without a commit.
     pub(super) fn announce_end(&self) {
         self.notify.notify_waiters();
     }
@@ -40,7 +41,7 @@ impl Moved {
 }
 
 impl Waiting<'_> {
-    /// Returns a future that completes when the waiting tasks are next woken after this call.
+    /// Returns a future that completes the next time that the waiting tasks are woken after this call.
     pub(super) fn next(&self) -> Notified<'_> {
         self.0.notify.notified()
     }

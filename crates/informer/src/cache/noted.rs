@@ -1,4 +1,4 @@
-//! Tracks the last commit whose undecodable objects and history are recorded.
+//! Tracks the last commit whose history and undecodable objects are completely recorded.
 
 use std::sync::PoisonError;
 
@@ -10,12 +10,12 @@ use crate::stored::Stored;
 use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use crate::sync::{Condvar, Mutex};
 
-/// The last commit whose undecodable objects and history are recorded. They are recorded right after the commit becomes
-/// visible.
+/// The last commit whose history and undecodable objects are completely recorded. The history and the undecodable
+/// objects of a commit are recorded right after the commit becomes visible.
 ///
-/// A write without waiting readers takes no lock. This is safe because a waiting reader increments the count *before*
-/// it reads the stamp, and a writer reads the count *after* it has changed the stamp. So at least one of them sees the
-/// change of the other.
+/// A write without waiting readers takes no lock. No wake-up is lost: a waiting reader increments the count *before* it
+/// reads the stamp of the last commit, and a writer reads the count *after* it has changed this stamp. So at least one
+/// of the two threads sees the change of the other thread.
 #[derive(Default)]
 pub(super) struct Noted {
     stamp: AtomicU64,
@@ -24,8 +24,8 @@ pub(super) struct Noted {
     moved: Condvar,
 }
 
-/// The writer lock of the store. When the lock is dropped, even by a panic, its commits are marked as recorded. The
-/// store drops the superseded versions afterwards, because that may take as long as the commits.
+/// The writer lock of the store. When this lock is dropped, even by a panic, its commits are marked as recorded. The
+/// store drops the superseded versions later, because dropping them may take as long as the commits themselves.
 pub(super) struct Noting<'a, T: Object> {
     noted: &'a Noted,
     pub(super) writer: Writer<'a, Stored<T>>,
@@ -40,7 +40,7 @@ impl Noted {
         }
     }
 
-    /// Waits until the visible commit `stamp` is recorded.
+    /// Waits until the history and the undecodable objects of the visible commit with this `stamp` are recorded.
     fn wait(&self, stamp: u64) {
         if self.stamp.load(Ordering::Acquire) >= stamp {
             return;
@@ -85,7 +85,7 @@ mod tests {
     use crate::cache::writes::take;
 
     /// After a writer has recorded its commit, it may still drop superseded versions or start the next commit. The
-    /// reader does not wait for either.
+    /// reader waits for neither of these.
     #[test]
     fn reader_waits_only_for_the_record_of_a_commit() {
         let cache: Arc<Cache<PartialObject>> = Arc::default();

@@ -1,4 +1,4 @@
-//! The progress of each part of a store. Each part has its own list and watch.
+//! The progress of each part of a store, for example of each followed namespace. Each part has its own list and watch.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -12,17 +12,18 @@ use crate::selection::Selection;
 /// The parts of a store. An informer of several namespaces has one part for each namespace. Other informers have a
 /// single part.
 ///
-/// The revision of the store is the lowest revision of its parts. It stays empty until all parts have been listed. So
-/// the store has all changes up to its revision in every part.
+/// The revision of the store is the lowest revision of its parts. The revision of the store stays empty until all its
+/// parts have been listed. So the store contains all changes up to its revision, for every part.
 #[derive(Default)]
 pub(crate) struct Parts {
     parts: BTreeMap<Place, Part>,
-    /// The number of changes of the [`Namespaces`] before the parts were set. `None` if they are not set yet.
+    /// How often the [`Namespaces`] had changed when the parts of the store were set. `None` if the parts of the store
+    /// are not set yet.
     choice: Option<u64>,
-    /// Whether the set of parts was replaced by another set.
+    /// Whether the set of the store's parts was replaced by another set.
     has_changed: bool,
-    /// The newest revision of any part so far, including removed parts. It decreases only if a list returns an older
-    /// revision.
+    /// The newest revision that any part of the store has had so far, including removed parts. This revision decreases
+    /// only if a list returns an older revision.
     newest: String,
     /// `None` for a cache without an informer.
     demand: Option<Demand>,
@@ -47,7 +48,7 @@ struct Part {
 /// The revision of a list or a change that a source delivered.
 #[derive(Clone, Copy)]
 pub(crate) enum Progress<'a> {
-    /// A list. Its revision may be lower than the revision of the previous list.
+    /// A list. The revision of this list or change may be lower than the revision of the previous list.
     List(&'a str),
     Change(&'a str),
 }
@@ -57,7 +58,7 @@ impl Parts {
         Self { demand: Some(demand), ..Self::default() }
     }
 
-    /// Sets the parts. The caller has already deleted the objects of removed parts from the store.
+    /// Sets the parts. The caller has already deleted the objects of the removed parts from the store.
     pub(crate) fn follow(&mut self, followed: &Followed) {
         let places = followed.places();
         self.choice = Some(followed.choice);
@@ -69,8 +70,8 @@ impl Parts {
         }
     }
 
-    /// Records the progress of a part's source. Returns the revision that the store has once the caller has stored the
-    /// list or change.
+    /// Records the progress of the source of a part. Returns the revision that the store has once the caller has stored
+    /// the list or change.
     pub(crate) fn reach(&mut self, place: &Place, revision: Progress<'_>) -> Revision {
         if let Some(part) = self.parts.get_mut(place) {
             match revision {
@@ -96,8 +97,8 @@ impl Parts {
         Revision { whole: self.least(), newest: newest.into() }
     }
 
-    /// Returns the newest revision of any part so far. A new source must not start from an older state. Empty if no
-    /// source has delivered anything.
+    /// Returns the newest revision of any part so far. A new source must not start from an older state. The result is
+    /// empty if no source has delivered anything.
     pub(crate) fn newest(&self) -> &str {
         &self.newest
     }
@@ -116,14 +117,15 @@ impl Parts {
         (self.parts.len() > 1 || part.listed.is_none()).then_some(&part.reached)
     }
 
-    /// Returns the lowest revision of all parts. Empty if a part was not listed or there are no parts.
+    /// Returns the lowest revision of all parts. The result is empty if a part of the store was not listed or if the
+    /// store has no parts.
     pub(crate) fn least(&self) -> String {
         let is_known = self.versions().all(|version| !version.is_empty());
         let least = if is_known { self.versions().min_by(order) } else { None };
         least.unwrap_or_default().to_owned()
     }
 
-    /// Returns the highest revision of all parts. Empty if no part was listed.
+    /// Returns the highest revision of all parts. The result is empty if no part of the store was listed.
     fn greatest(&self) -> &str {
         self.versions().filter(|version| !version.is_empty()).max_by(order).unwrap_or_default()
     }
@@ -132,18 +134,19 @@ impl Parts {
         self.parts.values().map(|part| part.revision.as_str())
     }
 
-    /// Whether the revision of the part is newer than `of`.
+    /// Whether the revision of the store's part is newer than `of`.
     pub(crate) fn is_ahead(&self, place: &Place, of: &str) -> bool {
         self.parts.get(place).is_some_and(|part| version::is_older(of, &part.revision))
     }
 
-    /// Whether the next list of the part is an initial list. Subscribers then receive its objects as initial objects.
+    /// Whether the next list of this part of the store is an initial list. Subscribers receive the objects of an
+    /// initial list as initial objects.
     pub(crate) fn is_first(&self, place: &Place) -> bool {
         !self.has_changed && self.parts.get(place).is_some_and(|part| part.listed.is_none())
     }
 
-    /// Records that the store contains a list of the part. `choice` is the number of selector changes before the list
-    /// began.
+    /// Records that the store contains a complete list of one of its parts. `choice` is the number of times that the
+    /// selectors had changed before the list began.
     pub(crate) fn listed(&mut self, place: &Place, choice: u64) {
         self.stored(place);
         if let Some(part) = self.parts.get_mut(place) {
@@ -151,12 +154,13 @@ impl Parts {
         }
     }
 
-    /// Whether all parts have been listed.
+    /// Whether all parts of the store have been listed.
     pub(crate) fn have_listed(&self) -> bool {
         self.parts.values().all(|part| part.listed.is_some())
     }
 
-    /// Whether the parts match the requested namespaces, and all of them were listed with the requested selectors.
+    /// Whether the store's parts match the requested namespaces, and all parts were listed with the requested
+    /// selectors.
     pub(super) fn have_all(&self) -> bool {
         let Some(Demand { namespaces, selection }) = &self.demand else { return true };
         let is_chosen = self.choice == Some(namespaces.as_ref().map_or(0, Namespaces::choice));

@@ -12,9 +12,9 @@ use crate::stored::Stored;
 
 impl<T: Object> Cache<T> {
     /// Returns an entry for each object whose newest state is not stored, in the order of the keys. A state is not
-    /// stored if it cannot be decoded, or if an index function failed on it. The result covers all visible commits. The
-    /// call may wait until the entries of the last commit are complete. An object that is [decoded when it is
-    /// read](crate::DecodePolicy::OnRead) has no entry before its first read or check.
+    /// stored if it cannot be decoded, or if an index function failed on it. The result includes all visible commits.
+    /// The call may wait until the entries of the last commit are complete. An object that is
+    /// [decoded when it is read](crate::DecodePolicy::OnRead) has no entry before its first read or check.
     pub fn undecodable(&self) -> Vec<Undecodable> {
         self.wait_for_notes();
         let found = self.found();
@@ -33,7 +33,8 @@ impl<T: Object> Cache<T> {
         undecodable.len() + found.iter().filter(|(key, _)| !undecodable.contains_key(key)).count()
     }
 
-    /// Returns the entries of stored objects that a reader has found to be undecodable, and that the informer has not handled yet.
+    /// Returns the entries that the informer has not handled yet, for stored objects that a reader found to be
+    /// undecodable.
     fn found(&self) -> Vec<(ObjectKey, Undecodable)> {
         let found = self.source.as_ref().map(|source| source.found()).unwrap_or_default().into_iter();
         let is_current =
@@ -65,7 +66,8 @@ impl<T: Object> Cache<T> {
         was_replaced(self.store.get(key).as_ref(), entry)
     }
 
-    /// Removes the entries of the keys in `mended`, whose objects can be decoded again, and adds new entries.
+    /// Removes the entries of the keys in `mended`, and adds new entries. The objects of these keys can be decoded
+    /// again.
     pub(super) fn note<'a>(
         &self,
         mended: impl IntoIterator<Item = &'a ObjectKey>,

@@ -6,7 +6,8 @@ use std::cmp::Ordering;
 pub(crate) struct Revision {
     /// The revision up to which the cache has all changes.
     pub(crate) whole: String,
-    /// The revision of the part that is furthest ahead. The cache has some changes up to this revision.
+    /// The revision of the part of the store that is furthest ahead. The cache has only some of the changes up to this
+    /// revision.
     pub(crate) newest: String,
 }
 
@@ -16,7 +17,7 @@ impl From<&str> for Revision {
     }
 }
 
-/// Compares two revisions. `None` if one of them is not a number.
+/// Compares two revisions. `None` if one of the two versions is not a number.
 pub(crate) fn compare(one: &str, other: &str) -> Option<Ordering> {
     let (one, other) = (digits(one)?, digits(other)?);
     Some(one.len().cmp(&other.len()).then_with(|| one.cmp(other)))
@@ -27,7 +28,7 @@ pub(crate) fn is_number(version: &str) -> bool {
     digits(version).is_some()
 }
 
-/// Whether `version` is older than `than`. `false` if one of them is not a number.
+/// Whether `version` is older than `than`. Returns `false` if one of the two versions is not a number.
 pub(crate) fn is_older(version: &str, than: &str) -> bool {
     compare(version, than) == Some(Ordering::Less)
 }
@@ -47,7 +48,7 @@ pub(crate) fn set(version: &mut String, revision: &str) {
     }
 }
 
-/// Returns the version without leading zeros. `None` if the version is not a number.
+/// Returns the version without leading zeros. Returns `None` if the version is not a number.
 fn digits(version: &str) -> Option<&str> {
     let is_number = !version.is_empty() && version.bytes().all(|byte| byte.is_ascii_digit());
     is_number.then(|| version.trim_start_matches('0'))

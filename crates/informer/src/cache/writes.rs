@@ -22,9 +22,9 @@ pub(crate) struct WriteResult<T> {
 pub(crate) struct Replaced<T> {
     /// The objects that are not in the list, ordered by key.
     pub(crate) deleted: Vec<(ObjectKey, Stored<T>)>,
-    /// The objects of the list. Each is paired with the previous object of its key.
+    /// The objects of the list. Each object is paired with the previous object of its key.
     pub(crate) present: Vec<(ObjectKey, Option<Stored<T>>, Stored<T>)>,
-    /// The failures of index functions on objects of the list. These objects are stored without the values of these
+    /// The failures of index functions on objects of the list. Such an object is stored without the values of these
     /// indices.
     pub(crate) unindexed: Vec<IndexFailed>,
 }
@@ -45,7 +45,8 @@ impl<T> From<Write<Stored<T>>> for Indexed<T> {
 pub(super) struct Refused {
     pub(super) error: IndexFailed,
     pub(super) entry: Undecodable,
-    /// Whether the stored object has the same key but another uid. If so, the stored object was deleted on the server.
+    /// Whether the stored object has the same key but another uid. If so, the stored object must have been deleted on
+    /// the server.
     pub(super) was_replaced: bool,
 }
 

@@ -1,4 +1,5 @@
-//! A compressor for texts of a few kilobytes that resemble known texts: LZ77, with a dictionary that is hashed once.
+//! A compressor for texts of a few kilobytes that resemble known texts. The compressor uses LZ77 with a dictionary that
+//! is hashed only once.
 //!
 //! Two additions make the compressor suitable for API objects. First, if two objects differ in one field, the value of
 //! that field usually has the same length in both. So the text before and the text after the field are copied from the
@@ -14,8 +15,8 @@
 //! | 80 to 143 | 2 | a copy of n bytes, at the distance of the last copy |
 //! | 144 to 255 | 5 | a copy of n bytes; two bytes with the distance follow |
 //!
-//! If the first byte of a copy has its maximum n, another number follows, which is added to n. That number has seven
-//! bits in each byte, the lowest bits first.
+//! If the first byte of a copy contains its maximum n, another number follows and is added to n. The following number
+//! has seven bits in each byte, the lowest bits first.
 
 const HEX: u8 = 48;
 const AGAIN: u8 = 80;
@@ -26,13 +27,14 @@ const MAX_HEX: usize = (AGAIN - HEX) as usize - 1 + MIN_HEX;
 const MIN_AGAIN: usize = 2;
 const MIN_COPY: usize = 5;
 
-/// The maximum distance of a copy.
+/// The maximum distance between a copy and its source.
 const WINDOW: usize = u16::MAX as usize;
 
-/// Maps the hash of a short byte sequence to its last position. The sequences are as long as the shortest copy.
+/// Maps the hash of a short byte sequence to its last position. The hashed sequences are as long as the shortest
+/// possible copy.
 #[derive(Clone)]
 pub(super) struct Places {
-    /// The position plus one. 0 means that there is no position.
+    /// The position plus one. 0 means that no position is recorded.
     places: Box<[u32]>,
     shift: u32,
 }
@@ -42,7 +44,7 @@ impl Places {
         Self { places: vec![0; 1 << bits].into(), shift: u64::BITS - bits }
     }
 
-    /// Records a position, and returns an earlier position that may start with the same bytes.
+    /// Records a position, and returns an earlier position whose bytes may be the same.
     pub(super) fn enter(&mut self, text: &[u8], at: usize) -> Option<usize> {
         let slot = self.slot(text, at)?;
         let before = std::mem::replace(&mut self.places[slot], at as u32 + 1);
@@ -70,7 +72,7 @@ pub(super) fn compress(text: &[u8], known: &Places, dictionary: usize, begin: us
     let (mut done, mut at, mut distance) = (begin, begin, usize::MAX);
     while at < text.len() {
         let again = at.checked_sub(distance).map_or(0, |from| common(text, from, at));
-        // If literal bytes precede the copy, they become a separate item, which costs a byte.
+        // If literal bytes precede the copy, they become a separate item, and this costs one byte.
         let length = if again >= MIN_AGAIN + usize::from(done < at) {
             put_bytes(&text[done..at], &mut out);
             put_length(AGAIN, COPY - 1, again - MIN_AGAIN, &mut out);
@@ -96,8 +98,8 @@ pub(super) fn compress(text: &[u8], known: &Places, dictionary: usize, begin: us
     out
 }
 
-/// Decompresses `data` to `length` bytes, and appends them to `text`, which must end with the bytes before the original
-/// text. `None` if `data` is invalid.
+/// Decompresses `data` to `length` bytes, and appends them to `text`. At the call, `text` must end with the bytes
+/// before the original text. `None` if `data` is invalid.
 pub(super) fn decompress(mut data: &[u8], length: usize, text: &mut Vec<u8>) -> Option<()> {
     let end = text.len() + length;
     let mut distance = 0;
@@ -143,7 +145,7 @@ fn longest(text: &[u8], at: usize, places: [Option<usize>; 2]) -> Option<(usize,
     in_reach.map(|from| (common(text, from, at), from)).max().filter(|&(length, _)| length >= MIN_COPY)
 }
 
-/// Returns how many bytes are equal from the two positions on. `from` is the earlier position.
+/// Returns how many bytes from the two positions on are equal. `from` is the earlier position.
 fn common(text: &[u8], from: usize, at: usize) -> usize {
     let (earlier, later) = (&text[from..from + text.len() - at], &text[at..]);
     let (words, rest) = later.as_chunks::<8>();
@@ -198,7 +200,7 @@ fn digit(byte: u8) -> Option<u8> {
     }
 }
 
-/// Writes the first byte of a copy, and the additional bytes of its length.
+/// Writes the first byte of a copy item, and the additional bytes of its length.
 fn put_length(least: u8, greatest: u8, n: usize, out: &mut Vec<u8>) {
     let Some(mut more) = n.checked_sub(usize::from(greatest - least)) else { return out.push(least + n as u8) };
     out.push(greatest);

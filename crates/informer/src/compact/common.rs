@@ -1,4 +1,4 @@
-//! Metadata that several objects share: the labels, owners and finalizers of replicas.
+//! Metadata that several objects share, such as the labels, owners and finalizers of replicas.
 
 use std::sync::{Arc, OnceLock, Weak};
 
@@ -8,7 +8,8 @@ use std::hash::BuildHasher as _;
 
 use crate::sync::Mutex;
 
-/// Metadata that several objects share. It is JSON until it is first read. The compressor can also copy from this JSON.
+/// Metadata that several objects share. The metadata is stored as JSON until it is first read. The compressor can also
+/// copy text from this JSON.
 pub(super) struct Common {
     text: Box<str>,
     metadata: OnceLock<Box<ObjectMeta>>,
@@ -43,8 +44,8 @@ impl Commons {
         }
         if table.len() == table.capacity() {
             table.retain(|(_, known)| known.strong_count() > 0);
-            // Reserve space for as many new entries as there are entries left. So the time between two cleanups grows
-            // with the table.
+            // Reserve space for as many new entries as there are entries left after the cleanup. So the time between
+            // two cleanups grows with the size of the table.
             let more = table.len();
             table.reserve(more, |(hash, _)| *hash);
         }

@@ -11,15 +11,16 @@ use super::common::{Common, Commons};
 use super::recent::Recent;
 use crate::sync::{Mutex, RwLock};
 
-/// The dictionary and the shared metadata of one type. It exists as long as any compressed object of the type.
+/// The dictionary and the shared metadata of one type. The dictionary exists as long as any compressed object of the
+/// type exists.
 pub(super) struct Dictionary {
     learnt: RwLock<Arc<GrowingText>>,
     commons: Commons,
     pub(super) recent: Recent,
 }
 
-/// A text that only grows. Each compressed object records the length of the text at its compression, and is
-/// decompressed with that prefix.
+/// A text that only grows. Each compressed object records how long the dictionary was when the object was compressed.
+/// The object is decompressed with that prefix of the dictionary.
 #[derive(Clone)]
 struct GrowingText {
     text: Vec<u8>,
@@ -32,8 +33,8 @@ const MAX_LEN: usize = 32 << 10;
 /// The maximum number of bytes that one object adds to a dictionary.
 const MAX_OBJECT_LEN: usize = 8 << 10;
 
-/// The expected compression ratio. An object with a lower ratio is added to the dictionary. For pods, a ratio of 8 adds
-/// about one object of each sort. A ratio of 7 adds too few.
+/// The expected compression ratio. An object that is compressed with a lower ratio is added to the dictionary. For
+/// pods, a ratio of 8 adds about one object of each kind of pod. A ratio of 7 adds too few objects.
 const RATIO: usize = 8;
 
 /// The dictionaries in use. A type has one dictionary in the whole process, because its `Deserialize` has no access to
@@ -61,8 +62,8 @@ impl Dictionary {
         self.commons.share(metadata)
     }
 
-    /// Compresses `json`. Returns the result and the length of the dictionary that was used. Decompression needs the
-    /// same `before`.
+    /// Compresses `json`. Returns the compressed object and the length of the dictionary that was used. Decompression
+    /// needs the same `before`.
     pub(super) fn compress(&self, before: &str, json: &str) -> (Vec<u8>, u32) {
         let learnt = self.learnt.read().clone();
         let known = learnt.text.len();

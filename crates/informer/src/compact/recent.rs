@@ -5,17 +5,17 @@ use std::sync::Arc;
 
 use crate::sync::Mutex;
 
-/// Recently decoded objects. The address of a compressed object determines its slot. Several addresses share a slot,
-/// and a new object replaces the previous object in its slot.
+/// Recently decoded objects. The address of a compressed object determines its slot in the cache. Several addresses
+/// share a slot, and a new object replaces the previous object in its slot.
 #[derive(Default)]
 pub(super) struct Recent(Mutex<Vec<Slot>>);
 
 type Slot = Option<(usize, Decoded)>;
 type Decoded = Arc<dyn Any + Send + Sync>;
 
-/// The number of slots. It is enough for code that reads one object after the other. With more slots, objects are no
-/// longer in the processor's caches when they are dropped: with 127 slots, reading one of 100,000 pods took 50 us
-/// instead of 37. The number is prime because allocators use regular strides.
+/// The number of slots. These slots are enough for code that reads one object after the other. With more slots, dropped
+/// objects are often no longer in the caches of the processor. With 127 slots, reading one of 100,000 pods took 50 us
+/// instead of 37. The number of slots is prime because the addresses that allocators return have regular strides.
 const SLOTS: usize = 17;
 
 impl Recent {

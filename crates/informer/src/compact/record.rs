@@ -18,8 +18,8 @@ use super::dictionary::Dictionary;
 pub(super) struct Record {
     dictionary: Arc<Dictionary>,
     common: Arc<Common>,
-    /// Name, namespace, uid and resourceVersion, then the compressed JSON. They share one allocation, because
-    /// allocators round up each allocation.
+    /// The name, namespace, uid and resourceVersion, followed by the compressed JSON. These parts share one allocation,
+    /// because allocators round up the size of each allocation.
     data: Box<[u8]>,
     /// The end positions of the name, namespace, uid and resourceVersion in `data`.
     ends: [u32; 4],
@@ -35,14 +35,15 @@ pub(super) struct Record {
     annotations: OnceLock<Box<BTreeMap<String, String>>>,
 }
 
-/// Only the metadata of an object.
+/// Only the metadata of an object, without its other fields.
 #[derive(Deserialize)]
 struct Skim {
     #[serde(default)]
     metadata: ObjectMeta,
 }
 
-/// The maximum size of an object, so that all positions, including those in the dictionary, fit into 32 bits.
+/// The maximum size of an object. This limit ensures that all positions, including positions in the dictionary, fit
+/// into 32 bits.
 const MAX_LEN: u32 = 1 << 30;
 
 impl Record {
@@ -99,7 +100,7 @@ impl Record {
         self.dictionary.recent.put(self.place(), decoded);
     }
 
-    /// Returns the address of the data, which is unique among existing records.
+    /// Returns the address of the compressed data, which is unique among existing objects.
     fn place(&self) -> usize {
         self.data.as_ptr().addr()
     }
@@ -149,7 +150,7 @@ impl Metadata for Record {
 
     fn annotations(&self) -> &BTreeMap<String, String> {
         self.annotations.get_or_init(|| {
-            // The same JSON was parsed when the record was created, so parsing it cannot fail.
+            // The same JSON was parsed when the object was compressed, so parsing it again cannot fail.
             let skim = self.json().and_then(|json| serde_json::from_str::<Skim>(&json).ok());
             skim.map(|skim| skim.metadata.annotations).unwrap_or_default().into()
         })

@@ -12,17 +12,17 @@ use super::offload::off_the_runtime;
 use crate::publisher::Publisher;
 use crate::stored::{Record, Source, Stored};
 
-/// An informer without a write for this time is idle.
+/// An informer is idle if it has written nothing for this time.
 const IDLE: Duration = Duration::from_secs(1);
 
-/// How long a check waits until the informer is idle. After that, the check also runs between writes, for a tenth of
-/// the time.
+/// How long a check waits until the informer is idle. After this time, the check also runs between writes, for at most
+/// a tenth of the time.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The number of objects that are checked at once. It takes a few milliseconds.
+/// The number of objects that are checked in one batch. It takes a few milliseconds.
 const BATCH: usize = 64;
 
-/// Finds objects that cannot be decoded. Also handles such objects that readers have found.
+/// Finds stored objects that cannot be decoded. Also handles undecodable objects that readers have found.
 pub(super) async fn check<T: Object>(publisher: &Arc<Publisher<T>>) -> Infallible {
     let Some(source) = publisher.cache.source() else { return pending().await };
     loop {
@@ -79,7 +79,7 @@ async fn check_all<T: Object>(publisher: &Arc<Publisher<T>>, source: &Arc<Source
     }
 }
 
-/// Restores the last good states of the objects that were found to be undecodable.
+/// Restores the last decodable states of the objects that were found to be undecodable.
 async fn mend<T: Object>(publisher: &Arc<Publisher<T>>, source: &Arc<Source<T>>) {
     let found = source.take_found();
     if !found.is_empty() {

@@ -14,9 +14,9 @@ use super::offload::off_the_runtime;
 
 /// Turns a stream of raw items into a stream of decoded items.
 ///
-/// Items that are ready are collected in batches. Several batches are decoded at a time, on threads outside the
-/// runtime. The order of the items is kept. A few small items, such as the events of a quiet watch, are decoded in
-/// place, which is faster than offloading them.
+/// Items that are ready are collected in batches. Several batches can be decoded at the same time, on threads outside
+/// the runtime. The order of the items is kept. A few small items, such as the events of a quiet watch, are decoded on
+/// the current thread. This is faster than offloading them.
 pub(super) struct Decoding<S, I, O> {
     /// `None` after the end of the source.
     source: Option<S>,
@@ -30,24 +30,26 @@ pub(super) struct Decoding<S, I, O> {
 
 pub(super) type Decode<I, O> = dyn Fn(I) -> Result<O, ApiError> + Send + Sync;
 
-/// The approximate size of a batch. Decoding it takes a few milliseconds, so the cost of offloading does not matter.
+/// The approximate size of a batch. Decoding a batch takes a few milliseconds, so the cost of offloading is small in
+/// comparison.
 const BATCH_BYTES: usize = 256 << 10;
 
-/// The maximum number of items in a batch. It applies to sources that always have an item ready.
+/// The maximum number of items in a batch. This maximum applies to sources that always have an item ready.
 const BATCH_ITEMS: usize = 200;
 
-/// The maximum number of bytes that are decoded in place. Decoding so few bytes does not delay other tasks of a
-/// current-thread runtime.
+/// The maximum number of bytes that are decoded on the current thread. Decoding so few bytes does not delay other tasks
+/// of a current-thread runtime.
 const INLINE_BYTES: usize = 32 << 10;
 
-/// The maximum number of items that are decoded in place. Each item may call a transform, which is user code and may be
-/// slow.
+/// The maximum number of items that are decoded on the current thread. Each item may call a transform, and transforms
+/// are user code that may be slow.
 const INLINE_ITEMS: usize = 16;
 
-/// The maximum number of batches in flight. It bounds the memory if the source is faster than the decoder.
+/// The maximum number of batches that are decoded at the same time. This maximum bounds the memory if the source is
+/// faster than the decoder.
 const MAX_BATCHES: usize = 4;
 
-/// An item with a known number of bytes to decode.
+/// An item for which the number of bytes to decode is known.
 pub(super) trait RawSize {
     fn raw_size(&self) -> usize;
 }
@@ -69,7 +71,7 @@ where
         }
     }
 
-    /// Polls the next decoded item. Returns `None` at the end, which also follows an error.
+    /// Polls the next decoded item. Returns `None` at the end of the stream. The stream also ends after an error.
     pub(super) fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<O, ApiError>>> {
         loop {
             if let Some(item) = self.ready.pop_front() {
@@ -94,18 +96,18 @@ where
             match decoded {
                 Ok(decoded) => self.ready.extend(decoded),
                 Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
-                // The runtime is shutting down and drops this task as well.
+                // The runtime is shutting down and will drop this task as well.
                 Err(_) => return Poll::Pending,
             }
         }
     }
 
-    /// Whether no batch is in flight, so that only the source can make progress.
+    /// Whether no batch is being decoded, so that only the source can make progress.
     pub(super) fn waits_for_its_source(&self) -> bool {
         self.under_way.is_empty()
     }
 
-    /// Collects the items that the source has ready. Returns whether they fill a batch.
+    /// Collects the items that the source has ready. Returns whether the collected items fill a batch.
     fn gather(&mut self, context: &mut Context<'_>) -> bool {
         while self.gathered_bytes < BATCH_BYTES && self.gathered.len() < BATCH_ITEMS {
             let Some(source) = &mut self.source else { return false };
@@ -124,8 +126,8 @@ where
         true
     }
 
-    /// Whether the collected items are few enough to decode in place. Earlier batches must be finished first, to keep
-    /// the order.
+    /// Whether the collected items are few enough to decode on the current thread. Earlier batches must be finished
+    /// first, to keep the order.
     fn fits_inline(&self) -> bool {
         let is_little = self.gathered_bytes <= INLINE_BYTES && self.gathered.len() <= INLINE_ITEMS;
         self.under_way.is_empty() && !self.gathered.is_empty() && is_little
@@ -144,7 +146,7 @@ where
 }
 
 impl<S, I, O> Drop for Decoding<S, I, O> {
-    /// Cancels batches that have not started.
+    /// Cancels the batches whose decoding has not started.
     fn drop(&mut self) {
         self.under_way.iter().for_each(JoinHandle::abort);
     }

@@ -16,14 +16,15 @@ use super::{Driver, Whole};
 use crate::namespaces::{Followed, Place};
 use crate::publisher::Publisher;
 
-/// The drivers of an informer of several namespaces, each in its own task.
+/// The drivers of an informer of several namespaces. Each driver has its own task.
 pub(crate) struct Followers<T: Object, L> {
     followed: watch::Receiver<Followed>,
-    /// Creates a driver for a part. The string is the newest revision of all other drivers.
+    /// Creates a driver for one part of the store. The string is the newest revision that any other driver has
+    /// received.
     driver: Box<MakeDriver<T, L>>,
     publisher: Arc<Publisher<T>>,
     whole: Arc<Whole>,
-    /// The stop token of each running driver.
+    /// The stop tokens of the running drivers, one for each driver.
     running: BTreeMap<Place, CancellationToken>,
     tasks: JoinSet<Place>,
 }
@@ -48,7 +49,7 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Followers<T, L> {
             tokio::select! {
                 biased;
                 () = stop.cancelled() => break,
-                // An error means that the last handle to the set was dropped. The set cannot change any more.
+                // An error means that the last handle to the set was dropped. After that, the set can no longer change.
                 changed = self.followed.changed() => if changed.is_err() { stop.cancelled().await; },
                 Some(ended) = self.tasks.join_next() => self.ended(ended).await,
             }
@@ -74,13 +75,13 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Followers<T, L> {
             drop(turn);
         })
         .await;
-        // Change the state only now. Once the objects of removed namespaces are deleted, the state depends only on the
-        // remaining parts.
+        // Change the state only now. Once the objects of removed namespaces are deleted, the informer's state depends
+        // only on the remaining namespaces.
         self.whole.follow(&places);
         for place in places {
             if !self.running.contains_key(&place) {
-                // Do not use the revision of the store. It is the lowest revision of the parts, and this must be the
-                // newest.
+                // Do not use the revision of the store here. The store's revision is the lowest revision of all
+                // namespaces, and a new driver needs the newest.
                 let known_elsewhere = self.publisher.cache.parts().newest().to_owned();
                 let driver = (self.driver)(&place, known_elsewhere);
                 let stop = stop.child_token();
@@ -97,7 +98,7 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Followers<T, L> {
         match ended {
             Ok(place) => _ = self.running.remove(&place),
             Err(error) if error.is_panic() => resume_unwind(error.into_panic()),
-            // The runtime is shutting down and drops this task as well.
+            // The runtime is shutting down and will drop this task as well.
             Err(_) => pending().await,
         }
     }

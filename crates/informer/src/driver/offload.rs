@@ -3,9 +3,9 @@
 //! A function first goes to tokio's pool of blocking threads. Other code may block that pool for any time. So a
 //! function that does not start within [`PATIENCE`] gets a new thread.
 //!
-//! All informers of a process share one limit: at most one function for each processor runs at a time, and at least
-//! two. A function that has waited for [`LONGEST_WAIT`] starts anyway. Otherwise user code that waits for another
-//! offloaded function could deadlock.
+//! All informers of a process share one limit: the number of functions that run at the same time is at most the number
+//! of processors, but at least two. A function that has waited for [`LONGEST_WAIT`] starts anyway. Otherwise user code
+//! that waits for another offloaded function could deadlock.
 
 use std::future::pending;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -22,7 +22,7 @@ use tokio::time::{sleep, timeout};
 /// How long a function may wait for a thread of tokio's pool.
 const PATIENCE: Duration = Duration::from_millis(100);
 
-/// How long a function waits for a permit.
+/// How long a function waits for a permit before it starts without one.
 const LONGEST_WAIT: Duration = Duration::from_secs(1);
 
 /// Runs `work` on another thread and waits for its result. A panic of `work` is resumed here. If the future is dropped
@@ -33,7 +33,7 @@ pub(super) async fn off_the_runtime<R: Send + 'static>(work: impl FnOnce() -> R 
     let queued = Queued::new(move || {
         let done = catch_unwind(AssertUnwindSafe(work));
         drop(permit);
-        // An error means that the caller has dropped the future.
+        // An error means that the caller has already dropped the future.
         let _ = answer.send(done);
     });
     let job = queued.0.clone();
@@ -58,7 +58,7 @@ pub(super) async fn off_the_runtime<R: Send + 'static>(work: impl FnOnce() -> R 
     match done {
         Ok(Ok(done)) => done,
         Ok(Err(panic)) => resume_unwind(panic),
-        // The runtime is shutting down and drops this task as well.
+        // The runtime is shutting down and will drop this task as well.
         Err(_) => pending().await,
     }
 }
@@ -73,7 +73,7 @@ pub(super) fn drop_off_the_runtime(much: impl Send + 'static) {
 
 type Job = Arc<Mutex<Option<Box<dyn FnOnce() + Send>>>>;
 
-/// A function that runs on the first thread that is free. Dropping this value cancels the function if it has not
+/// A function that runs once, on the first thread that is free. Dropping this value cancels the function if it has not
 /// started.
 struct Queued(Job);
 
@@ -94,7 +94,7 @@ fn take(job: &Job) -> Option<Box<dyn FnOnce() + Send>> {
     job.lock().unwrap_or_else(PoisonError::into_inner).take()
 }
 
-/// Runs the function, unless another thread has taken it.
+/// Runs the function, unless another thread has already started it.
 fn run(job: &Job) {
     if let Some(work) = take(job) {
         work();
@@ -108,8 +108,8 @@ static TAKEN: AtomicUsize = AtomicUsize::new(0);
 static FREED: Notify = Notify::const_new();
 
 impl Permit {
-    /// Waits for a permit. Returns `None` after [`LONGEST_WAIT`]. Waiting tasks form no queue, so a task that is never
-    /// polled again does not block other tasks.
+    /// Waits for a permit. Returns `None` after [`LONGEST_WAIT`]. Tasks that wait for a permit form no queue, so a task
+    /// that is never polled again does not block other tasks.
     async fn wait() -> Option<Self> {
         let wait = async {
             loop {

@@ -20,19 +20,19 @@ use crate::decoder::Decoder;
 use crate::reflector::{Command, Input};
 use crate::stored::Stored;
 
-/// Executes the requests of a driver. Holds the open watch and the permit of the current list.
+/// Executes the requests of a driver. Contains the open watch and the permit of the current list.
 pub(super) struct Requests<T, L: ListWatch> {
     list_watch: L,
-    /// The request line, for error messages.
+    /// The path and query of the request, for error messages.
     request: Arc<RequestLine>,
     decoder: Arc<Decoder<T>>,
     decode_event: Arc<Decode<WatchEvent<RawObject>, Change<T>>>,
-    /// Whether the list in progress asks for the newest state. After a restore from a backup, the server may use the
+    /// Whether the list in progress requests the newest state. After a restore from a backup, the server may use the
     /// same versions for other states.
     is_anew: bool,
     states: States,
     limits: Limits,
-    /// The permit of the list in progress, paged or streamed.
+    /// The permit of the list in progress, whether it is a paged list or a streaming list.
     permit: Option<OwnedSemaphorePermit>,
     /// The open watch.
     events: Option<Events<T, L>>,
@@ -41,9 +41,9 @@ pub(super) struct Requests<T, L: ListWatch> {
 /// The limits of a driver's requests.
 #[derive(Clone)]
 pub(crate) struct Limits {
-    /// The time without any data after which a request fails.
+    /// A request fails after this time without any data.
     pub(crate) idle: Duration,
-    /// The permits for lists. All drivers of an informer share them.
+    /// The permits for lists. All drivers of an informer share these permits.
     pub(crate) lists: Arc<Semaphore>,
 }
 
@@ -51,7 +51,7 @@ type Events<T, L> = Decoding<<L as ListWatch>::Events, WatchEvent<RawObject>, Ch
 
 type Change<T> = WatchEvent<Observed<Stored<T>>>;
 
-/// A list reports its progress whenever this many more objects of a page have arrived.
+/// A list reports its progress each time that this number of objects of a page has arrived.
 const PROGRESS: usize = 100;
 
 enum Part<T> {
@@ -135,7 +135,7 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Requests<T, L> {
         })
     }
 
-    /// Decodes a stream that starts with the existing objects.
+    /// Decodes a watch stream that starts with the existing objects.
     fn decode_initial(&self, is_anew: bool) -> Arc<Decode<WatchEvent<RawObject>, Change<T>>> {
         let (decoder, request) = (self.decoder.clone(), self.request.clone());
         Arc::new(move |event| match event {
@@ -146,11 +146,11 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Requests<T, L> {
         })
     }
 
-    /// Returns the next event or the end of the watch, if it is ready.
+    /// Returns the next event or the end of the watch, if either is ready.
     pub(super) fn ready(&mut self) -> Option<Input<Observed<Stored<T>>>> {
         match self.poll_event(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(event) => Some(Input::Received(event)),
-            // This poll registered a no-op waker. The next poll registers a real waker.
+            // This poll of the stream registered a no-op waker. The next poll of the stream registers a real waker.
             Poll::Pending => None,
         }
     }
@@ -176,12 +176,13 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Requests<T, L> {
         }
     }
 
-    /// Returns the next object or the metadata of a page. Returns an error if the source delivers nothing for too long.
+    /// Returns the next object of a page, or the metadata of the page. Returns an error if the source delivers nothing
+    /// for too long.
     async fn next_part(
         &mut self,
         page: &mut Decoding<L::Page, ListPart, Part<T>>,
     ) -> Option<Result<Part<T>, ApiError>> {
-        // If it is ready, return it without the cost of a timer.
+        // If the item is ready, return it without the cost of a timer.
         if let Poll::Ready(part) = poll_fn(|context| Poll::Ready(page.poll_next(context))).await {
             return part;
         }
@@ -189,7 +190,7 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Requests<T, L> {
             match timeout(self.limits.idle, poll_fn(|context| page.poll_next(context))).await {
                 Ok(part) => return part,
                 Err(_) if page.waits_for_its_source() => return Some(Err(self.unanswered())),
-                // The source has delivered data, which is still being decoded. Decoding has no timeout.
+                // The source has delivered data that is still being decoded. Decoding has no timeout.
                 Err(_) => {}
             }
         }
@@ -222,7 +223,7 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Requests<T, L> {
                 }
                 Part::Metadata(observed) => metadata = Some(observed),
             }
-            // Without this, a page whose objects are all ready would block other tasks.
+            // Without this yield, a page whose objects are all ready would block other tasks.
             tokio::task::coop::consume_budget().await;
         }
         let metadata = metadata.ok_or_else(|| unreadable(&self.request, "the list ended without its metadata"))?;
@@ -230,7 +231,7 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Requests<T, L> {
     }
 }
 
-/// The objects of a page, until the page is complete. Many objects are dropped on another thread.
+/// The objects of a page that is not complete yet. A large number of objects is dropped on another thread.
 struct Gathered<T: Send + 'static>(Vec<T>);
 
 impl<T: Send + 'static> Drop for Gathered<T> {
@@ -248,7 +249,7 @@ fn named<T>(observed: Observed<T>, request: &Arc<RequestLine>) -> Result<Observe
     }
 }
 
-/// Returns the error for a complete but invalid response.
+/// Returns the error for a response that is complete but invalid.
 fn unreadable(request: &Arc<RequestLine>, what: &str) -> ApiError {
     ApiError { request: Some(request.clone()), ..ApiError::decode(what) }
 }

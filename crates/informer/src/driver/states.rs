@@ -1,4 +1,4 @@
-//! The state of each driver, and how the states form the state of the informer.
+//! The state of each driver, and the state of the informer that results from these states.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem::discriminant;
@@ -35,11 +35,11 @@ struct Inner {
     parts: BTreeMap<Place, Arc<InformerState>>,
     has_begun: bool,
     stopped: Option<StopCause>,
-    /// The time at which the state of any part last changed its variant, or at which the informer ended.
+    /// The time at which the state of any driver last changed its variant, or at which the informer ended.
     since: Option<Instant>,
-    /// The time of the last failure of any part, and the degraded state that the failure caused.
+    /// The time of the last failure of any driver, and the degraded state that this failure caused.
     last_failure: Option<(Instant, Arc<InformerState>)>,
-    /// The number of state changes for which waiting tasks were woken.
+    /// How many of the state changes have woken the waiting tasks.
     version: u64,
 }
 
@@ -50,7 +50,7 @@ impl Whole {
         States { place: place.clone(), whole: self.clone() }
     }
 
-    /// Sets the current parts. The state of the informer no longer depends on removed parts.
+    /// Sets the current parts. The state of the informer no longer depends on the drivers of removed namespaces.
     pub(super) fn follow(&self, places: &BTreeSet<Place>) {
         let mut inner = self.lock();
         let gone: Vec<_> = inner.parts.extract_if(.., |place, _| !places.contains(place)).collect();
@@ -80,7 +80,7 @@ impl Whole {
         self.state_and_version().0
     }
 
-    /// Returns the state, and the number of state changes for which waiting tasks were woken.
+    /// Returns the state, and how many state changes have woken the waiting tasks.
     pub(crate) fn state_and_version(&self) -> (InformerState, u64) {
         let inner = self.lock();
         let version = inner.version;
@@ -110,7 +110,7 @@ impl Whole {
         parts.iter().filter_map(|(place, state)| Some((place.as_ref()?.to_string(), (**state).clone()))).collect()
     }
 
-    /// Returns the time at which the state last changed its variant, and the time and the degraded state of the last
+    /// Returns when the state last changed its variant. Also returns the time and the degraded state of the last
     /// failure.
     pub(crate) fn history(&self) -> (Option<Instant>, Option<(Instant, Arc<InformerState>)>) {
         let inner = self.lock();
@@ -121,13 +121,14 @@ impl Whole {
         self.lock().parts.get(place).cloned()
     }
 
-    /// Replaces the state of a part and returns the previous state. Does nothing if the part was removed.
+    /// Replaces the state of one driver and returns its previous state. Does nothing if the driver's namespace was
+    /// removed.
     fn put(&self, place: &Place, next: Arc<InformerState>) -> Option<Arc<InformerState>> {
         let now = now();
         let failure = matches!(*next, InformerState::Degraded { next_try: Some(_), .. }).then(|| (now, next.clone()));
         let mut inner = self.lock();
         let state = inner.parts.get_mut(place)?;
-        // The state of the informer only changes if the state of a part changes.
+        // The state of the informer only changes if the state of a driver changes.
         let is_news = !state.is_like(&next);
         let is_another = discriminant(&**state) != discriminant(&*next);
         let before = std::mem::replace(state, next);
@@ -157,7 +158,7 @@ fn initial_state() -> Arc<InformerState> {
 }
 
 impl States {
-    /// Returns the last reported state. `None` if the part of the driver was removed.
+    /// Returns the last reported state. `None` if the driver's namespace was removed.
     pub(super) fn last(&self) -> Option<Arc<InformerState>> {
         self.whole.of(&self.place)
     }
@@ -170,7 +171,7 @@ impl States {
         }
     }
 
-    /// Reports the progress of a list.
+    /// Reports the progress of a list by this driver.
     pub(super) fn report_progress(&self, received: usize) {
         if let Some(InformerState::Listing { progress }) = self.last().as_deref() {
             let progress = ListProgress { received, ..*progress };
@@ -179,7 +180,7 @@ impl States {
     }
 }
 
-/// Merges the states of all parts. If any part has failed, returns the oldest failure. Otherwise the result is the
+/// Merges the states of all drivers. If any driver has failed, returns the oldest failure. Otherwise the result is the
 /// progress of the lists, or the lowest revision if all lists are complete.
 fn together(parts: impl Iterator<Item = InformerState>) -> InformerState {
     let nothing = InformerState::Synced { resource_version: String::new() };

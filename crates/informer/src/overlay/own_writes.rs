@@ -6,18 +6,18 @@ use pintle_meta::{ApiError, DeleteOptions, Object, ObjectApi, ObjectKey, Patch, 
 
 use super::Overlay;
 
-/// An [`ObjectApi`] whose writes an [`Overlay`] shows at once: see [`Overlay::api`].
+/// An [`ObjectApi`] whose writes an [`Overlay`] shows immediately: see [`Overlay::api`].
 ///
 /// The overlay shows the response of the server, without the projection and the transform of the informer. A deletion
-/// sends up to two additional requests. If the cache lacks the object, a GET before the deletion finds out its uid. A
-/// GET after the deletion checks whether the object is gone or waits for finalizers. If that GET fails, the overlay
-/// shows the object until the cache has the deletion. The same happens if another client has deleted and recreated the
-/// object, and the cache has not seen the new object yet.
+/// sends up to two additional requests. If the cache lacks the object, a GET before the deletion determines its uid. A
+/// GET after the deletion checks whether the object is gone or still waits for finalizers. If that GET fails, the
+/// overlay shows the object until the cache receives the deletion. The overlay also shows the object if another client
+/// has deleted and recreated it, and the cache has not received the new object yet.
 ///
 /// # Cancel safety
 ///
 /// Dropping a future cancels the request. The server may or may not have executed a write. The overlay does not show
-/// it.
+/// such a write.
 ///
 /// # Examples
 ///
@@ -68,8 +68,8 @@ impl<A, T> OwnWrites<A, T> {
 }
 
 impl<A: ObjectApi<T>, T: Object + Clone> OwnWrites<A, T> {
-    /// Reports the response of the server to the overlay. If its resourceVersion is not a number, reads return the
-    /// object only after the cache has received it.
+    /// Reports the response of the server to the overlay. If the resourceVersion of the response is not a number, reads
+    /// return the object only after the cache has received it.
     fn wrote(&self, object: T) -> T {
         self.overlay.wrote(object.clone());
         object
@@ -107,8 +107,8 @@ impl<A: ObjectApi<T>, T: Object + Clone> ObjectApi<T> for OwnWrites<A, T> {
         }
         let last = match self.overlay.get(key) {
             Some(last) => Some(last),
-            // The cache can lack an object that exists. Get its uid, because the overlay cannot show a deletion without
-            // it.
+            // The cache can lack an object that exists. Get the uid of the object, because the overlay cannot show a
+            // deletion without it.
             None => self.api.get(key).await.ok().map(Into::into),
         };
         self.api.delete(key, options).await?;

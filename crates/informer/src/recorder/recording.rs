@@ -18,15 +18,16 @@ use tokio::time::{Instant, Sleep, sleep, sleep_until};
 
 use super::line::{Line, Record, Source};
 
-/// Replays a recording of a [`Recorder`](super::Recorder): a source for an informer in a test.
+/// A source that replays a recording of a [`Recorder`](super::Recorder) to an informer in a test.
 ///
-/// Requests are answered in their recorded order, each with the recorded delay. If tokio's clock is paused, even the
-/// replay of a whole night is over at once. The options of a request are not compared. But if a list is requested where
-/// a watch was recorded, or the reverse, the request fails. The state of the informer then shows the error. After the
-/// last recorded answer, requests stay pending. If the file was truncated, for example because the recording process
-/// was killed, all complete entries are replayed. Anything after a `FULL` or `LOST` entry is ignored.
+/// Requests are answered in the order in which they were recorded, each after the recorded delay. If tokio's clock is
+/// paused, even the replay of a whole night takes almost no time. The options of a request are not compared. But if the
+/// informer requests a list where the recording contains a watch, or the reverse, the request fails. The state of the
+/// informer then shows the error. After the last recorded answer, further requests stay pending. If the file was
+/// truncated, for example because the recording process was killed, all complete entries are replayed. Anything after a
+/// `FULL` or `LOST` entry is ignored.
 ///
-/// The informer chooses the delays between requests. To reproduce them, use the same
+/// The informer chooses the delays between requests, so they are not replayed. To reproduce them, use the same
 /// [`seed`](crate::InformerConfig::seed) as in the recorded process.
 ///
 /// # Examples
@@ -39,14 +40,14 @@ pub struct Recording<T> {
     object: PhantomData<fn() -> T>,
 }
 
-/// The recorded requests of each namespace. `None` means all namespaces.
+/// The recorded requests that were not replayed yet, for each namespace. `None` means all namespaces.
 type Calls = BTreeMap<Option<String>, Mutex<VecDeque<Call>>>;
 
 /// A recorded request.
 struct Call {
     is_watch: bool,
     began: Duration,
-    /// The responses. Each has the time since the start of the request.
+    /// The responses. Each entry is paired with the time since the start of its request.
     records: VecDeque<(Duration, Record)>,
 }
 
@@ -55,7 +56,7 @@ impl<T> Recording<T> {
     ///
     /// # Errors
     ///
-    /// Fails if the file cannot be read or is not a recording.
+    /// Fails if the file cannot be read or does not contain a recording.
     pub fn open(path: impl AsRef<Path>) -> io::Result<Self> {
         let mut file = BufReader::new(File::open(path)?);
         let Some(Line { record: Record::Source(source), .. }) = Line::read(&mut file)? else {
@@ -92,8 +93,8 @@ impl<T> Recording<T> {
 
     /// Returns the source of one namespace, or of all namespaces for `None`, for an informer [of several
     /// namespaces](crate::SharedInformer::of_namespaces) whose [sources were recorded](super::Recorder::record). If a
-    /// namespace is removed and added again, its replay continues where it stopped. Requests in a namespace that was
-    /// not recorded stay pending.
+    /// namespace is removed and added again, its replay continues after the last replayed request. Requests in a
+    /// namespace without recorded requests stay pending.
     #[must_use]
     pub fn in_namespace(&self, namespace: Option<&str>) -> Self {
         let mut source = self.source.clone();
@@ -162,7 +163,7 @@ impl<T: 'static> ListWatch for Recording<T> {
     }
 }
 
-/// Turns a record into the end or the error of a stream.
+/// Converts a recorded entry to the end or the error of a stream.
 fn rest<I>(record: Record) -> Result<Option<I>, ApiError> {
     match record {
         Record::Failed(failure) => Err((*failure).into()),

@@ -1,4 +1,4 @@
-//! The thread that writes a recording, and its channel.
+//! The thread that writes a recording, and the channel to this thread.
 
 #[cfg(test)]
 mod tests;
@@ -21,9 +21,9 @@ use super::line::{Line, Record};
 pub(super) struct Lines {
     /// `None` after recording has stopped.
     sender: Mutex<Option<Sender<Line>>>,
-    /// The number of bytes in the channel. It limits the memory of the channel.
+    /// The number of bytes that wait in the channel. This number limits the memory of the channel.
     waiting: Arc<AtomicUsize>,
-    /// The error that stopped the recording. The channel closes when the thread has ended.
+    /// The error that stopped the recording. The channel closes when the writer thread has ended.
     end: watch::Receiver<Option<Arc<io::Error>>>,
 }
 
@@ -35,16 +35,16 @@ struct Writer<W> {
     limit: u64,
     /// The number of written bytes.
     written: u64,
-    /// Lines that were not written yet.
+    /// The lines that were not written yet.
     buffer: Vec<u8>,
-    /// The time of the last line, since the start of the recording.
+    /// The time of the last line, relative to the start of the recording.
     at: Duration,
 }
 
-/// The maximum number of bytes in the channel. A fast source sends that much in about a second.
+/// The maximum number of bytes in the channel. A fast source sends this number of bytes in about a second.
 const WAITING: usize = 64 << 20;
 
-/// The number of bytes in a write, if that many are waiting.
+/// The number of bytes in one write, if this many bytes are waiting.
 const BUFFER: usize = 64 << 10;
 
 /// The number of bytes that are reserved for the entry that ends the recording.
@@ -59,7 +59,7 @@ impl Lines {
         let (ended, end) = watch::channel(None);
         let waiting = Arc::new(AtomicUsize::new(0));
         let left = waiting.clone();
-        // The thread must log to the same subscriber as the caller.
+        // The thread must log to the same subscriber as the caller of this function.
         let dispatch = dispatcher::get_default(Clone::clone);
         thread::Builder::new().name("informer-recorder".into()).spawn(move || {
             dispatcher::with_default(&dispatch, || {
@@ -74,7 +74,7 @@ impl Lines {
     }
 
     /// Sends a line to the thread without waiting. If the thread falls too far behind, the recording ends with an entry
-    /// that says so. The order of the lines is the order of their times.
+    /// that gives this reason. The lines are in the order of their times.
     pub(super) fn write(&self, make: impl FnOnce() -> Line) {
         // Nothing panics under this lock, so poison is ignored.
         let mut sender = self.sender.lock().unwrap_or_else(PoisonError::into_inner);
@@ -129,7 +129,7 @@ impl<W: Write + Seek> Writer<W> {
         self.flush()
     }
 
-    /// Returns the next line. Flushes the buffer before it waits for a line.
+    /// Returns the next line. Flushes the buffer each time before it waits for a line.
     fn next(&mut self, lines: &Receiver<Line>) -> io::Result<Option<Line>> {
         match lines.try_recv() {
             Err(TryRecvError::Empty) => {
@@ -148,12 +148,12 @@ impl<W: Write + Seek> Writer<W> {
         Ok(())
     }
 
-    /// Ends the recording with an entry that says why. This entry overwrites the last incomplete entry, so it fits even
-    /// on a full disk.
+    /// Ends the recording with an entry that gives the reason. This entry overwrites the last incomplete entry, so
+    /// there is space for it even on a full disk.
     fn give_up(&mut self, error: &io::Error) {
         let path = self.path.display();
         tracing::warn!(%path, %error, "cannot write the recording, which stops here");
-        // For an error of the operating system, write only its kind, to save space.
+        // For an error of the operating system, write only the error kind, to save space.
         let why = error.get_ref().map_or_else(|| error.kind().to_string(), ToString::to_string);
         let last = Line { at: self.at, call: 0, record: Record::Lost(why) }.bytes();
         let place = self.file.seek(SeekFrom::Start(self.written));

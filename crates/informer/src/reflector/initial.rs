@@ -9,18 +9,19 @@ use pintle_meta::Object;
 
 use crate::ListProgress;
 
-/// The objects of a streaming list, each in its newest state.
+/// The objects of a streaming list, each in its newest known state.
 ///
-/// The objects are in a vector, so that they can be returned at once when the list is complete. A map with 100,000 keys
-/// would take long to drop. The lookup table contains only numbers, so dropping it is cheap.
+/// The objects are in a vector, so that they can be returned immediately when the list is complete. A map with 100,000
+/// keys would take long to drop. The lookup table contains only numbers, so dropping it is cheap.
 pub(super) struct Initial<T> {
-    /// The objects in the order of the stream. If an object is deleted, the last object takes its place. The same
-    /// stream always yields the same order.
+    /// The objects in the order of the stream. If an object is deleted, the last object of the vector moves to its
+    /// position. The same stream always yields the same order.
     objects: Vec<T>,
-    /// The hash of each object's key, and the position of the object.
+    /// The hash of each object's key, with the position of the object.
     places: HashTable<(u64, usize)>,
     hasher: DefaultHashBuilder,
-    /// When the last new object arrived, or when the stream was opened if no object has arrived.
+    /// The time at which the last new object arrived. If no object has arrived, the time at which the stream was
+    /// opened.
     pub(super) progressed: Instant,
 }
 
@@ -72,7 +73,7 @@ impl<T> Initial<T> {
     }
 }
 
-/// Whether both have the same key, so that they are states of one object.
+/// Whether both objects have the same key, so that they are states of one object.
 fn is_one<T: Object>(one: &T, other: &T) -> bool {
     let (one, other) = (one.metadata(), other.metadata());
     one.name() == other.name() && one.namespace() == other.namespace()

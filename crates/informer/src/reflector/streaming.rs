@@ -10,11 +10,11 @@ use super::watch::{SHORT_WATCH, Stream, is_cut, is_passing};
 use super::{Command, Output, Phase, Reflector, Step, Then};
 use crate::ReflectorError;
 
-/// The number of unfinished streaming lists in a row after which the reflector uses a plain list.
+/// The number of consecutive unfinished streaming lists after which the reflector uses a paged list.
 const UNFINISHED_STREAMS: u32 = 3;
 
-/// How long the reflector uses plain lists after the server did not finish a streaming list. The server may be upgraded
-/// in the meantime.
+/// How long the reflector uses paged lists after the server did not finish a streaming list. The server may be upgraded
+/// during this time.
 pub(super) const PAUSES: BackoffConfig = BackoffConfig {
     base: Duration::from_secs(600),
     factor: 2.0,
@@ -77,13 +77,14 @@ impl<T: Object> Reflector<T> {
             }
         }
         if now >= self.gives_up(&stream, &initial) {
-            // Check the deadline here as well. A stream that always has an event ready never times out.
+            // Check the deadline here as well as at the timeout. A stream that always has an event ready never reaches
+            // the timeout.
             return Step { discarded: initial.into_objects(), ..self.streaming_failed(now) };
         }
         self.receive_initial(stream, initial)
     }
 
-    /// Uses a plain list, because the server accepted a streaming list and did not finish it. Old servers ignore the
+    /// Uses a paged list, because the server accepted a streaming list but did not finish it. Old servers ignore the
     /// parameters of streaming lists.
     pub(super) fn streaming_failed(&mut self, now: Instant) -> Step<T> {
         self.pause_streams(now);
@@ -95,7 +96,7 @@ impl<T: Object> Reflector<T> {
             self.version_unavailable = true;
             return self.open_stream().into();
         }
-        // If the server asks for a delay, do not send a plain list at once.
+        // If the server requests a delay, do not send a paged list immediately.
         if is_passing(&error) || error.retry_after.is_some() {
             return self.delay(now, Some(ReflectorError::watch(error)), Then::StreamingList);
         }

@@ -11,16 +11,16 @@ use crate::cache::version;
 /// The duration below which a watch counts as short.
 pub(super) const SHORT_WATCH: Duration = Duration::from_secs(1);
 
-/// The number of short watches in a row that are reopened without a delay, if they delivered events. More short watches
-/// in a row look like an endless loop.
+/// The number of consecutive short watches that are reopened without a delay, if they delivered events. More
+/// consecutive short watches would look like an endless loop.
 const SHORT_WATCHES: u32 = 5;
 
-/// The number of unanswered watch requests in a row that are repeated. After one more unanswered request, the reflector
-/// lists.
+/// The number of consecutive unanswered watch requests that are repeated. After one more unanswered request, the
+/// reflector lists the resource.
 const UNANSWERED_WATCHES: u32 = 5;
 
-/// The bookmark period of kube-apiserver. Two bookmarks may arrive in shorter succession although the period is not
-/// shorter.
+/// The bookmark period of kube-apiserver. Two bookmarks may arrive shortly after each other even if the server's
+/// bookmark period is long.
 const BOOKMARK_PERIOD: Duration = Duration::from_secs(60);
 
 /// An open watch.
@@ -28,15 +28,15 @@ const BOOKMARK_PERIOD: Duration = Duration::from_secs(60);
 pub(super) struct Stream {
     pub(super) opened: Instant,
     pub(super) until: Instant,
-    /// When the last event arrived, or when the watch was opened if no event has arrived.
+    /// The time at which the last event arrived. If no event has arrived, the time at which the watch was opened.
     last_received: Instant,
-    /// When the last bookmark arrived, if any.
+    /// When the last bookmark arrived. `None` if no bookmark has arrived.
     bookmarked: Option<Instant>,
     /// The longest time between two bookmarks of this watch.
     bookmark_gap: Option<Duration>,
     has_news: bool,
-    /// Whether the server may still be sending synthetic events. A watch without a revision starts with them, and their
-    /// revisions are unordered.
+    /// Whether the server may still be sending synthetic events. A watch without a revision starts with synthetic
+    /// events, whose revisions are unordered.
     is_synthetic: bool,
 }
 
@@ -47,8 +47,8 @@ impl<T: Object> Reflector<T> {
         Command::Watch(self.watch_options(self.resource_version.clone(), timeout))
     }
 
-    /// Opens the next watch at the last revision. Lists if there is no revision, because a watch would then not show
-    /// which objects were deleted.
+    /// Opens the next watch at the last known revision. Without a known revision, lists the resource, because a watch
+    /// would then not show which objects were deleted.
     pub(super) fn resume_watch(&mut self) -> Command {
         if self.has_revision() { self.open_watch() } else { self.begin_round() }
     }
@@ -60,8 +60,8 @@ impl<T: Object> Reflector<T> {
     pub(super) fn watch_opened(&mut self, now: Instant, timeout: Duration, answer: Result<(), ApiError>) -> Step<T> {
         let error = match answer {
             Ok(()) => {
-                // When a watch opens, every failure is cleared, except the failure of a short watch. That failure is
-                // cleared once a watch has lasted long enough.
+                // When a watch opens, the current failure is cleared, unless it is the failure of a short watch. The
+                // failure of a short watch is cleared once a watch has lasted long enough.
                 self.unanswered = 0;
                 self.trouble.take_if(|(cause, _)| !matches!(cause, ReflectorError::VeryShortWatch));
                 let is_synthetic = !self.has_revision();
@@ -70,8 +70,8 @@ impl<T: Object> Reflector<T> {
             }
             Err(error) => error,
         };
-        // An unanswered request says nothing about the state of the server. But after several of them, a list may work
-        // where a watch does not.
+        // A single unanswered request does not show the state of the server. But after several unanswered watch
+        // requests, a list may succeed although a watch does not.
         let is_unanswered = error.is_unanswered() && !error.is_connection_refused();
         self.unanswered = if is_unanswered { self.unanswered + 1 } else { 0 };
         let goes_on = is_passing(&error) || (is_unanswered && self.unanswered <= UNANSWERED_WATCHES);
@@ -110,12 +110,12 @@ impl<T: Object> Reflector<T> {
 
     pub(super) fn watch_timed_out(&mut self, now: Instant, stream: Stream) -> Step<T> {
         if now >= stream.until {
-            // The server did not end the watch in time, or the connection is dead.
+            // The server did not end the watch at its timeout, or the connection is dead.
             return self.watch_ended(now, &stream);
         }
         if self.falls_silent(&stream).is_some_and(|at| at <= now) {
-            // Wait longer next time. The server may send bookmarks rarely or never, and each reopened watch costs it a
-            // request.
+            // Wait longer next time. The server may send bookmarks rarely or never, and each reopened watch costs the
+            // server a request.
             self.silent_watches = self.silent_watches.saturating_add(1);
             let mut step = self.watch_ended(now, &stream);
             step.error.get_or_insert(ReflectorError::SilentWatch);
@@ -164,9 +164,9 @@ impl<T: Object> Reflector<T> {
         }
     }
 
-    /// Returns when the watch counts as dead if nothing arrives. `None` means never. The rule also applies to the first
-    /// watch of a server, before any bookmark. If a server sends no bookmarks, one or two watches are reopened
-    /// needlessly.
+    /// Returns the time at which the watch counts as dead if nothing arrives. `None` means never. The rule also applies
+    /// to the first watch of a server, before the first bookmark. If a server sends no bookmarks, one or two watches
+    /// are reopened unnecessarily.
     fn falls_silent(&self, stream: &Stream) -> Option<Instant> {
         let by_bookmarks = || {
             let gap = self.bookmark_gap.map_or(BOOKMARK_PERIOD, |gap| gap.max(BOOKMARK_PERIOD));
@@ -204,7 +204,7 @@ impl<T: Object> Reflector<T> {
     }
 
     /// Whether the ended watch was successful. A watch is successful if it lasted long enough. A shorter watch is
-    /// successful if it delivered events and few short watches came right before it. A success resets the delays.
+    /// successful if it delivered events and was not preceded by too many short watches. A success resets the delays.
     fn was_successful(&mut self, now: Instant, stream: &Stream) -> bool {
         let lasted = now.saturating_duration_since(stream.opened) >= SHORT_WATCH;
         self.short_watches = if lasted { 0 } else { self.short_watches + 1 };
@@ -223,7 +223,7 @@ impl Stream {
         Self { opened: now, last_received: now, has_news: true, is_synthetic: false, ..self }
     }
 
-    /// Records an event. For a bookmark after the first one, returns the longest time between bookmarks.
+    /// Records an event. For the second and later bookmarks, returns the longest time between two bookmarks.
     fn record_event<T>(&mut self, now: Instant, event: &WatchEvent<T>) -> Option<Duration> {
         self.last_received = now;
         self.has_news = true;
@@ -236,12 +236,12 @@ impl Stream {
     }
 }
 
-/// Whether the stream was interrupted. That is a normal end of a watch.
+/// Whether the stream was interrupted. This error is a normal end of a watch.
 pub(super) fn is_cut(error: &ApiError) -> bool {
     matches!(error.kind, ErrorKind::Transport(_) | ErrorKind::Timeout(_))
 }
 
-/// Whether the error is temporary and says nothing about the state of the server.
+/// Whether the error is temporary and does not show the state of the server.
 pub(super) fn is_passing(error: &ApiError) -> bool {
     error.is_connection_refused() || error.is_too_many_requests()
 }

@@ -1,9 +1,9 @@
-//! Moves over JSON without parsing the skipped parts.
+//! Moves through JSON without parsing the skipped parts.
 
 use std::ops::Range;
 
-/// A position in JSON. If a method returns `None`, the position is unchanged. Each method takes time in proportion to
-/// the bytes that it passes.
+/// A position in JSON. If a method returns `None`, the position is unchanged. The time of each method is proportional
+/// to the number of bytes that it passes.
 pub(super) struct Cursor<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -61,7 +61,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Moves past an object or array, without a check that the kinds of brackets match.
+    /// Moves past an object or array, without checking that the kinds of brackets match.
     fn skip_nested(&mut self) -> Option<()> {
         let (mut at, mut depth) = (self.at, 0_usize);
         loop {
@@ -92,12 +92,12 @@ fn end_of_text(bytes: &[u8], mut at: usize) -> Option<usize> {
     }
 }
 
-/// Returns the number of bytes before the first quote or backslash. It reads eight bytes at a time. Larger vectors
-/// would not pay off, because strings are usually short.
+/// Returns the number of bytes before the first quote or backslash. The loop reads eight bytes in each iteration.
+/// Larger vectors would not be faster, because strings are usually short.
 fn plain(bytes: &[u8]) -> usize {
     const ONES: u64 = u64::from_ne_bytes([0x01; 8]);
-    // Sets the highest bit of each zero byte. It may also set bits of bytes after the first zero byte, which does not
-    // matter.
+    // Sets the highest bit of each zero byte. The result may also have bits of bytes after the first zero byte, but
+    // this does not matter.
     let zeros = |word: u64| word.wrapping_sub(ONES) & !word & (ONES << 7);
     let (words, rest) = bytes.as_chunks::<8>();
     for (at, word) in words.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! The state that all drivers of one informer share.
+//! The state that all drivers of one informer share, and their configuration.
 
 use std::future::Future;
 use std::sync::{Arc, Mutex};
@@ -23,7 +23,7 @@ use crate::selection::{Selected, Selection, Selectors};
 use crate::stored::Source;
 use crate::{InformerConfig, ReflectorConfig};
 
-/// The state that all drivers of one informer share, and its configuration.
+/// The state that all drivers of one informer share, and the configuration of the informer.
 pub(super) struct Work<T> {
     name: String,
     scope: Arc<Scope<T>>,
@@ -43,8 +43,8 @@ pub(super) struct Work<T> {
 const LISTS: usize = 16;
 
 impl<T: Object> Work<T> {
-    /// Prepares an informer. `one` is one of the sources of the informer. Any of them can be used, because it only
-    /// determines the resource.
+    /// Prepares an informer. `one` is one of the sources of the informer. Any source of the informer is suitable,
+    /// because it only determines the resource.
     pub(super) fn new(one: &impl ListWatch, covered: Covered, config: InformerConfig<T>) -> Self
     where
         T: DeserializeOwned,
@@ -91,8 +91,8 @@ impl<T: Object> Work<T> {
         }
     }
 
-    /// Creates the driver of one part. The driver does not accept states older than `known_elsewhere`, the newest
-    /// revision of the other parts.
+    /// Creates the driver of one namespace, or of the whole resource. The driver does not accept states older than
+    /// `known_elsewhere`, which is the newest revision of the other drivers.
     pub(super) fn driver<L: ListWatch<Object = T>>(
         &self,
         place: &Place,
@@ -100,7 +100,7 @@ impl<T: Object> Work<T> {
         known_elsewhere: String,
     ) -> Driver<T, Selected<L>> {
         let metrics = self.metrics.as_ref().map(|provider| Metrics::new(provider, &self.name, &self.scope.resource));
-        // Give each driver its own seed, so that their delays differ.
+        // Give each driver its own seed, so that the drivers use different delays.
         let own = place.iter().flat_map(|name| name.bytes());
         let seed = own.fold(self.seed, |seed, byte| seed.wrapping_mul(31).wrapping_add(byte.into()));
         let list_watch = Selected::new(source, self.selection.clone());
@@ -123,7 +123,7 @@ impl<T: Object> Work<T> {
         }
     }
 
-    /// Creates the informer. It runs `work` once it is started.
+    /// Creates the informer. The future runs `work` once the informer is started.
     pub(super) fn informer<F: Future<Output = ()> + Send + 'static>(
         &self,
         work: impl FnOnce(CancellationToken) -> F + Send + 'static,

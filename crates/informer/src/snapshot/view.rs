@@ -32,13 +32,13 @@ use crate::store::Held;
 /// assert_eq!(view.resource_versions(), ["", "7"]);
 /// ```
 pub struct View {
-    /// The snapshot of each cache, and the address of the cache.
+    /// The snapshot of each cache, with the address of the cache.
     snapshots: Vec<(usize, Box<dyn Any + Send + Sync>)>,
     resource_versions: Vec<String>,
 }
 
 impl View {
-    /// Takes a snapshot of each cache. Writers of these caches wait during this call. Readers do not wait.
+    /// Takes a snapshot of each cache. Writers of these caches wait until this call returns. Readers do not wait.
     pub fn new(caches: &[&dyn Viewed]) -> Self {
         let mut held = Vec::with_capacity(caches.len());
         let mut order: Vec<(usize, &&dyn Viewed)> = caches.iter().enumerate().collect();
@@ -62,7 +62,7 @@ impl View {
         view
     }
 
-    /// Returns the snapshot of the lister's cache. `None` if the cache is not in the view.
+    /// Returns the snapshot of the lister's cache. Returns `None` if the cache is not part of the view.
     pub fn of<T: Object>(&self, lister: &Lister<T>) -> Option<Snapshot<T>> {
         let (_, snapshot) = self.snapshots.iter().find(|(address, _)| *address == lister.address())?;
         snapshot.downcast_ref::<Snapshot<T>>().cloned()
@@ -80,7 +80,7 @@ impl fmt::Debug for View {
     }
 }
 
-/// A cache that can be part of a [`View`]. A [`Lister`] of any object type implements it.
+/// A cache that can be part of a [`View`]. Listers of any object type implement this trait.
 pub trait Viewed: sealed::Hold {}
 
 impl<T: Object> Viewed for Lister<T> {}
@@ -90,7 +90,7 @@ mod sealed {
     use crate::cache::Index;
     use crate::stored::Stored;
 
-    /// Locks a cache, so that no commit becomes visible.
+    /// Locks a cache, so that no commit becomes visible during the lock.
     pub trait Hold {
         fn address(&self) -> usize;
 

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-/// The number of values, the resourceVersion and the pins. All are changed under one short lock, so that they belong to
-/// the same stamp.
+/// The number of values, the resourceVersion and the pins. All three values are changed under one short lock, so that
+/// they belong to the same commit stamp.
 #[derive(Default)]
 pub(super) struct Now {
     pub(super) len: usize,
@@ -15,14 +15,15 @@ pub(super) struct Now {
 #[derive(Default)]
 struct Pins {
     count: usize,
-    /// The superseded versions that these pins need, and that no pin of a newer stamp needs. The versions are in
-    /// chunks, because there may be one for each record, and growing a single large vector would take long.
+    /// The superseded versions that one of these pins needs, and that no pin of a later commit needs. The superseded
+    /// versions are stored in chunks. There may be one version for each record, and growing a single large vector would
+    /// take long.
     kept: Vec<Vec<Kept>>,
 }
 
 const CHUNK: usize = 1024;
 
-/// The position of a record in the store.
+/// The position of the version's record in the store.
 #[derive(Clone, Copy)]
 pub(super) struct Place {
     pub(super) shard: u32,
@@ -30,7 +31,7 @@ pub(super) struct Place {
     pub(super) slot: u32,
 }
 
-/// A superseded version. It was visible from the stamp `from` until the stamp `until`.
+/// A superseded version. The version was visible from the commit stamp `from` until the commit stamp `until`.
 #[derive(Clone, Copy)]
 pub(super) struct Kept {
     pub(super) place: Place,
@@ -43,8 +44,8 @@ impl Now {
         self.pins.entry(stamp).or_default().count += 1;
     }
 
-    /// Removes one pin of a stamp. Returns the versions that were kept for it. Other pins may still need them, so the
-    /// caller must pass them to `Store::settle`.
+    /// Removes one pin of a commit stamp. Returns the versions that were kept for this pin. Other pins may still need
+    /// these versions, so the caller must pass them to `Store::settle`.
     pub(super) fn unpin(&mut self, stamp: u64) -> Vec<Vec<Kept>> {
         let Some(pins) = self.pins.get_mut(&stamp) else { return Vec::new() };
         pins.count -= 1;

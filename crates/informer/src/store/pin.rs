@@ -1,4 +1,4 @@
-//! Reads of the store at an earlier stamp.
+//! Reads of the store in the state at an earlier commit.
 
 use std::sync::Arc;
 
@@ -8,14 +8,15 @@ use super::record::{PAGE, Page};
 use super::terms::TermQuery;
 use super::{SECTION, Store, Value};
 
-/// The state of a store at one stamp. The store keeps that state as long as the pin exists.
+/// The state of a store at one commit stamp. The store keeps that state as long as the pin exists.
 pub(crate) struct Pin<V: Value> {
     store: Arc<Store<V>>,
     stamp: u64,
     len: usize,
 }
 
-/// A key whose value differs between two pins: the value of the older pin, and the value of the newer pin.
+/// A key whose value differs between two pins. Its value in the older pin comes first, and its value in the newer pin
+/// second.
 pub(crate) type Difference<V> = (ObjectKey, Option<V>, Option<V>);
 
 impl<V: Value> Pin<V> {
@@ -49,7 +50,8 @@ impl<V: Value> Pin<V> {
         }
     }
 
-    /// Works like [`visit`](Self::visit), and also passes the key and the stamp of the commit that wrote the value.
+    /// Works like [`visit`](Self::visit), and also passes the key of each value and the stamp of the commit that wrote
+    /// it.
     pub(crate) fn visit_keys(&self, mut each: impl FnMut(&ObjectKey, u64, &V)) {
         let mut at = PageAt::default();
         while let Some(page) = self.page(&mut at) {
@@ -64,7 +66,7 @@ impl<V: Value> Pin<V> {
     }
 
     /// Calls `take` on the values that have `value` in an index, and returns its results. The order is arbitrary.
-    /// `take` runs under a lock. Keys are in separate memory, which is only read if `take` uses the key.
+    /// `take` runs under a lock. Keys are in separate memory, which is read only if `take` uses the key.
     pub(crate) fn of_term<R>(
         &self,
         index: u32,
@@ -74,7 +76,7 @@ impl<V: Value> Pin<V> {
         let sought = TermQuery::new(&self.store.hasher, index, value);
         let mut found = Vec::new();
         for shard in &self.store.shards {
-            // The slots below this one have been read.
+            // The slots before this slot of the shard were already read.
             let mut from = 0;
             loop {
                 let shard = shard.read();
@@ -103,14 +105,14 @@ impl<V: Value> Pin<V> {
     pub(crate) fn values_of(&self, index: u32) -> Vec<String> {
         let mut values = Vec::new();
         for shard in &self.store.shards {
-            // The slots of the current term below `from` have been read.
+            // The slots of the current index value before `from` were already read.
             let (mut id, mut from, mut is_over) = (0, 0, false);
             while !is_over {
                 let shard = shard.read();
                 for _ in 0..SECTION {
                     match shard.terms.next_slot(id, index, from) {
-                        // The pinned version in this slot lacks the term. A newer version has it, so look at the next
-                        // slot.
+                        // The pinned version in this slot does not have the index value. A newer version in the slot
+                        // has the index value, so continue with the next slot.
                         Some(Some((_, slot))) if shard.value_with_term(slot, self.stamp, id).is_none() => {
                             from = slot + 1
                         }
@@ -173,8 +175,8 @@ pub(crate) struct Reading<V: Value, R> {
     pin: Pin<V>,
     at: PageAt,
     page: std::vec::IntoIter<R>,
-    /// Pages that were read. Meanwhile a writer may have copied them, so they may hold the last reference to their
-    /// values.
+    /// Pages that were read. A writer may have copied these pages meanwhile, so they may contain the last reference to
+    /// their values.
     spent: Vec<Arc<Page<V>>>,
 }
 
@@ -183,7 +185,7 @@ impl<V: Value, R> Reading<V, R> {
         Self { pin, at: PageAt::default(), page: Vec::new().into_iter(), spent: Vec::new() }
     }
 
-    /// Removes and returns the pages that were read since the last call. They must be dropped without locks.
+    /// Removes and returns the pages that were read since the last call. The pages must be dropped without locks.
     pub(crate) fn take_read_pages(&mut self) -> Vec<Arc<Page<V>>> {
         std::mem::take(&mut self.spent)
     }
@@ -193,7 +195,7 @@ impl<V: Value, R> Reading<V, R> {
     }
 
     /// Calls `take` on each remaining value, in no particular order, until it returns a result. Keys are in separate
-    /// memory, which is only read if `take` uses the key.
+    /// memory, which is read only if `take` uses the key.
     pub(crate) fn next(&mut self, take: impl Fn(Option<&ObjectKey>, &V) -> Option<R>) -> Option<R> {
         loop {
             if let Some(taken) = self.page.next() {

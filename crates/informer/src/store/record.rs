@@ -1,28 +1,28 @@
-//! Records. A record has the newest version of a key, and the older versions that pins need.
+//! Records. A record contains the newest version of a key, and the older versions that pins need.
 
 use pintle_meta::ObjectKey;
 
 use super::terms::TermIds;
 
-/// The number of records in a page. It is small under loom, whose threads have small stacks.
+/// The number of records in a page. The number is small under loom, whose threads have small stacks.
 pub(super) const PAGE: usize = if cfg!(pintle_loom) { 4 } else { 64 };
 
 /// A page of records. A scan clones the `Arc` of a page and reads it without locks. A concurrent write copies the page
 /// first.
 #[derive(Clone)]
 pub(crate) struct Page<V> {
-    /// Stamps and values. Scans read only these fields, so they are together in memory.
+    /// Stamps and values. Scans read only these fields, so the fields are adjacent in memory.
     heads: [Head<V>; PAGE],
     bodies: [Option<Body<V>>; PAGE],
     /// The number of records in use.
     used: usize,
 }
 
-/// The stamp and the value of the newest version of a key.
+/// The commit stamp and the value of the newest version of a key.
 #[derive(Clone)]
 struct Head<V> {
     stamp: u64,
-    /// `None` if the newest version is a deletion, or if there is no record.
+    /// `None` if the newest version is a deletion, or if the slot has no record.
     value: Option<V>,
 }
 
@@ -30,8 +30,8 @@ struct Head<V> {
 struct Body<V> {
     key: ObjectKey,
     terms: TermIds,
-    /// The superseded versions that pins need, oldest first. A superseded deletion is never kept. The key is absent at
-    /// stamps that no version covers.
+    /// The superseded versions that pins need, in the order of their stamps. A superseded deletion is never kept. At
+    /// stamps at which no version was visible, the key is absent.
     older: Vec<Older<V>>,
 }
 
@@ -81,7 +81,7 @@ impl<V> Page<V> {
         }
     }
 
-    /// Returns the value that is visible at `stamp`, if that version has the term.
+    /// Returns the value that is visible at `stamp`, if that version has this term of an index.
     pub(super) fn value_with_term(&self, at: usize, stamp: u64, term: u32) -> Option<&V> {
         let head = &self.heads[at];
         match head.stamp <= stamp {
@@ -120,7 +120,7 @@ impl<V> Page<V> {
         }
     }
 
-    /// Removes the superseded version with this stamp.
+    /// Removes the superseded version that has this commit stamp.
     pub(super) fn release(&mut self, at: usize, stamp: u64) -> Option<Version<V>> {
         let older = &mut self.bodies[at].as_mut()?.older;
         let place = older.iter().position(|older| older.version.stamp == stamp)?;
@@ -131,7 +131,7 @@ impl<V> Page<V> {
         Some(version)
     }
 
-    /// Whether any version has the term.
+    /// Whether any version of the record has this index value.
     pub(super) fn has_term(&self, at: usize, term: u32) -> bool {
         self.bodies[at].as_ref().is_some_and(|body| {
             body.terms.contains(term) || body.older.iter().any(|older| older.version.terms.contains(term))

@@ -1,4 +1,4 @@
-//! A shard of the store. It contains the records of some keys, and their terms.
+//! A shard of the store. A shard contains the records of some keys, and the index values of these records.
 
 use std::sync::Arc;
 
@@ -10,22 +10,23 @@ use super::table::Table;
 use super::terms::{TermIds, TermQuery, Terms};
 use super::{Value, Write};
 
-/// A shard. Its alignment puts the locks of two shards into different cache lines, even with adjacent-line prefetch.
+/// A shard. The alignment puts the locks of two shards into different cache lines, even if the processor prefetches
+/// adjacent lines.
 #[repr(align(128))]
 pub(super) struct Shard<V> {
     table: Table,
     pages: Vec<Arc<Page<V>>>,
-    /// An empty page, which replaces each page that has become empty.
+    /// An empty page that replaces each page that has become empty.
     empty: Arc<Page<V>>,
     free: Vec<u32>,
-    /// The number of slots that have ever been used.
+    /// The number of record slots that were ever used.
     slots: u32,
     /// The number of superseded versions that are kept for pins.
     kept: usize,
     pub(super) terms: Terms,
 }
 
-/// The slot of a written key, and its previous version.
+/// The slot of the record of a written key, and the previous version of this key.
 pub(super) type Put<V> = (u32, Option<Version<V>>);
 
 impl<V: Value> Shard<V> {
@@ -58,12 +59,12 @@ impl<V: Value> Shard<V> {
         self.page_of(slot)?.value_at(at(slot), stamp).map(|(_, value)| value)
     }
 
-    /// Returns the value that is visible at `stamp`, if that version has the term. `slot` must be one of the term's
-    /// slots.
+    /// Returns the value that is visible at `stamp`, if that version has the term. `slot` must be one of the slots of
+    /// this index value.
     pub(super) fn value_with_term(&self, slot: u32, stamp: u64, term: u32) -> Option<&V> {
         match self.kept {
-            // No superseded version is kept, so the term's slots refer to the newest versions. There is no need to read
-            // the terms of the version from memory.
+            // No superseded version is kept, so the slots of each index value refer to the newest versions. Therefore,
+            // the index values of the version need not be read from memory.
             0 => self.value_at(slot, stamp),
             _ => self.page_of(slot)?.value_with_term(at(slot), stamp, term),
         }
@@ -116,7 +117,8 @@ impl<V: Value> Shard<V> {
         self.kept += 1;
     }
 
-    /// Frees the terms of a superseded version that no pin needs. If its record is empty, removes the record too.
+    /// Frees the index values of a superseded version that no pin needs. If the record of the version is empty, removes
+    /// the record too.
     pub(super) fn discard(&mut self, hash: u32, slot: u32, version: Version<V>) -> Option<V> {
         let page = &mut self.pages[slot as usize / PAGE];
         for id in version.terms.as_slice() {
@@ -132,21 +134,21 @@ impl<V: Value> Shard<V> {
             self.table.remove(hash, slot);
             self.free.push(slot);
             if self.free.len() == self.slots as usize {
-                // Release the memory of the shard, which may have been large.
+                // Release the memory of the empty shard, because the shard may have been large.
                 (self.table, self.pages, self.free, self.slots) = Default::default();
             }
         }
         version.value
     }
 
-    /// Works like [`discard`](Self::discard) for a version that was kept for a pin.
+    /// Works like [`discard`](Self::discard), but for a version that was kept for a pin.
     pub(super) fn release(&mut self, hash: u32, slot: u32, stamp: u64) -> Option<V> {
         let version = Arc::make_mut(self.pages.get_mut(slot as usize / PAGE)?).release(at(slot), stamp)?;
         self.kept -= 1;
         self.discard(hash, slot, version)
     }
 
-    /// Adds index values to the newest version of a key, if it has this stamp.
+    /// Adds index values to the newest version of a key, if that version has this stamp.
     pub(super) fn add_values(
         &mut self,
         hasher: &DefaultHashBuilder,
@@ -165,7 +167,7 @@ impl<V: Value> Shard<V> {
         }
     }
 
-    /// Removes the terms of an index from the records of a page.
+    /// Removes the values of an index from the records of a page.
     pub(super) fn forget_index(&mut self, page: usize, index: u32) {
         let records = Arc::make_mut(&mut self.pages[page]);
         for place in 0..PAGE {
@@ -205,7 +207,7 @@ impl<V: Value> Shard<V> {
     }
 }
 
-/// Returns the position of a slot in its page.
+/// Returns the position of a slot within its page.
 fn at(slot: u32) -> usize {
     slot as usize % PAGE
 }

@@ -1,17 +1,17 @@
-//! A hash table that grows one part at a time.
+//! A hash table that grows one part after the other.
 
 use hashbrown::HashTable;
 
-/// A hash table that maps hashes to positions. It has several parts, and only one part grows at a time. If the whole
-/// table grew at once, the lock of a shard would be held until all entries are moved.
+/// A hash table that maps hashes to positions. The table has several parts, and only one part grows in one operation.
+/// If the whole table grew in one operation, the lock of a shard would be held until all entries are moved.
 pub(super) struct Table {
     parts: [HashTable<Entry>; PARTS],
 }
 
 const PARTS: usize = 16;
 
-/// A position and half of its hash. Half of the hash avoids most comparisons of keys, and is enough for tables of this
-/// size.
+/// A position, and half of the hash of its key. Half of the hash avoids most comparisons of keys. This is sufficient
+/// for tables of this size.
 #[derive(Clone, Copy)]
 struct Entry {
     hash: u32,
@@ -25,7 +25,7 @@ impl Table {
         found.map(|entry| entry.at)
     }
 
-    /// Adds an entry. The table must not contain it.
+    /// Adds an entry. The table must not contain the position yet.
     pub(super) fn insert(&mut self, hash: u32, at: u32) {
         self.parts[part(hash)].insert_unique(spread(hash), Entry { hash, at }, |entry| spread(entry.hash));
     }
@@ -48,7 +48,8 @@ fn spread(hash: u32) -> u64 {
     u64::from(hash) << 32 | u64::from(hash)
 }
 
-/// Returns the part of a hash. It uses bits that hashbrown does not use for the bucket or the tags.
+/// Returns the part of the table to which a hash belongs. The result does not depend on the bits that hashbrown uses
+/// for the bucket and the tags.
 fn part(hash: u32) -> usize {
     (hash >> 20) as usize % PARTS
 }

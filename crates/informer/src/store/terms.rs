@@ -1,4 +1,4 @@
-//! The index values of a shard. Each value is stored once, with the slots that have it.
+//! The index values of a shard. Each value is stored once, together with the slots of the records that have it.
 
 use std::hash::BuildHasher;
 
@@ -6,18 +6,18 @@ use hashbrown::DefaultHashBuilder;
 
 use super::table::Table;
 
-/// The terms of a shard. A term is a value of an index. A term exists as long as a version in the store has that term.
+/// The terms of a shard. A term is one value of one index. A term exists as long as some version in the store has it.
 #[derive(Default)]
 pub(super) struct Terms {
     table: Table,
     /// The terms, in pages. A single vector would have to be reallocated, which would take long.
     pages: Vec<Option<Box<Page>>>,
     free: Vec<u32>,
-    /// The number of ids that have ever been used.
+    /// The number of ids that were ever used.
     ids: u32,
 }
 
-/// A page of terms, with at least one term.
+/// A page of terms that contains at least one term.
 #[derive(Default)]
 struct Page {
     terms: [Option<Term>; PAGE],
@@ -30,12 +30,12 @@ struct Term {
     index: u32,
     hash: u32,
     value: Box<str>,
-    /// The slots in which some version has the term, sorted. A reader must check whether the version that it sees has
-    /// the term.
+    /// The slots of the records in which at least one version has the term, sorted. A reader must check whether the
+    /// version that it sees has the term.
     slots: Vec<u32>,
 }
 
-/// A term to look up in any shard.
+/// An index value to look up in each shard.
 #[derive(Clone, Copy)]
 pub(crate) struct TermQuery<'a> {
     pub(super) index: u32,
@@ -50,8 +50,8 @@ impl<'a> TermQuery<'a> {
 }
 
 impl Terms {
-    /// Returns the ids of the terms of a new version in `slot`. `known` are the ids of the previous version. They are
-    /// often the same.
+    /// Returns the ids of the terms of a new version in `slot`. `known` contains the ids of the previous version. They
+    /// are often the same.
     pub(super) fn term_ids<'a>(
         &mut self,
         hasher: &DefaultHashBuilder,
@@ -68,7 +68,7 @@ impl Terms {
         ids
     }
 
-    /// Returns the id of a term, and adds `slot` to it.
+    /// Returns the id of a term, and adds `slot` to the slots of the term.
     pub(super) fn term_id(&mut self, sought: TermQuery<'_>, slot: u32) -> u32 {
         let id = self.find(sought).unwrap_or_else(|| self.insert(sought));
         if let Some(term) = self.term_mut(id) {
@@ -84,7 +84,7 @@ impl Terms {
         id
     }
 
-    /// Removes `slot` from a term, because no version in the slot has the term any more.
+    /// Removes `slot` from the slots of a term, because no version in the slot has the term any more.
     pub(super) fn forget(&mut self, id: u32, slot: u32) {
         let Some(term) = self.term_mut(id) else { return };
         if let Ok(at) = term.slots.binary_search(&slot) {
@@ -108,18 +108,18 @@ impl Terms {
         self.table.find(sought.hash, |id| self.is(id, sought.index, sought.value))
     }
 
-    /// Returns the slots that have a term, in order.
+    /// Returns the slots that have a term, in ascending order.
     pub(super) fn slots(&self, id: u32) -> &[u32] {
         self.term(id).map_or(&[], |term| &term.slots)
     }
 
-    /// Returns the index of a term.
+    /// Returns the index to which a term belongs.
     pub(super) fn index(&self, id: u32) -> Option<u32> {
         self.term(id).map(|term| term.index)
     }
 
-    /// Returns the value of a term and its first slot that is not below `from`. Returns `Some(None)` if the term does
-    /// not belong to `index` or has no such slot. Returns `None` if `id` and all greater ids are unused.
+    /// Returns the value of a term, and the first slot of the term that is not below `from`. Returns `Some(None)` if
+    /// the term does not belong to `index` or has no such slot. Returns `None` if `id` and all greater ids are unused.
     pub(super) fn next_slot(&self, id: u32, index: u32, from: u32) -> Option<Option<(&str, u32)>> {
         if id >= self.ids {
             return None;
@@ -203,7 +203,7 @@ impl TermIds {
         self.as_slice().contains(&id)
     }
 
-    /// Adds an id, unless it is present.
+    /// Adds an id, unless the list contains it already.
     pub(super) fn push(&mut self, id: u32) {
         if self.contains(id) {
             return;

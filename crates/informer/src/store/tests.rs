@@ -1,4 +1,4 @@
-//! Compares the store with a model that remembers each state.
+//! Compares the store with a model that stores every past state.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -127,7 +127,7 @@ impl Model {
         Ok(())
     }
 
-    /// Checks that each pin shows the state at its time, and that only values that a pin shows are in memory.
+    /// Checks that each pin shows the state at its time, and that memory contains only values that some pin shows.
     fn check(&self) -> Result<(), TestCaseError> {
         let now = (self.store.pin(|_| ()).0, self.state.clone());
         for (pin, state) in self.pins.iter().chain([&now]) {
@@ -223,7 +223,8 @@ proptest! {
     }
 }
 
-/// Many records that have a value only now must not hide the record that had the value when the pin was created.
+/// Many records got the value only recently. These records must not hide the record that had the value when the pin was
+/// created.
 #[test]
 fn old_index_values_are_found_among_many_later_ones() {
     let store = Arc::new(Store::new(1));
@@ -242,15 +243,15 @@ fn old_index_values_are_found_among_many_later_ones() {
     assert_eq!(values, ["z", "xz"]);
 }
 
-/// Prints the longest critical sections of a shard with a quarter of a million objects. That corresponds to a million
-/// objects in four shards. Run it with `cargo test --release -p pintle-informer --lib longest -- --ignored
-/// --nocapture`.
+/// Prints the longest critical sections of a shard with a quarter of a million objects. A quarter of a million objects
+/// in one shard corresponds to a million objects in four shards. Run it with
+/// `cargo test --release -p pintle-informer --lib longest -- --ignored --nocapture`.
 #[test]
 #[ignore = "it takes a while, and a release build on a machine that does nothing else"]
 #[expect(clippy::print_stdout, reason = "the printed times are the result")]
 fn longest_section_of_a_large_shard() {
     const OBJECTS: u32 = 250_000;
-    // Repeat each step with other stores and take the shortest time, so that accidental delays do not count.
+    // Repeat each step with other stores and use the shortest time, so that accidental delays have no effect.
     let mut quickest = vec![std::time::Duration::MAX; 4 * OBJECTS as usize];
     for _ in 0..5 {
         let store = Arc::new(Store::new(1));

@@ -8,7 +8,7 @@ use super::{Store, Value, Write};
 use crate::sync::MutexGuard;
 use crate::sync::atomic::Ordering;
 
-/// The exclusive right to write to a store. Readers wait for the change of one record at most, not for a whole commit.
+/// The exclusive right to write to a store. Readers wait at most for the change of one record, not for a whole commit.
 /// Dropping the writer drops the superseded versions that no pin needs.
 pub(crate) struct Writer<'a, V: Value> {
     store: &'a Store<V>,
@@ -23,7 +23,7 @@ pub(crate) struct Replaced<V> {
     pub(crate) deleted: Vec<(ObjectKey, V)>,
 }
 
-/// The counts of a commit that is not visible yet, and the versions that the commit supersedes.
+/// The counts of a commit that is not visible yet, and the versions that this commit supersedes.
 #[derive(Default)]
 struct Pending {
     superseded: Vec<Kept>,
@@ -53,7 +53,8 @@ impl<'a, V: Value> Writer<'a, V> {
         self.store.visible.load(Ordering::Relaxed)
     }
 
-    /// Changes one key, and returns the previous value. `set_version` changes the resourceVersion in the same step.
+    /// Changes one key, and returns the previous value. `set_version` changes the resourceVersion in the same atomic
+    /// step.
     pub(crate) fn write(&mut self, write: Write<V>, set_version: impl FnOnce(&mut String)) -> Option<V> {
         let Store { hasher, shards, .. } = self.store;
         let stamp = self.stamp() + 1;
@@ -63,7 +64,7 @@ impl<'a, V: Value> Writer<'a, V> {
         let mut shard = shards[home as usize].write();
         let put = shard.put(hasher, hash, write, stamp);
         pending.count(put.as_ref().is_some_and(|(_, before)| existed(before)), is_there);
-        // The commit becomes visible under the lock of the shard. No reader of the shard can be in between, so the
+        // The commit becomes visible under the lock of the shard. No reader of the shard can run at this point, so the
         // superseded version is kept only if a pin needs it.
         let mut now = self.store.now.lock();
         pending.publish(&mut now, set_version);
@@ -81,8 +82,8 @@ impl<'a, V: Value> Writer<'a, V> {
         shard.discard(hash, slot, before)
     }
 
-    /// Changes several keys in one step, and returns the previous value of each. If a key occurs twice, the last write
-    /// wins.
+    /// Changes several keys in one atomic step, and returns the previous value of each key. If a key occurs twice, the
+    /// last write applies.
     pub(crate) fn write_all(&mut self, writes: Vec<Write<V>>, set_version: impl FnOnce(&mut String)) -> Vec<Option<V>> {
         let stamp = self.stamp() + 1;
         let mut pending = Pending::default();
@@ -91,8 +92,8 @@ impl<'a, V: Value> Writer<'a, V> {
         before
     }
 
-    /// Replaces all values whose keys satisfy `within`, in one step. `within` must accept the keys of all writes. A
-    /// value is not written if `is_same` returns `true` for it and the stored value.
+    /// Replaces all values whose keys satisfy `within`, in one atomic step. `within` must accept the keys of all
+    /// writes. A value is not written if `is_same` returns `true` for the value and the stored value.
     pub(crate) fn replace(
         &mut self,
         writes: Vec<Write<V>>,
@@ -102,7 +103,7 @@ impl<'a, V: Value> Writer<'a, V> {
     ) -> Replaced<V> {
         let stamp = self.stamp() + 1;
         let mut pending = Pending::default();
-        // Marks the slots that the writes use: one bit for each slot, and one word for each page.
+        // Marks the slots that the writes use. There is one bit for each slot, and one word for each page of slots.
         let mut seen = vec![Vec::<u64>::new(); self.store.shards.len()];
         let mut before = Vec::with_capacity(writes.len());
         for write in writes {
@@ -179,7 +180,7 @@ impl<'a, V: Value> Writer<'a, V> {
         let place = Place { shard: home, hash, slot };
         pending.count(existed(&before), is_there);
         let value = match before {
-            // No reader can see this version, because it is a deletion or was written by the same commit.
+            // No reader can see this version, because it is a deletion or was written by the commit in progress.
             Some(before) if before.value.is_none() || before.stamp == stamp => shard.discard(hash, slot, before),
             Some(before) => {
                 pending.superseded.push(Kept { place, from: before.stamp, until: stamp });
@@ -200,7 +201,7 @@ impl<'a, V: Value> Writer<'a, V> {
         self.superseded.append(&mut pending.superseded);
     }
 
-    /// Returns the keys of a page whose bits are not set. `None` if there is no such page.
+    /// Returns the keys in a page whose bits are not set. Returns `None` if there is no such page.
     fn unseen(&self, shard: usize, page: usize, seen: u64) -> Option<Vec<ObjectKey>> {
         let shard = self.store.shards[shard].read();
         let page = shard.page(page)?;

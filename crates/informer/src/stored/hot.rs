@@ -7,25 +7,27 @@ use super::record::{Cooled, Record};
 use crate::sync::Mutex;
 use crate::sync::atomic::Ordering;
 
-/// The decoded objects of an informer. If they exceed the budget, a clock hand moves over them in rounds. It removes
-/// each object that was not read since the previous round and that no reader holds.
+/// The decoded objects of an informer. If the objects exceed the budget, a clock hand moves over them in rounds, as in
+/// the clock algorithm for page replacement. The hand removes each object that was not read since the previous round
+/// and that no reader uses.
 pub(super) struct Hot<T> {
     limit: usize,
     ring: Mutex<Ring<T>>,
 }
 
 struct Ring<T> {
-    /// The records with decoded objects, and the estimated size of each. The hand points to the first one.
+    /// The records that contain decoded objects, with the estimated size of each object. The clock hand points to the
+    /// first record.
     records: VecDeque<(Weak<Record<T>>, usize)>,
     bytes: usize,
 }
 
-/// The maximum number of records that the hand passes for each decoded object. Without a limit, a reader that holds all objects would make
-/// each further read slow.
+/// The maximum number of records that the clock hand passes when an object is decoded. Without a limit, each further
+/// read would be slow if a reader keeps references to all objects.
 const STEPS: usize = 8;
 
 /// The estimated number of bytes that an object takes for each byte of its JSON, in addition to the size of its type. A
-/// pod of k8s-openapi takes 5.9.
+/// pod of k8s-openapi takes 5.9 bytes.
 const PER_JSON_BYTE: usize = 6;
 
 impl<T> Hot<T> {
@@ -37,7 +39,7 @@ impl<T> Hot<T> {
     /// no lock.
     pub(super) fn admit(&self, record: &Arc<Record<T>>, json_len: usize) {
         let bytes = size_of::<T>() + PER_JSON_BYTE * json_len;
-        // Dropped without the lock, because dropping an object runs user code.
+        // This value is dropped without the lock, because dropping an object runs user code.
         let mut done = Vec::new();
         let mut ring = self.ring.lock();
         ring.records.push_back((Arc::downgrade(record), bytes));

@@ -1,4 +1,4 @@
-//! An object as its JSON, which is decoded at the first read.
+//! An object that is stored as its JSON and decoded at the first read.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -16,11 +16,11 @@ use crate::catch_drop::CatchDrop;
 use crate::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use crate::sync::{Condvar, Mutex};
 
-/// An object that is decoded at its first read, once for all readers. The decoded object stays until the budget of the informer needs its
-/// memory. Then the next read decodes it again.
+/// An object that is decoded at its first read, once for all readers. The decoded object stays in memory until the
+/// budget of the informer is exceeded. After that, the next read decodes the object again.
 pub(crate) struct Record<T> {
     source: Arc<Source<T>>,
-    /// Name, namespace, uid and resourceVersion, and then the JSON. They share one allocation.
+    /// The name, namespace, uid and resourceVersion, followed by the JSON. They share one allocation.
     data: Box<[u8]>,
     /// The end positions of the name, the namespace, the uid and the resourceVersion in `data`.
     ends: [u32; 4],
@@ -30,23 +30,24 @@ pub(crate) struct Record<T> {
     is_terminating: bool,
     /// [`UNCHECKED`], [`GOOD`] or [`BAD`].
     quality: AtomicU8,
-    /// Whether the object was read since the budget's hand last passed it.
+    /// Whether the object was read since the clock hand of the budget last passed it.
     pub(super) was_read: AtomicBool,
     slot: Mutex<Slot<T>>,
     decoded: Condvar,
-    /// The earlier state that reads return if this state cannot be decoded. `None` once this state was decoded.
+    /// The earlier state that reads return if this state cannot be decoded. `None` once this state was decoded
+    /// successfully.
     earlier: Mutex<Option<Stored<T>>>,
-    /// The labels, annotations, finalizers and owners after their first read.
+    /// The labels, annotations, finalizers and owners, once they were read.
     more: OnceLock<Box<ObjectMeta>>,
 }
 
-/// The identity and the JSON of an object, for a new record.
+/// The identity and the JSON of an object, from which a record is created.
 pub(crate) struct Content<'a> {
     /// Name, namespace, uid and resourceVersion.
     pub(crate) head: [&'a str; 4],
     pub(crate) generation: i64,
     pub(crate) is_terminating: bool,
-    /// The JSON, in parts that are joined.
+    /// The JSON, in parts that must be joined.
     pub(crate) json: Vec<&'a [u8]>,
     /// The position of the metadata in the joined JSON.
     pub(crate) metadata_at: Range<usize>,
@@ -54,7 +55,7 @@ pub(crate) struct Content<'a> {
 
 enum Slot<T> {
     Empty,
-    /// A thread is decoding the object.
+    /// A thread is currently decoding the object.
     Busy,
     Ready(CatchDrop<T>),
 }
@@ -64,8 +65,8 @@ const GOOD: u8 = 1;
 const BAD: u8 = 2;
 
 thread_local! {
-    /// Whether this thread is decoding an object. If its `Deserialize` reads the cache, it must not wait for another decoding thread, which
-    /// could wait for this one.
+    /// Whether this thread is decoding an object. If the object's `Deserialize` reads the cache, it must not wait for
+    /// another decoding thread, because that thread could wait for this one.
     static IS_DECODING: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -98,7 +99,7 @@ impl<T> Record<T> {
         })
     }
 
-    /// Decodes the object if it is not decoded, and returns it. Returns `None` if it cannot be decoded.
+    /// Decodes the object if it is not decoded yet, and returns it. Returns `None` if the object cannot be decoded.
     pub(super) fn object(self: &Arc<Self>) -> Option<CatchDrop<T>> {
         let mut slot = self.slot.lock();
         loop {
@@ -135,7 +136,8 @@ impl<T> Record<T> {
         }
     }
 
-    /// Removes the decoded object from the record, if no reader holds it. The result must be dropped without locks.
+    /// Removes the decoded object from the record, if no reader uses it. The returned object must be dropped without
+    /// locks.
     pub(super) fn cool(&self) -> Cooled<T> {
         let mut slot = self.slot.lock();
         match &*slot {
@@ -155,7 +157,7 @@ impl<T> Record<T> {
         match decoded {
             Ok(object) => {
                 self.quality.store(GOOD, Ordering::Release);
-                // Dropped without the lock, because it may be the last reference to an object.
+                // The value is dropped without the lock, because it may be the last reference to an object.
                 let earlier = take(&mut *self.earlier.lock());
                 drop(earlier);
                 Some(CatchDrop::from(Arc::new(object)))
@@ -189,8 +191,8 @@ impl<T> Record<T> {
         self.earlier.lock().clone()
     }
 
-    /// Sets the state to which reads fall back: `known` if it was decoded before, and otherwise the state to which
-    /// `known` falls back. So states between two decoded states do not stay in memory.
+    /// Sets the state to which reads fall back. If `known` was decoded before, it is `known` itself, and otherwise the
+    /// state to which `known` falls back. So the states between two decoded states do not stay in memory.
     pub(super) fn set_earlier(&self, known: &Stored<T>) {
         let earlier = match known {
             Stored::Eager(_) => known.clone(),
@@ -274,7 +276,7 @@ impl<T> Metadata for Record<T> {
     }
 }
 
-/// Shows the identity and the size, not the content, which may be secret.
+/// Formats the identity and the size of the object. The content of the object may be secret, so it is not shown.
 impl<T> fmt::Debug for Record<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}, {} bytes", self.namespace(), self.name(), self.json().len())

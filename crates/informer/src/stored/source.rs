@@ -20,21 +20,21 @@ pub(crate) struct Source<T> {
     pub(super) hot: Hot<T>,
     /// The objects that were found to be undecodable, and that the informer has not handled yet.
     found: Mutex<Vec<Found<T>>>,
-    /// Whether there are stored objects that were never decoded.
+    /// Whether some stored objects were never decoded.
     has_unchecked: AtomicBool,
-    /// Notified when an object is stored, or found to be undecodable.
+    /// Notified when an object is stored, or is found to be undecodable.
     pub(crate) changed: Notify,
 }
 
 /// An object that was found to be undecodable.
 pub(crate) struct Found<T> {
-    /// Weak, because the record refers to the source.
+    /// A weak reference, because the record refers to the source.
     pub(crate) record: Weak<Record<T>>,
     pub(crate) entry: Undecodable,
 }
 
 impl<T> Source<T> {
-    /// Creates the source of an informer. Decoded objects may take about `hot_bytes`.
+    /// Creates the source of an informer. Decoded objects may take about `hot_bytes` in total.
     pub(crate) fn new(informer: String, hot_bytes: usize) -> Self
     where
         T: Object + DeserializeOwned,
@@ -84,7 +84,7 @@ impl<T> Source<T> {
     }
 }
 
-/// Decodes an object. A panic of its `Deserialize` or of its `Metadata` is returned as an error.
+/// Decodes an object. A panic of the object's `Deserialize` or `Metadata` implementation is returned as an error.
 fn decode<T: Object + DeserializeOwned>(json: &[u8]) -> Result<T, String> {
     let object = match catch(|| from_json::<T>(json)) {
         Ok(Ok(object)) => object,
@@ -95,7 +95,7 @@ fn decode<T: Object + DeserializeOwned>(json: &[u8]) -> Result<T, String> {
     match catch(|| probe(&object)) {
         Ok(_) => Ok(object),
         Err(panic) => {
-            // The drop of such an object may panic as well.
+            // Dropping such an object may panic as well.
             if let Err(again) = catch(|| drop(object)) {
                 tracing::error!(object = std::any::type_name::<T>(), panic = again, "the Drop of an object panicked");
             }

@@ -14,12 +14,13 @@ use crate::{ResourceEvent, SubscriptionStatus, SyncHandle};
 /// The events of a [`Subscription`] in a channel, for threads without a runtime. There is no time limit for a receiver
 /// to handle an event.
 ///
-/// A dedicated thread moves events into the channel and waits while the channel is full. Further events wait in the
-/// subscription. [`Subscription`] describes how many events it stores. Several threads may receive. Each event goes to
-/// one of them, so events of one key may be handled concurrently. When the informer stops, the channel delivers the
-/// remaining events and then ends.
+/// A dedicated thread moves events into the channel, and waits while the channel is full. Further events wait in the
+/// subscription. [`Subscription`] describes how many events can wait in it. Several threads may receive. Each event is
+/// delivered to one receiver, so events of one key may be handled concurrently. When the informer stops, the channel
+/// delivers the remaining events and then ends.
 ///
-/// Dropping the `EventChannel` unsubscribes. Cloned receivers then get only the events that are left in the channel.
+/// Dropping the `EventChannel` unsubscribes. Cloned receivers then receive only the events that are left in the
+/// channel.
 ///
 /// # Examples
 ///
@@ -49,11 +50,11 @@ use crate::{ResourceEvent, SubscriptionStatus, SyncHandle};
 /// ```
 pub struct EventChannel<T: Object> {
     events: Receiver<ResourceEvent<T>>,
-    /// The queue of the subscription. Only the thread keeps it alive, so a failed upgrade means that the thread has
-    /// ended.
+    /// The queue of the subscription. Only the thread has a strong reference, so a failed upgrade means that the thread
+    /// has ended.
     queue: Weak<Queue<T>>,
     synced: SyncHandle,
-    /// Dropping it ends a thread that waits for space in the channel.
+    /// Dropping this value ends a thread that waits for space in the channel.
     _stop: Sender<()>,
 }
 
@@ -84,20 +85,21 @@ impl<T: Object> Subscription<T> {
 }
 
 impl<T: Object> EventChannel<T> {
-    /// Returns the receiver of the channel. It can be cloned, and used in a [`select!`].
+    /// Returns the receiver of the channel. The receiver can be cloned, and used in a [`select!`].
     ///
     /// [`select!`]: https://docs.rs/crossbeam-channel/0.5/crossbeam_channel/macro.select.html
     pub fn receiver(&self) -> &Receiver<ResourceEvent<T>> {
         &self.events
     }
 
-    /// Returns a handle that reports when the channel has taken all initial events. With a capacity of 0, this means
-    /// that receivers have taken them. The handle does not report whether receivers have handled these events.
+    /// Returns a handle that reports when all initial events were moved into the channel. With a capacity of 0, this
+    /// means that receivers have received them. The handle does not report whether receivers have handled these events.
     pub fn sync_handle(&self) -> SyncHandle {
         self.synced.clone()
     }
 
-    /// Returns the backlog of the subscription, without the events in the channel. The backlog is empty after the end.
+    /// Returns the backlog of the subscription, without the events in the channel. The backlog is empty after the end
+    /// of the informer.
     pub fn status(&self) -> SubscriptionStatus {
         self.queue.upgrade().map(|queue| queue.status()).unwrap_or_default()
     }

@@ -11,8 +11,8 @@ use tokio::task::coop::poll_proceed;
 use super::queue::{KeyedChange, Queue};
 use crate::stored::{Readability, Stored};
 
-/// The cost of decoding an object, in units of tokio's cooperative budget. A task has 128 units in each turn, so it decodes at most 16
-/// objects. Decoding a whole pod takes up to 0.1 ms.
+/// The cost of decoding an object, in units of tokio's cooperative budget. A task has 128 units each time it is polled,
+/// so it decodes at most 16 objects. Decoding a whole pod takes up to 0.1 ms.
 pub(crate) const DECODE_COST: usize = 8;
 
 /// The keys whose objects could not be read when the queue delivered them. The subscriber has not received these
@@ -27,8 +27,8 @@ impl Unknown {
 }
 
 impl<T: Object> Queue<T> {
-    /// Polls the next change whose objects the subscriber can read, as [`poll_next`](Self::poll_next) does. Decoding consumes more of tokio's
-    /// cooperative budget.
+    /// Polls the next change whose objects the subscriber can read, as [`poll_next`](Self::poll_next) does. Decoding an
+    /// object consumes more of tokio's cooperative budget.
     pub(super) fn poll_known(&self, context: &mut Context<'_>) -> Poll<Option<KeyedChange<T>>> {
         loop {
             let Some(change) = ready!(self.poll_next(context)) else { return Poll::Ready(None) };
@@ -51,7 +51,7 @@ impl<T: Object> Queue<T> {
     }
 
     /// Checks that the objects of a change can be read. If the subscriber has not received the object yet, the change
-    /// becomes an addition or is dropped. Also returns whether an object was decoded.
+    /// becomes an addition or is dropped. Also returns whether an object had to be decoded.
     fn known(&self, (key, change): KeyedChange<T>) -> (Option<KeyedChange<T>>, bool) {
         let newest = match &change {
             Change::Added { object, .. } | Change::Deleted { object, .. } | Change::Updated { new: object, .. } => {

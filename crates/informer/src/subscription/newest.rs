@@ -16,8 +16,9 @@ use crate::{SubscriptionStatus, SyncHandle};
 
 /// The newest state of each object, for subscribers that do not need previous states. A deleted object yields `None`.
 ///
-/// It works like a [`Subscription`](crate::Subscription), but does not deliver or keep previous states. Each object is decoded before it is
-/// delivered. Dropping the subscription unsubscribes. When the informer stops, the subscription delivers the remaining events and then ends.
+/// This type works like a [`Subscription`](crate::Subscription), but does not deliver or keep previous states. Each
+/// object is decoded before it is delivered. Dropping the subscription unsubscribes. When the informer stops, the
+/// subscription delivers the remaining events and then ends.
 ///
 /// # Examples
 ///
@@ -97,7 +98,7 @@ impl<T: Object> fmt::Debug for NewestSubscription<T> {
     }
 }
 
-/// Decodes the object of a change, which is readable.
+/// Decodes the object of a change, whose objects are known to be readable.
 fn newest<T>((key, change): KeyedChange<T>) -> (ObjectKey, Option<Arc<T>>) {
     match change {
         Change::Added { object, .. } | Change::Updated { new: object, .. } => (key, object.read()),

@@ -22,26 +22,26 @@ use super::walk::{Entry, ReadPage, Walk};
 
 /// The queue between an informer and one subscriber.
 ///
-/// Each initial object is read from a snapshot when the subscriber asks for it, so starting a subscription costs the
-/// same for any number of objects. Changes wait until the subscriber has read all initial objects. If a change waits
-/// for an initial object that was not delivered yet, the object is delivered in its newest state and the change is
-/// dropped. This does not apply to a subscriber that requested every change.
+/// Each initial object is read from a snapshot when the subscriber requests it. So the cost of starting a subscription
+/// does not depend on the number of objects. Changes wait until the subscriber has read all initial objects. If the
+/// waiting change affects an initial object that was not delivered yet, the object is delivered in its newest state and
+/// the change is dropped. This rule does not apply to a subscriber that requested every change.
 pub(crate) struct Queue<T> {
     state: Mutex<State<T>>,
     pub(super) synced: watch::Sender<bool>,
     pub(super) unknown: Unknown,
-    /// Keeps the informer running if a factory shares it.
+    /// Keeps the informer running, if a factory shares the informer.
     _user: Option<User>,
 }
 
-/// A change of an object for all subscribers.
+/// A change of an object, which all subscribers receive.
 pub(crate) enum Notification<T> {
     Added(HashedState<T>),
     Updated {
         old: HashedState<T>,
         new: HashedState<T>,
     },
-    /// `known` is the state in the cache. `last` is the state that the watch or the list delivered.
+    /// `known` is the state that was in the cache. `last` is the state that the watch or the list delivered.
     Deleted {
         known: HashedState<T>,
         last: HashedState<T>,
@@ -49,9 +49,9 @@ pub(crate) enum Notification<T> {
     },
 }
 
-/// A state of an object with a hash of its uid. The hash avoids calls of the object's `Metadata`, which is user code,
-/// under the lock of a queue. Two objects with the same name have the same hash with a probability of 1 in 2^64. Then
-/// the subscriber receives an update instead of a deletion and an addition.
+/// A state of an object, together with a hash of the object's uid. With the hash, the object's `Metadata`, which is
+/// user code, is not called under the lock of a queue. Two objects with the same name have the same hash with a
+/// probability of 1 in 2^64. In that case, the subscriber receives an update instead of a deletion and an addition.
 pub(crate) struct HashedState<T> {
     pub(super) object: Stored<T>,
     uid: u64,
@@ -67,32 +67,34 @@ struct State<T> {
     done: Done<T>,
     pending: CoalescingFifo<ObjectKey, HashedState<T>>,
     reminder: Option<Reminder<T>>,
-    /// The waker of the subscriber. There is at most one, because taking an event needs `&mut Subscription`.
+    /// The waker of the subscriber. At most one initial event is being handled, because receiving an event needs
+    /// `&mut Subscription`.
     waker: Option<Waker>,
     upstream_synced: bool,
-    /// Whether the subscriber is still handling an initial event. The subscriber has handled an event when it asks for
-    /// the next one.
+    /// Whether the subscriber is still handling an initial event. The subscriber has handled an event when it requests
+    /// the next event.
     initial_in_hand: bool,
     is_closed: bool,
     /// Whether the subscriber was dropped, so that new changes are dropped too.
     is_gone: bool,
     resync: Option<(Duration, Instant)>,
-    /// When the oldest waiting event arrived, or when the subscriber last took an event, whichever is later.
+    /// When the oldest waiting event arrived, or when the subscriber last received an event, whichever is later.
     waits_since: Option<Instant>,
 }
 
-/// Values that are no longer needed. They are dropped without locks, because dropping them may run a user's `Drop`.
+/// Values that are no longer needed by the queue. Such values are dropped without locks, because dropping them may run
+/// a user's `Drop`.
 struct Done<T> {
     /// Finished walks.
     walks: Vec<Walk<T>>,
-    /// Pages that walks have read. A page may hold the last reference to an object that was superseded meanwhile.
+    /// Pages that walks have read. A page may contain the last reference to an object that was superseded meanwhile.
     pages: Vec<ReadPage<T>>,
     /// States that will not be delivered.
     undelivered: Vec<Stored<T>>,
 }
 
-/// Actions that follow a change of a queue: dropping objects and waking the subscriber. Both may run user code. So they
-/// run when this value is dropped, which happens without locks of this crate.
+/// Actions that follow a change of a queue: dropping objects and waking the subscriber. Both may run user code. The
+/// actions run when this value is dropped, and it is dropped without locks of this crate.
 #[must_use = "dropping it runs user code, so drop it without locks"]
 pub(crate) struct Aftermath<'a, T> {
     queue: &'a Queue<T>,
@@ -103,7 +105,7 @@ pub(crate) struct Aftermath<'a, T> {
 
 /// The initial objects that were not delivered yet.
 struct InitialObjects<T> {
-    /// The next object. It is in its newest state unless `is_behind`.
+    /// The next object. The next initial object is in its newest state unless `is_behind` is set.
     next: Entry<T>,
     rest: Walk<T>,
 }
@@ -111,15 +113,15 @@ struct InitialObjects<T> {
 /// A resync in progress.
 struct Reminder<T> {
     rest: Walk<T>,
-    /// Keys that have changed since the start of the resync. The resync skips them, because the subscriber receives the
-    /// changes.
+    /// The keys that have changed since the start of the resync. The resync skips these keys, because the subscriber
+    /// receives their changes.
     changed: HashSet<ObjectKey>,
 }
 
 /// The key of an object, and a change of the object.
 pub(super) type KeyedChange<T> = (ObjectKey, Change<Stored<T>>);
 
-/// The result of taking an event out of the queue.
+/// The result of removing an event from the queue.
 enum Popped<T> {
     Change(KeyedChange<T>),
     Nothing,
@@ -153,8 +155,8 @@ impl<T: Object> Queue<T> {
         Self { state: Mutex::new(state), synced: watch::Sender::new(false), unknown: Unknown::default(), _user: user }
     }
 
-    /// Adds initial objects. They are delivered after earlier initial objects and before all changes. None of them may
-    /// have been delivered before.
+    /// Adds initial objects. Initial objects are delivered after earlier initial objects and before all changes. None
+    /// of these objects may have been delivered before.
     pub(crate) fn begin(&self, walk: Walk<T>) -> Aftermath<'_, T> {
         self.change(|state| {
             if state.is_closed && state.has_begun {
@@ -171,7 +173,7 @@ impl<T: Object> Queue<T> {
 
     pub(crate) fn notify(&self, notifications: &[(ObjectKey, Notification<T>)]) {
         let aftermath = self.change(|state| {
-            // Deliver nothing after the end. A write that was in progress when the runtime shut down may end later.
+            // Deliver nothing after the end. If the runtime shuts down during a write, the write may still end later.
             if state.is_closed {
                 return;
             }
@@ -245,7 +247,7 @@ impl<T: Object> Queue<T> {
         self.lock().resync.map(|(_, next)| next)
     }
 
-    /// Returns whether a resync is due. If so, schedules the next one.
+    /// Returns whether a resync is due. If so, schedules the next resync.
     pub(crate) fn is_resync_due(&self, now: Instant) -> bool {
         let mut state = self.lock();
         let Some((period, _)) = state.resync.filter(|(_, next)| *next <= now) else { return false };
@@ -267,8 +269,8 @@ impl<T: Object> Queue<T> {
         }
     }
 
-    /// Polls the next event. Consumes tokio's cooperative budget. If many entries have to be skipped, the method wakes
-    /// its own task and returns `Pending`, so that other tasks run.
+    /// Polls the next event. Consumes tokio's cooperative budget. If many entries must be skipped, this method wakes
+    /// its own task and returns `Pending`, so that other tasks can run.
     pub(super) fn poll_next(&self, context: &mut Context<'_>) -> Poll<Option<KeyedChange<T>>> {
         let coop = ready!(poll_proceed(context));
         match self.pop(Some(context.waker())) {
@@ -363,7 +365,7 @@ impl<T: Object> State<T> {
         self.done.undelivered.extend(undelivered.map(|undelivered| undelivered.object));
     }
 
-    /// Takes the next event. Initial objects come first, then changes, then objects of a resync.
+    /// Takes the next event. Initial objects are delivered first, then changes, then objects of a resync.
     fn pop(&mut self) -> Popped<T> {
         self.initial_in_hand = false;
         if self.is_behind {
@@ -408,9 +410,9 @@ impl<T: Object> State<T> {
         }
     }
 
-    /// Skips deleted initial objects, and replaces the next one with its newest state. After the maximum number of
-    /// skipped objects, sets `is_behind` and returns, and the next call continues. An object that was deleted and
-    /// re-created with the same name is not an initial object.
+    /// Skips deleted initial objects, and replaces the next initial object with its newest state. After the maximum
+    /// number of skipped objects, sets `is_behind` and returns. The next call continues from there. An object that was
+    /// deleted and re-created with the same name is not an initial object.
     fn renew(&mut self) {
         self.is_behind = false;
         for _ in 0..SECTION {
@@ -428,7 +430,7 @@ impl<T: Object> State<T> {
         self.is_behind = self.beginning.is_some();
     }
 
-    /// Collects the pages that walks have read, to drop them without the lock.
+    /// Collects the pages that were read by walks over the store, so that they can be dropped without the lock.
     fn take_read_pages(&mut self) {
         let walks = self.beginning.iter_mut().map(|beginning| &mut beginning.rest);
         let walks = walks.chain(self.reminder.iter_mut().map(|reminder| &mut reminder.rest));
@@ -441,8 +443,8 @@ impl<T: Object> State<T> {
         self.upstream_synced && is_through && !self.is_gone
     }
 
-    /// Returns the number of waiting events. It is an upper bound while the subscriber reads initial objects or a
-    /// resync, because changed objects may be skipped.
+    /// Returns the number of waiting events. The number is an upper bound while the subscriber reads initial objects or
+    /// a resync, because changed objects may be skipped.
     fn len(&self) -> usize {
         let beginning = self.beginning.as_ref().map_or(0, |beginning| 1 + beginning.rest.left);
         let more: usize = self.more.iter().map(|walk| walk.left).sum();
@@ -479,7 +481,7 @@ fn unhashed<T>(change: Change<HashedState<T>>) -> Change<Stored<T>> {
 }
 
 impl<T: Object> HashedState<T> {
-    /// Creates a state. Only states that were created with the same hasher can be compared.
+    /// Creates a state. Two states can be compared only if they were created with the same hasher.
     pub(crate) fn new(object: Stored<T>, hasher: &RandomState) -> Self {
         let uid = hasher.hash_one(object.uid());
         Self { object, uid }

@@ -92,8 +92,8 @@ fn held(informer: &SharedInformer<Pod>) -> State {
     informer.lister().list().iter().map(|pod| (pod.key(), (**pod).clone())).collect()
 }
 
-/// Checks that each namespace contains its objects of some revision. That revision is not older than the revision of
-/// the cache.
+/// Checks that the cached objects of each namespace equal the objects of some revision. The revision of each namespace
+/// is not older than the revision of the cache.
 fn check(source: &Collection<Pod>, choice: &Choice, informer: &SharedInformer<Pod>) -> Result<(), TestCaseError> {
     let held = held(informer);
     let floor: u64 = informer.lister().resource_version().parse().unwrap_or(0);
@@ -109,7 +109,7 @@ fn check(source: &Collection<Pod>, choice: &Choice, informer: &SharedInformer<Po
 }
 
 /// Takes up to `many` events and applies them. Checks that each event starts from the state in which the previous event
-/// of its object ended.
+/// of the same object ended.
 fn take(
     events: &mut Subscription<Pod>,
     known: &mut BTreeMap<ObjectKey, Arc<Pod>>,
@@ -177,7 +177,7 @@ async fn run(operations: Vec<Operation>, streaming_list: bool, seed: u64) -> Res
         if at % 3 == 0 {
             settle().await;
         }
-        // If `wait_for_sync` completes at once, the cache must contain the selected objects.
+        // If `wait_for_sync` completes immediately, the cache must contain the selected objects.
         if tokio::time::timeout(Duration::ZERO, informer.wait_for_sync()).await.is_ok() {
             check(&source, &choice, &informer)?;
         }

@@ -48,7 +48,7 @@ async fn panicking_drop_does_not_end_the_informer() {
         let config = InformerConfig { reflector, projection: Projection::whole(), ..InformerConfig::default() };
         let informer = SharedInformer::new(source.clone(), config);
         let _history = informer.lister().remember(2);
-        // These subscribers never take their events, which are merged or dropped.
+        // These subscribers never take their events, so the events are merged or dropped.
         let idle = (informer.subscribe(), informer.subscribe_ordered(1), informer.subscribe_newest());
         informer.start();
         informer.wait_for_sync().await.unwrap();
@@ -123,7 +123,7 @@ async fn abandoned_list_is_dropped_off_the_runtime() {
     };
     // A list is abandoned at its second page, in the middle of a page, or as an unfinished stream.
     let refused = || Outcome::refused(403, Reason::Forbidden);
-    // `after` counts the metadata of the page, which comes first.
+    // `after` counts the metadata of the page, because the metadata comes first.
     let breaks = |after, how| Outcome::Breaks { after, how };
     let pages = ReflectorConfig { page_size: Some(MANY / 2), ..ReflectorConfig::default() };
     let whole = ReflectorConfig { page_size: Some(0), ..ReflectorConfig::default() };

@@ -12,7 +12,7 @@ use crate::support::{
     too_large, too_many_requests,
 };
 
-/// Longer than any delay of an informer.
+/// This time is longer than any delay of an informer.
 const LONG: Duration = Duration::from_secs(120);
 
 async fn synced(source: &Collection<Pod>) -> SharedInformer<Pod> {

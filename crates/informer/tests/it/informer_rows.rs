@@ -19,7 +19,7 @@ async fn synced(source: &Collection<Pod>) -> SharedInformer<Pod> {
     informer
 }
 
-/// Changes the source without watch events. Only the next list shows these changes.
+/// Changes the source without watch events. The watch does not deliver these changes, so only the next list shows them.
 async fn unseen(source: &Collection<Pod>, change: impl FnOnce(&Collection<Pod>)) {
     settle().await;
     source.break_watches(Break::Silent);

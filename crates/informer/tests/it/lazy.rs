@@ -34,7 +34,8 @@ fn noted<'de, D: Deserializer<'de>>(deserializer: D) -> Result<usize, D::Error> 
     Ok(number)
 }
 
-/// Returns how often objects with this number were decoded. Each test uses its own numbers, because all tests share the record.
+/// Returns how often objects with this number were decoded. Each test uses its own numbers, because all tests use the
+/// same record of calls.
 fn decoded(number: usize) -> usize {
     DECODED.lock().unwrap().iter().filter(|(_, decoded)| *decoded == number).count()
 }

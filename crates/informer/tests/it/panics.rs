@@ -29,7 +29,7 @@ fn shown<T: pintle_meta::Object>(informer: &SharedInformer<T>) -> Vec<String> {
     entries.iter().map(|entry| format!("{}: {}", entry.key, entry.error)).collect()
 }
 
-/// Adds an index by node. Its function panics for bad nodes.
+/// Adds an index by node. The index function panics for bad nodes.
 fn by_node(informer: &SharedInformer<Pod>) -> Result<(), AddIndexError> {
     informer.add_index("node", |pod| {
         assert_ne!(pod.node, "bad", "wanted");
@@ -57,8 +57,8 @@ async fn panicking_error_handler_does_not_stop_the_informer() {
 
 #[tokio::test(start_paused = true)]
 async fn panicking_metrics_provider_is_not_called_again() {
-    /// Where the metrics provider panics. With `Any`, each of its methods panics. With another variant, the use and the
-    /// drop of a metric of that kind panic.
+    /// Where the metrics provider panics. With the variant `Any`, each method of the provider panics. With another
+    /// variant, the use and the drop of a metric of that kind panic.
     #[derive(Clone, Copy, Debug, PartialEq)]
     enum At {
         Any,

@@ -1,4 +1,4 @@
-//! Tests the types of this crate combined by hand, as in early client-go: a reflector, a DeltaFIFO and a cache.
+//! Tests with a reflector, a DeltaFIFO and a cache that are combined by hand, as in early client-go.
 
 use std::future::Future;
 use std::pin::pin;

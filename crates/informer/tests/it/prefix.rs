@@ -103,7 +103,7 @@ struct Recorded {
 type State = BTreeMap<ObjectKey, Option<Pod>>;
 
 impl Recorded {
-    /// Creates a source with two pods. Also returns the source that the informer uses.
+    /// Creates a source with two pods. Also returns the source from which the informer reads.
     fn new(decode: DecodePolicy) -> (Self, Reshaping) {
         let source = Collection::default();
         let (reshaping, shapes) = Reshaping::new(source.clone());
@@ -147,8 +147,8 @@ impl Recorded {
         self.states.range(..=revision).next_back().expect("there is a state at revision 0").1
     }
 
-    /// Returns the pods that the cache may contain for an undecodable object. These are all its earlier states since
-    /// its creation.
+    /// Returns the pods that the cache may contain for an undecodable object. The result contains all earlier states of
+    /// the object since its creation.
     fn was(&self, key: &ObjectKey, revision: u64) -> impl Iterator<Item = &Pod> {
         let states = self.states.range(..=revision).rev().map(|(_, state)| state.get(key));
         states.take_while(Option::is_some).flatten().flatten()
@@ -168,7 +168,8 @@ impl Recorded {
                     "the cache has {cached:?}, but at revision {revision} the source has {pod:?}"
                 ),
                 None => {
-                    // An object that is decoded when it is read falls back to any earlier state that can be decoded.
+                    // If such an object cannot be decoded, reads may fall back to any earlier state that can be
+                    // decoded.
                     let is_one = |cached: &Pod, pod: &Pod| match self.decode {
                         DecodePolicy::OnRead => cached.metadata == pod.metadata,
                         _ => self.shapes.is_one_of(cached, pod),
@@ -340,7 +341,7 @@ async fn run(
             check_prefix(&source, &informer)?;
         }
     }
-    // A new watch delivers the changes without events. A silent watch ends at its timeout.
+    // A new watch delivers the changes for which the old watch sent no events. A silent watch ends at its timeout.
     source.source.break_watches(Break::End);
     tokio::time::sleep(Duration::from_secs(3600)).await;
     check_prefix(&source, &informer)?;

@@ -1,4 +1,4 @@
-//! Tests of the state machine, row by row. They need no clock and no tasks.
+//! Tests of the state machine, row by row. The state machine needs no clock and no tasks.
 
 use std::time::{Duration, Instant};
 
@@ -338,7 +338,7 @@ fn object_without_revision_keeps_the_reflector_revision() {
 #[test]
 fn watch_timeout_is_random_and_enforced() {
     let mut timeouts = Vec::new();
-    // With this idle timeout, the watch may be silent until its own timeout.
+    // With this idle timeout, a silent watch ends only at its own timeout.
     let silent = ReflectorConfig { watch_idle_timeout: Some(Duration::from_secs(3600)), ..config() };
     let mut rig = Rig::with(silent);
     rig.list(&["a"], 5);
@@ -432,7 +432,7 @@ fn complete_lists_keep_the_delays_of_failing_watches() {
         rig.list(&["a"], 5);
         rig.open_fails(failure(500, Reason::InternalError))
     });
-    // A failed list in between does not change this.
+    // A failed list between two failed watches does not change this.
     assert_eq!(rig.list_fails(refused()), "SLEEP 30000");
     rig.wake();
     rig.list(&["a"], 5);

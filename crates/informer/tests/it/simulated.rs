@@ -52,7 +52,7 @@ fn run(tape: Vec<u8>, config: ReflectorConfig, seed: u64) -> Result<(), TestCase
     let mut now = Instant::now();
     let mut command = reflector.start();
     let mut quiet = 0;
-    // This many steps are enough for the longest way from any fault to a quiet watch.
+    // With this number of steps, the reflector gets from any fault to a quiet watch.
     while quiet < 400 {
         if source.tape.has_ended() {
             if quiet == 0 {

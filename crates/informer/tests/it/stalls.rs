@@ -113,8 +113,8 @@ async fn subscribers_receive_544_changes_before_yielding() {
             }
         };
         let most = max_between_yields(counter, waits).await;
-        // The driver yields after 512 notifications. It first finishes the batch of up to 32 events that reaches this
-        // limit.
+        // The driver yields after 512 notifications. The driver first finishes the batch of up to 32 events that
+        // reaches this limit.
         assert!((1..=544).contains(&most), "{most} changes delivered to {subscribers} subscribers without a yield");
     }
 }

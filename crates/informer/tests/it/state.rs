@@ -80,8 +80,8 @@ fn missing_resource_is_a_distinct_retried_failure() {
     rig.list(&[], 5);
     assert!(rig.reflector.state().is_synced());
 
-    // The resource is deleted while the reflector watches it, and is added again later. The cache keeps its objects
-    // meanwhile.
+    // The resource is deleted while the reflector watches it, and is added again later. During this time, the cache
+    // keeps its objects.
     rig.open();
     rig.pass(Duration::from_secs(1));
     rig.end();

@@ -120,8 +120,8 @@ fn subscription_drops_objects_without_its_lock() {
             put("1");
             settle().await;
             LOOKS.set(0);
-            // Only the queue still has the state that the subscriber received last. The next change makes the queue
-            // drop this state.
+            // The state that the subscriber received last is referenced only by the queue. The next change makes the
+            // queue drop this state.
             if again {
                 source.put_raw(json!({"metadata": {"namespace": "ns", "name": "a", "uid": "2"}}));
             } else {
@@ -150,8 +150,8 @@ fn unread_subscription_drops_objects_without_its_lock() {
         informer.start();
         informer.wait_for_sync().await.unwrap();
         LOOKED_AT.set(Some(informer));
-        // The changes of these objects wait until the subscriber has read the first object. Only the queue has their
-        // states.
+        // The changes of these objects wait until the subscriber has read the first object. Only the queue references
+        // the states of these objects.
         for name in ["b", "c"] {
             put(name);
             settle().await;

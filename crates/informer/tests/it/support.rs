@@ -55,7 +55,7 @@ pub(crate) fn silent() -> Outcome {
     Outcome::Breaks { after: 0, how: Break::Silent }
 }
 
-/// Returns the outcome of a watch that opens and then fails at once.
+/// Returns the outcome of a watch that opens and then fails immediately.
 pub(crate) fn event(error: ApiError) -> Outcome {
     Outcome::Breaks { after: 0, how: Break::Fails(error) }
 }
@@ -92,8 +92,8 @@ pub(crate) fn cut() -> ApiError {
     ApiError::transport("the connection was cut")
 }
 
-/// Returns the event in short form: `A name@1` for an addition, `A! name@1` for an initial object, `U name@1..2` for an update, `D name@2`
-/// for a deletion, and `D? name@1` for a deletion that the watch missed.
+/// Returns the event in short form: `A name@1` for an addition, `A! name@1` for an initial object, `U name@1..2` for an
+/// update, and `D name@2` for a deletion. A deletion that the watch missed is `D? name@1`.
 pub(crate) fn shorthand(event: &ResourceEvent<Pod>) -> String {
     let (name, version) = (&event.object().metadata.name, &event.object().metadata.resource_version);
     match event {
@@ -118,7 +118,7 @@ pub(crate) async fn drain_sorted(events: &mut Subscription<Pod>) -> Vec<String> 
     drained
 }
 
-/// Lets each task run until it waits. With a paused clock, almost no time passes.
+/// Lets each task run until it waits. With a paused clock, the tokio time hardly advances.
 pub(crate) async fn settle() {
     tokio::time::sleep(Duration::from_millis(1)).await;
 }

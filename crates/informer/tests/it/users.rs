@@ -60,7 +60,7 @@ async fn callers_with_the_same_settings_share_an_informer() {
         seed: Some(7),
         ..reflector(|config| config.page_size = Some(7))
     };
-    // A caller with default values accepts an existing informer.
+    // A caller whose configuration has default values accepts an existing informer.
     let any = reflector(|config| config.page_size = Some(7));
     let informers = [same(), same(), any].map(|config| factory.informer(source.clone(), config));
     assert_eq!(factory.unsynced(), ["mine"]);
@@ -210,7 +210,7 @@ async fn one_reader_cannot_end_the_history_of_another() {
     assert!(first.changes_since(&first.resource_version()).is_none(), "no guard is left");
 }
 
-/// A runtime that was shut down drops a new task at once. Dropping the task runs user code.
+/// A runtime that was shut down drops a new task immediately. Dropping the task runs user code.
 #[test]
 fn factory_starts_informers_without_its_lock() {
     struct ReadsOnDrop(InformerFactory, Arc<Mutex<Vec<String>>>);

@@ -297,8 +297,8 @@ fn pod_json(name: &str, version: &str) -> serde_json::Value {
     json!({"metadata": {"namespace": "ns", "name": name, "uid": format!("u-{name}"), "resourceVersion": version}, "node": ""})
 }
 
-/// Returns a source with scripted lists and watches. The last list and the last watch repeat. A watch ends after a
-/// minute.
+/// Returns a source with scripted lists and watches. The last list and the last watch are repeated. A watch ends after
+/// a minute.
 fn scripted(lists: Vec<(Vec<serde_json::Value>, &'static str)>, watches: Vec<Vec<WatchEvent<RawObject>>>) -> Scripted {
     let (listed, watched) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let answer = move || {
@@ -311,7 +311,7 @@ fn scripted(lists: Vec<(Vec<serde_json::Value>, &'static str)>, watches: Vec<Vec
     })
 }
 
-/// This happens if a watch is reopened at a lagging replica, for example.
+/// This happens, for example, if a watch is reopened at a lagging replica.
 #[tokio::test(start_paused = true)]
 async fn event_older_than_the_cache_is_ignored() {
     let event =
@@ -334,7 +334,7 @@ async fn event_older_than_the_cache_is_ignored() {
     assert_eq!(informer.lister().resource_version(), "110");
 }
 
-/// The last good state of an undecodable object may be from before a restore of the server.
+/// The last decodable state of an undecodable object may be from before a restore of the server.
 #[tokio::test(start_paused = true)]
 async fn undecodable_object_is_fixed_after_a_restore() {
     let mut bad = pod_json("a", "40");
@@ -362,12 +362,12 @@ async fn wait_fails_when_a_restore_lost_its_revision() {
         waits.expect("it ends").unwrap_err().to_string(),
         r#"the server's revisions went back, so the resourceVersion "101" may never arrive"#
     );
-    // A later wait is for a revision after the restore.
+    // A later wait uses a revision from after the restore.
     lister.wait_for("50").await.unwrap();
     assert!(tokio::time::timeout(Duration::from_secs(600), lister.wait_for("101")).await.is_err());
 }
 
-/// An aggregated API may have no revisions. Each watch then starts with all objects.
+/// An aggregated API may have no resourceVersions. Without revisions, each watch starts with all objects.
 #[test]
 fn watch_without_revisions_is_followed_by_a_list() {
     for version in ["", "0"] {

@@ -1,4 +1,4 @@
-//! Tests that a flag or a revision becomes visible only after the data that it announces.
+//! Tests that a flag or a revision becomes visible only after the data to which it refers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -78,7 +78,7 @@ fn changes_since_covers_the_visible_revision() {
         let mut since = 1;
         let mut is_over = false;
         while since < LAST && !is_over {
-            // Check this before the read, so that the last read happens after the last write.
+            // Check the flag before the read, so that the last read happens after the last write.
             is_over = writer.is_finished();
             let reached: u64 = cache.resource_version().parse().unwrap();
             let changes = cache.changes_since(&since.to_string()).unwrap();
@@ -147,7 +147,7 @@ async fn change_at_a_known_revision_counts_as_later() {
     assert_eq!((received(&cache, "7"), received(&cache, "8")), (vec!["-".into(), "z".into(), "w".into()], vec![]));
 }
 
-/// If a change at the requested revision is forgotten, the result would be incomplete.
+/// If the history has dropped a change at the requested revision, the result would be incomplete.
 #[test]
 fn forgotten_change_at_a_known_revision_ends_history() {
     let at = |node: &str, version: u64| Arc::new(Pod { node: node.into(), ..pod_at("a", version) });

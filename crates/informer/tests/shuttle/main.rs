@@ -4,7 +4,7 @@
 //! RUSTFLAGS="--cfg pintle_shuttle" cargo test -p pintle-informer --test shuttle
 //! ```
 //!
-//! In these tests all atomic operations are sequentially consistent, and only some interleavings are tried.
+//! In these tests, all atomic operations are sequentially consistent, and only some interleavings are tried.
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 #![cfg(pintle_shuttle)]
 
@@ -44,7 +44,7 @@ fn batch(version: u64) -> Vec<(ObjectKey, Option<Arc<PartialObject>>)> {
     NAMES.iter().map(|name| (key(name), Some(pod(name, version)))).collect()
 }
 
-/// Returns a cache of three pods at version 1, with an index by version.
+/// Returns a cache of three pods at version 1. The cache has an index by version.
 fn pods() -> Pods {
     let cache = Cache::new();
     cache.add_index("version", |pod: &PartialObject| vec![pod.metadata.resource_version.clone()]).unwrap();
@@ -57,7 +57,8 @@ fn spawn(pods: &Pods, run: impl FnOnce(&Pods) + Send + 'static) -> JoinHandle<()
     thread::spawn(move || run(&pods))
 }
 
-/// Reads the content of a snapshot in every way. Checks that it has all three pods at its version, or none.
+/// Reads the content of a snapshot with each of its methods. Checks that the snapshot contains all three pods at its
+/// version, or no pod.
 fn check(snapshot: &Snapshot<PartialObject>) {
     let version = snapshot.resource_version();
     let count = if version == "9" { 0 } else { NAMES.len() };
@@ -101,7 +102,7 @@ fn readers_never_see_a_partial_batch() {
     });
 }
 
-/// Two reads of one key never go back, although the reader holds no snapshot.
+/// Two successive reads of one key never go back in time, although the reader holds no snapshot.
 #[test]
 fn concurrent_reads_of_a_key_never_go_back() {
     explore(|| {
@@ -120,7 +121,7 @@ fn concurrent_reads_of_a_key_never_go_back() {
     });
 }
 
-/// Snapshots are taken and dropped while versions are superseded. In the end only the newest versions are in memory.
+/// Snapshots are taken and dropped while versions are superseded. In the end, only the newest versions are in memory.
 #[test]
 fn unpinned_versions_are_freed() {
     explore(|| {

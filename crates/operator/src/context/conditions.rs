@@ -9,19 +9,19 @@ use super::Context;
 const READY: &str = "Ready";
 
 impl<K: Resource + Serialize> Context<K> {
-    /// Returns the conditions of the reconciled object with `Ready` set to true. All other conditions stay the same.
-    /// `reason` is one word in upper camel case.
+    /// Returns the conditions of the reconciled object after setting `Ready` to true. All other conditions are
+    /// unchanged. `reason` is one word in upper camel case.
     pub fn ready(&self, reason: &str) -> Conditions {
         self.with_condition(READY, ConditionStatus::True, reason, "")
     }
 
-    /// Returns the conditions of the reconciled object with `Ready` set to false. `reason` is one word in upper camel case. `message` is a
-    /// sentence for people.
+    /// Returns the conditions of the reconciled object after setting `Ready` to false. `reason` is one word in upper
+    /// camel case. `message` is a sentence that a person can read.
     pub fn not_ready(&self, reason: &str, message: impl Into<String>) -> Conditions {
         self.with_condition(READY, ConditionStatus::False, reason, message)
     }
 
-    /// Returns the conditions of the reconciled object with one condition added or replaced. To set several, call
+    /// Returns the conditions of the reconciled object after adding or replacing one condition. To set several, call
     /// [`set_condition`](Self::set_condition) for each.
     pub fn with_condition(
         &self,
@@ -35,8 +35,8 @@ impl<K: Resource + Serialize> Context<K> {
         conditions
     }
 
-    /// Adds or replaces a condition. The condition gets the generation of the reconciled object as its observed
-    /// generation. Its transition time changes only if its status changes.
+    /// Adds or replaces a condition. The condition gets the generation of the reconciled object as its
+    /// `observedGeneration`. The transition time of the condition changes only if the status of the condition changes.
     pub fn set_condition(
         &self,
         conditions: &mut Conditions,
@@ -57,7 +57,7 @@ impl<K: Resource + Serialize> Context<K> {
         conditions.set(condition, Time::now());
     }
 
-    /// Returns the conditions in `status.conditions` of the reconciled object, including the last write of this controller.
+    /// Returns the conditions in `status.conditions` of the reconciled object, as last written by this controller.
     pub fn conditions(&self) -> Conditions {
         #[derive(Deserialize)]
         struct WithStatus {

@@ -9,12 +9,12 @@ use super::Context;
 use crate::Result;
 
 impl<K: Resource> Context<K> {
-    /// Returns the object of type `T` with this name from the cache. A namespaced object is searched in the namespace of the reconciled
-    /// object. For another namespace, use [`get_by_key`](Self::get_by_key).
+    /// Returns the object of type `T` with this name from the cache. For a namespaced type, the name is looked up in
+    /// the namespace of the reconciled object. For another namespace, use [`get_by_key`](Self::get_by_key).
     ///
     /// # Errors
     ///
-    /// A terminal error if the controller does not cache `T`.
+    /// Returns a terminal error if the controller does not cache `T`.
     pub fn get<T: Resource>(&self, name: &str) -> Result<Option<Arc<T>>> {
         self.get_by_key(&self.key_of::<T>(name))
     }
@@ -29,8 +29,8 @@ impl<K: Resource> Context<K> {
     }
 
     /// Returns the cached objects of type `T` that match the selector, in no particular order. If `T` is namespaced,
-    /// these are the objects in the namespace of the reconciled object. If the reconciled object is cluster-scoped,
-    /// they are from all namespaces.
+    /// only objects in the namespace of the reconciled object are returned. If the reconciled object is cluster-scoped,
+    /// objects of all namespaces are returned.
     ///
     /// # Errors
     ///
@@ -59,7 +59,7 @@ impl<K: Resource> Context<K> {
     }
 
     /// Reads the object of type `T` with this name from the server, in the namespace of the reconciled object. Returns
-    /// `None` if it does not exist. Use it for kinds that are read too rarely to be cached.
+    /// `None` if the object does not exist. Use this method for kinds that are read too rarely to be cached.
     ///
     /// # Errors
     ///

@@ -20,20 +20,21 @@ impl<K: Resource> Context<K> {
     /// child if it does not exist. Adds a controller reference to the child, and the namespace of its owner if the
     /// child has no namespace.
     ///
-    /// The controller owns all fields of `child`. It gives up fields that it applied before and that `child` lacks.
-    /// Fields that are `null` count as absent. If another writer changes a field again and again, a log line and an
-    /// Event name that writer and the field. No request is sent if `child` equals the last apply of this process and
-    /// the cached object still has all its fields. So after a restart each child is applied once.
+    /// The controller owns all fields of `child`. The controller gives up fields that it applied before and that
+    /// `child` lacks. Fields that are `null` count as absent. If another writer changes a field repeatedly, a log line
+    /// and an Event name the writer and the field. No request is sent if `child` equals the last apply of this process
+    /// and the cached object still has all fields of `child`. So each child is applied once after a restart.
     ///
     /// # Errors
     ///
     /// - A terminal error if the controller does not [own](crate::ControllerBuilder::owns) `T`, if the child has no
-    ///   name, or if the reconciled object cannot own it. A namespaced object can own only objects of its namespace.
-    ///   See [`apply_unowned`](Self::apply_unowned).
-    /// - [`LeadershipLost`](pintle_leaderelect::LeadershipLost) if the term has ended.
+    ///   name, or if the reconciled object cannot own the child. A namespaced object can own only objects of its
+    ///   namespace. See [`apply_unowned`](Self::apply_unowned).
+    /// - [`LeadershipLost`](pintle_leaderelect::LeadershipLost) if the leadership term has ended.
     /// - Another object controls the child, or the owner no longer exists. Before a child is created, one request checks that the owner
     ///   exists.
-    /// - The error of the request. It is a conflict if the child was re-created and the cache still has the old child.
+    /// - An error if the request fails. The error is a conflict if the child was re-created and the cache still has the
+    ///   old child.
     ///
     /// # Cancel safety
     ///
@@ -46,8 +47,8 @@ impl<K: Resource> Context<K> {
         self.apply_child(&child, Some(&owner)).await
     }
 
-    /// Applies an object like [`apply`](Self::apply), but without an owner reference. Kubernetes does not delete it with the reconciled
-    /// object, so delete it in a [cleanup](crate::ControllerBuilder::cleanup).
+    /// Applies an object like [`apply`](Self::apply), but without an owner reference. Kubernetes does not delete such
+    /// an object together with the reconciled object, so delete it in a [cleanup](crate::ControllerBuilder::cleanup).
     ///
     /// # Errors
     ///
@@ -86,7 +87,7 @@ impl<K: Resource> Context<K> {
         let api = self.cluster().api::<T>();
         let mut patch = Patch::Apply(configuration);
         if let (Some(live), Patch::Apply(body)) = (&live, &mut patch) {
-            // Without the uid, a re-created child would get the configuration that is meant for the old child.
+            // Without the uid, a re-created child would get the configuration for the old child.
             body["metadata"]["uid"] = live.uid().into();
         }
         let stored = self.within_term(api.patch(&target.1, &patch, &self.write_options())).await?;
@@ -108,7 +109,7 @@ impl<K: Resource> Context<K> {
         }
     }
 
-    /// Remembers an apply without its uid, because the uid is only a precondition.
+    /// Remembers an apply without its uid, because the uid is only a precondition of the request.
     fn remember<T: Resource>(&self, target: Target, mut patch: Patch, stored: &T) {
         if let Patch::Apply(body) = &mut patch
             && let Some(metadata) = body["metadata"].as_object_mut()
@@ -126,7 +127,7 @@ impl<K: Resource> Context<K> {
     ///
     /// # Errors
     ///
-    /// The object no longer exists, the term has ended, or the request fails.
+    /// Returns an error if the object no longer exists, the leadership term has ended, or the request fails.
     ///
     /// # Cancel safety
     ///
@@ -158,12 +159,12 @@ impl<K: Resource> Context<K> {
     }
 
     /// Creates a child of the reconciled object, and returns the stored object. Adds a controller reference to the
-    /// child, and the namespace of its owner if the child has no namespace. Prefer [`apply`](Self::apply), which may be
-    /// repeated.
+    /// child, and the namespace of its owner if the child has no namespace. Prefer [`apply`](Self::apply), because an
+    /// apply may be repeated.
     ///
     /// # Errors
     ///
-    /// The same as for [`apply`](Self::apply), and `AlreadyExists`.
+    /// The errors of [`apply`](Self::apply), and `AlreadyExists`.
     ///
     /// # Cancel safety
     ///
@@ -182,12 +183,12 @@ impl<K: Resource> Context<K> {
         Ok(stored)
     }
 
-    /// Deletes an object that was read before. Succeeds if that object no longer exists, even if another object has its
-    /// name now. Afterwards, reads do not return the object, unless it waits for finalizers.
+    /// Deletes an object that was read before. Succeeds if that object no longer exists, even if another object now has
+    /// the same name. After the deletion, reads do not return the object, unless it waits for finalizers.
     ///
     /// # Errors
     ///
-    /// The term has ended, or the request fails.
+    /// Returns an error if the leadership term has ended or the request fails.
     ///
     /// # Cancel safety
     ///
@@ -225,8 +226,8 @@ impl<K: Resource> Context<K> {
         })
     }
 
-    /// Reports the other writers of a field that this controller has to apply again and again, in the log and as an
-    /// Event. Reads the object from the server for this report, because the cache has no `managedFields`.
+    /// Reports the other writers of a field that this controller has to apply repeatedly, in the log and as an Event.
+    /// Reads the object from the server for this report, because the cache has no `managedFields`.
     async fn report_contention<T: Resource>(&self, target: &Target, path: &[String]) {
         let now = tokio::time::Instant::now();
         let Some(count) = self.applied(|applied| applied.revert(target, now)) else { return };
@@ -248,7 +249,7 @@ impl<K: Resource> Context<K> {
         self.event(EventType::Warning, "FieldContention", message);
     }
 
-    /// Runs a write only within the leadership term.
+    /// Runs a write that is dropped when the leadership term ends.
     async fn within_term<R>(&self, write: impl Future<Output = Result<R, ApiError>>) -> Result<R> {
         match self.leadership() {
             None => Ok(write.await?),
@@ -270,7 +271,7 @@ impl<K: Resource> Context<K> {
     }
 }
 
-/// Checks that no other object controls a child. The other object may be the re-created owner, whose predecessor is
+/// Checks that no other object controls a child. The other object may be the re-created owner, if its predecessor is
 /// still in the cache.
 fn check_controller<T: Resource>(child: &T, owner: &OwnerReference) -> Result<()> {
     let Some(other) = child.metadata().controller().filter(|controller| controller.uid != owner.uid) else {
@@ -283,8 +284,8 @@ fn check_controller<T: Resource>(child: &T, owner: &OwnerReference) -> Result<()
     )))
 }
 
-/// Returns whether the error of a deletion means that the object no longer exists. Either no object has its name, or an
-/// object with another uid has it.
+/// Returns whether the error of a deletion means that the object no longer exists. Either no object has the name of the
+/// deleted object, or an object with another uid has it.
 fn is_gone(error: &ReconcileError) -> bool {
     error.cause().downcast_ref::<ApiError>().is_some_and(|error| error.is_not_found() || error.is_conflict())
 }

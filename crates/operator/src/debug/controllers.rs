@@ -7,12 +7,12 @@ use super::text::{seconds, shortened, time};
 
 /// The maximum number of keys in a list.
 const KEYS: usize = 10;
-/// The maximum number of keys in all lists of one kind, over all controllers.
+/// The maximum number of keys in all lists of the same kind, over all controllers.
 const KEYS_IN_ALL: usize = 200;
 /// The maximum number of causes of a key in a list. An explanation has all causes.
 const CAUSES: usize = 3;
 
-/// Returns the maximum number of keys in each list. It bounds the size of the answer.
+/// Returns the maximum number of keys in each list. The limit bounds the size of the answer.
 pub(super) fn keys_per_list(controllers: usize) -> usize {
     (KEYS_IN_ALL / controllers.clamp(1, MOST)).min(KEYS)
 }

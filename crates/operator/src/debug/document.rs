@@ -2,10 +2,10 @@
 
 use serde::Serialize;
 
-/// The version of the format. It increases when a member is removed or changes its meaning.
+/// The version of the format. The version increases when a member is removed or changes its meaning.
 pub(super) const FORMAT: u32 = 1;
 
-/// The maximum number of listed controllers, of listed informers, of listed checks and so on.
+/// The maximum number of listed controllers. The same maximum applies to informers, checks and other lists.
 pub(super) const MOST: usize = 100;
 
 #[derive(Serialize)]
@@ -45,10 +45,10 @@ pub(super) struct Check {
 #[derive(Serialize)]
 pub(super) struct Lease {
     pub(super) lease: String,
-    /// Empty if the lease is free. `None` before the lease was first read.
+    /// The holder is empty if the lease is free. `None` before the lease was first read.
     pub(super) holder: Option<String>,
     pub(super) is_leader: bool,
-    /// The time until the term of this replica ends, unless it is renewed.
+    /// The time until the leadership term of this replica ends, unless the term is renewed.
     pub(super) seconds_left: Option<f64>,
 }
 

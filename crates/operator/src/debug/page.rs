@@ -1,12 +1,13 @@
-//! The HTML page, which is a single file without external resources.
+//! The HTML page: a single file without external resources.
 
 use http::header::CONTENT_SECURITY_POLICY;
 use http::{HeaderMap, HeaderValue};
 
 pub(super) const HTML: &str = include_str!("page.html");
 
-/// The content security policy. It allows the style and the script of the page, by their digests, and requests to the
-/// origin of the page. Nothing else can run or load, even if a name or an error text were inserted as markup.
+/// The content security policy. The policy allows the style and the script of the page, by their digests, and requests
+/// to the origin of the page. No other script or resource can run or load, even if a name or an error text were
+/// inserted as markup.
 const POLICY: &str = "default-src 'none'; \
     script-src 'sha256-yn8H1MrzLYNM9GLG/v9jxYm/X51/vfGSo+7hWExxqjI='; \
     style-src 'sha256-OpN0YFr5y3ZLwUo1BejUpcrEwm+mVC4ZBBn70zZjn04='; \
@@ -25,7 +26,7 @@ mod tests {
 
     use super::*;
 
-    /// Returns the content of the only element of this name.
+    /// Returns the content of the only element with this tag name.
     fn content(element: &str) -> &'static str {
         let (start, end) = (format!("<{element}>"), format!("</{element}>"));
         assert_eq!((HTML.matches(&start).count(), HTML.matches(&end).count()), (1, 1), "{element}");

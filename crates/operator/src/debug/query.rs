@@ -14,7 +14,7 @@ pub(super) struct Wanted {
 ///
 /// # Errors
 ///
-/// The text says which parameter is missing.
+/// The error text names the missing parameter.
 pub(super) fn parse(query: &str) -> Result<Option<Wanted>, String> {
     match (parameter(query, "controller"), parameter(query, "key")) {
         (None, None) => Ok(None),

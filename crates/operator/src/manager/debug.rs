@@ -1,30 +1,31 @@
-//! The debug page of a manager, for users.
+//! The debug page of a manager, as users see it.
 
 use pintle_leaderelect::ShardsStatus;
 
 use super::Manager;
 
 impl Manager {
-    /// Sets whether the server has the debug page at `/debug`, and its data at `/debug.json`. The default is true. Without
-    /// [`serve`](Self::serve), there is no server.
+    /// Sets whether the manager's server has the debug page at `/debug`, and the page's data at `/debug.json`. The
+    /// default is true. Without [`serve`](Self::serve), there is no server.
     ///
-    /// The page shows the current state of the manager: its queues, informers, leases and shards. It also shows the
-    /// keys that fail, are slow or are active, with the causes of their calls. The search explains one key. No data is
-    /// collected for the page in advance. Each answer is computed when it is requested, has a bounded size, and does
-    /// not stop the workers.
+    /// The page shows the current state of the manager: queues, informers, leases and shards. The page also shows the
+    /// keys that fail, are slow or are active. Each key is shown with the causes of its calls. The search explains one
+    /// key. No data is collected for the page in advance. Each answer is computed when it is requested, has a bounded
+    /// size, and does not interrupt the workers.
     ///
     /// # Security
     ///
     /// Any client that reaches the address can read the page. The page shows names of objects, error texts of
-    /// reconcilers and of the API server, and names of replicas. It does not show contents of objects or credentials.
-    /// Do not put secrets into error texts. To restrict the access in a cluster, use a NetworkPolicy, or pass `false`
-    /// to disable the page.
+    /// reconcilers and of the API server, and names of replicas. The page does not show contents of objects or
+    /// credentials. Do not put secrets into error texts. To restrict the access in a cluster, use a NetworkPolicy, or
+    /// pass `false` to disable the page.
     ///
     /// # The members of `/debug.json`
     ///
-    /// All members always exist, and can be null only as described. Times are RFC 3339 texts in UTC, and durations are
-    /// seconds. Lists have up to 100 items, lists of keys up to 10 (fewer with more than 20 controllers), and texts up
-    /// to 400 characters. New members may be added. If a member is removed or changes its meaning, `format` increases.
+    /// All members always exist. They can be null only where this is described. Times are RFC 3339 texts in UTC, and
+    /// durations are seconds. Lists have up to 100 items and texts up to 400 characters. Lists of keys have up to 10
+    /// items, or fewer with more than 20 controllers. New members may be added. If a member is removed or changes its
+    /// meaning, `format` increases.
     ///
     /// | member | meaning |
     /// |---|---|
@@ -57,9 +58,10 @@ impl Manager {
     /// with `at` and `text`; and `last_call`, which is null before the first call ends: `at`, `seconds`, `error` (null after a success) and
     /// `failures` in a row.
     ///
-    /// For `/debug.json?controller=website&key=team-a/blog`, `explanation` describes that key. It has the member
-    /// `controller` and the members of a key. Its `causes` are all remembered causes, not only the newest three. For an
-    /// unknown controller, and for a text that is not a key, the answer is a 404 with a text. For an invalid query, it is a 400 with a text.
+    /// For `/debug.json?controller=website&key=team-a/blog`, `explanation` describes that key. `explanation` has the
+    /// member `controller` and the members of a key. The `causes` of the explanation are all remembered causes, not
+    /// only the newest three. For an unknown controller, and for a text that is not a key, the answer has the status
+    /// 404 and a text. For an invalid query, the answer has the status 400 and a text.
     ///
     /// # Examples
     ///
@@ -75,7 +77,8 @@ impl Manager {
         self
     }
 
-    /// Shows shards on the debug page. The program [runs](pintle_leaderelect::Shards::run) the shards itself.
+    /// Shows the state of shards on the debug page. The program [runs](pintle_leaderelect::Shards::run) the shards
+    /// itself.
     ///
     /// # Examples
     ///

@@ -18,16 +18,16 @@ use crate::{OperatorError, Result, install, leader_service};
 pub(super) type Waits = Arc<Mutex<Option<String>>>;
 
 impl Manager {
-    /// Runs until `stop` is cancelled or a part fails. At the end, a manager that has connected to the cluster by
-    /// itself writes the pending Events and closes its informers.
+    /// Runs until `stop` is cancelled or a part fails. At the end, a manager that has connected to the cluster itself
+    /// writes the pending Events and closes its informers.
     ///
     /// # Errors
     ///
     /// - The address for probes is in use, or the leader election is misconfigured. Nothing is started then.
     /// - The certificate of the webhooks cannot be read, or their address is in use. Nothing is started then.
     /// - A CustomResourceDefinition or the configuration of the webhooks cannot be installed.
-    /// - Two controllers have the same name, or a part failed, or the stop timed out: a [`ManagerError`](pintle_controller::ManagerError),
-    ///   which names the unfinished keys.
+    /// - Two controllers have the same name, or a part failed, or stopping took too long: a
+    ///   [`ManagerError`](pintle_controller::ManagerError), which names the unfinished keys.
     ///
     /// # Panics
     ///
@@ -116,7 +116,7 @@ impl Manager {
     }
 }
 
-/// Installs the definitions. Returns whether the manager may go on, which is false after a stop.
+/// Installs the definitions. Returns whether the manager may continue. The result is `false` once a stop was requested.
 async fn install_all(
     cluster: &Cluster,
     definitions: &[CustomResourceDefinition],

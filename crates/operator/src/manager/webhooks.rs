@@ -1,4 +1,4 @@
-//! The webhooks of a manager. Each replica serves them, and they are registered in the cluster.
+//! The webhooks of a manager. Each replica serves the webhooks, and the manager registers them in the cluster.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, PoisonError};
@@ -15,7 +15,7 @@ use super::Manager;
 use super::run::{Waits, set};
 use crate::{OperatorError, install};
 
-/// How long webhooks in flight may take after the controllers have stopped.
+/// How long webhook requests in flight may take after the controllers have stopped.
 const DRAIN: Duration = Duration::from_secs(5);
 
 /// What [`Manager::webhooks`] got.
@@ -30,29 +30,29 @@ pub(super) struct Served {
     webhooks: Webhooks,
     files: CertificateFiles,
     authority: Vec<u8>,
-    /// The definitions with conversions. They contain the certificate authority too.
+    /// The definitions with conversions. The certificate files include the certificates of the authority.
     converted: Vec<CustomResourceDefinition>,
-    /// The problem that readiness reports, if there is one.
+    /// The problem that the readiness check reports, if there is one.
     problem: Waits,
     close: CancellationToken,
     server: AbortOnDropHandle<()>,
-    /// Returns the time of the stop when it begins.
+    /// Waits until a stop begins, and returns the time at which it began.
     stopped: AbortOnDropHandle<Instant>,
 }
 
 impl Manager {
-    /// Serves webhooks over TLS on this address. Each replica serves them, including standbys. The certificate is a
-    /// directory with `tls.crt`, `tls.key` and `ca.crt`, such as the volume of a Secret of cert-manager, or
+    /// Serves webhooks over TLS on this address. Each replica serves the webhooks, including standbys. The certificate
+    /// is a directory with `tls.crt`, `tls.key` and `ca.crt`, such as the volume of a Secret of cert-manager, or
     /// [`CertificateFiles`]. It is reloaded when it changes.
     ///
-    /// If the webhooks have an [endpoint](Webhooks::endpoint), the manager registers them. It applies a
-    /// ValidatingWebhookConfiguration and a MutatingWebhookConfiguration that have the manager's name, and adds the
-    /// conversions to the definitions that it [installs](Self::install). It applies all of these again when `ca.crt`
-    /// changes. The manager does not delete a configuration whose last webhook was removed from the program. The
-    /// service account needs the verb `patch` for these resources.
+    /// If the webhooks have an [endpoint](Webhooks::endpoint), the manager registers them. The manager applies a
+    /// ValidatingWebhookConfiguration and a MutatingWebhookConfiguration, both with the manager's name. The manager
+    /// adds the conversions to the definitions that it [installs](Self::install). When `ca.crt` changes, the manager
+    /// applies all of these objects again. The manager does not delete a configuration whose last webhook was removed
+    /// from the program. The service account needs the verb `patch` for these resources.
     ///
     /// Readiness waits for the registration. Set `publishNotReadyAddresses: true` in the Service of the webhooks. The
-    /// caches of a manager can fill only after conversions work, and the manager is not ready before its caches are
+    /// caches of a manager can be filled only when conversions work, and the manager is not ready before its caches are
     /// filled.
     ///
     /// # Examples
@@ -129,7 +129,8 @@ impl Manager {
 }
 
 impl Served {
-    /// Applies the configurations. Returns whether the manager may go on, which is false after a stop.
+    /// Applies the configurations. Returns whether the manager may continue. The result is `false` once a stop was
+    /// requested.
     pub(super) async fn register(
         &self,
         cluster: &Cluster,
@@ -147,7 +148,8 @@ impl Served {
         Ok(true)
     }
 
-    /// Applies the configurations and definitions again whenever the authority changes, until the task is dropped.
+    /// Applies the configurations and definitions again whenever the certificates of the authority change, until the
+    /// task is dropped.
     pub(super) fn keep_registered(&self, cluster: Cluster, name: String) -> AbortOnDropHandle<()> {
         let (webhooks, files) = (self.webhooks.clone(), self.files.clone());
         let (mut authority, mut converted) = (self.authority.clone(), self.converted.clone());
@@ -180,7 +182,7 @@ impl Served {
         }))
     }
 
-    /// Ends the server. Requests in flight may finish until `limit` after the start of the stop.
+    /// Ends the server. Requests in flight may finish until `limit` has passed since the stop began.
     pub(super) async fn finish(self, limit: Duration) {
         let since = if self.stopped.is_finished() { self.stopped.await.ok() } else { None };
         let left = since.map_or(DRAIN, |since| limit.saturating_sub(since.elapsed()).min(DRAIN));

@@ -1,4 +1,4 @@
-//! Tests that an apply sends a request only if something differs.
+//! Tests that an apply sends a request only if it would change something.
 
 use std::sync::Arc;
 
@@ -58,7 +58,7 @@ async fn foreign_change_of_an_applied_field_is_reverted() {
     running.stop().await.unwrap();
 }
 
-/// The first configuration has a field that the second lacks. Only the server can remove it.
+/// The first configuration has a field that the second configuration lacks. Only the server can remove this field.
 #[tokio::test]
 async fn dropped_field_is_removed() {
     let world = World::with_site("blog").await;
@@ -83,7 +83,7 @@ async fn dropped_field_is_removed() {
     running.stop().await.unwrap();
 }
 
-/// After a restart the controller does not know whether an earlier version applied more fields.
+/// After a restart, the controller does not know whether an earlier version of the program applied more fields.
 #[tokio::test]
 async fn restart_applies_each_child_once() {
     let world = World::with_site("blog").await;

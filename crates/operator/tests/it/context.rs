@@ -23,7 +23,7 @@ where
     let reconcile = move |_: Arc<Website>, cx: Context<Website>| {
         let (probe, sender) = (probe.clone(), sender.clone());
         async move {
-            // The test may have the first result already.
+            // The test may have received the first result already.
             _ = sender.send(probe(cx).await);
             Ok(Action::await_change())
         }

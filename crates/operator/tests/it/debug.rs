@@ -14,7 +14,7 @@ use self::troubles::Troubles;
 use crate::http::{free_address, get, request};
 use crate::support::{Running, Website, World, eventually, publish};
 
-/// Text that would become markup if the page inserted it as such.
+/// A text that would become markup if the page inserted it without escaping.
 pub(super) const HOSTILE: &str = "</script><img src=x onerror=alert(1)>\"'&\u{1b}[31m";
 
 fn keys(list: &Value) -> BTreeSet<&str> {
@@ -71,7 +71,7 @@ async fn json_shows_the_state_after_known_events() {
     troubles.stop().await;
 }
 
-/// The text of [`HOSTILE`] on the page. It has no control characters and is otherwise unchanged.
+/// The text of [`HOSTILE`] on the page. The text has no control characters and is otherwise unchanged.
 const HOSTILE_SHOWN: &str = "</script><img src=x onerror=alert(1)>\"'&\u{fffd}[31m";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]

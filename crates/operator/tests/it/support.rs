@@ -65,7 +65,7 @@ impl World {
         Self { cluster: Cluster::embedded().await.unwrap() }
     }
 
-    /// Starts a cluster that serves websites, with one site.
+    /// Starts a cluster that serves websites and contains one site.
     pub(crate) async fn with_site(name: &str) -> Self {
         let world = Self::start().await;
         let stop = CancellationToken::new();
@@ -99,7 +99,7 @@ impl World {
         self.cluster.namespaced("default").get(name).await
     }
 
-    /// Counts the matching requests from now on.
+    /// Counts the matching requests that are sent from now on.
     pub(crate) fn count(&self, verb: RequestVerb, resource: &str, subresource: &str) -> RuleId {
         let rule = Rule {
             verb: Some(verb),
@@ -143,7 +143,7 @@ impl Running {
     }
 }
 
-/// Awaits `future` with a time limit that a passing test never reaches.
+/// Awaits `future` with a time limit that is only exceeded if the test fails.
 pub(crate) async fn soon<F: Future>(future: F) -> F::Output {
     timeout(Duration::from_secs(45), future).await.expect("within 45 s")
 }

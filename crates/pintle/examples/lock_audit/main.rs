@@ -5,10 +5,11 @@
 //! cargo run --example lock_audit -- leases kube-system/kube-scheduler
 //! ```
 //!
-//! The first argument is the kind of lock, as in `--leader-elect-resource-lock`. The program only reads and watches. It
-//! runs until Ctrl-C, and exits with an error if it saw an unsafe change.
+//! The first argument is the kind of lock, as in `--leader-elect-resource-lock`. The program only reads and watches.
+//! The program runs until Ctrl-C, and exits with an error if it saw an unsafe change.
 //!
-//! Without arguments it demonstrates itself on an embedded server, where a program steals the lock from its holder.
+//! Without arguments, the program demonstrates itself on an embedded server, where another program steals the lock from
+//! its holder.
 #![allow(clippy::print_stdout, reason = "a command line program")]
 
 use std::process::ExitCode;
@@ -101,7 +102,7 @@ async fn demonstrate(stop: &CancellationToken) -> anyhow::Result<()> {
         }
         anyhow::Ok(())
     };
-    // The auditor has its own watch, which may lag behind the replica's.
+    // The auditor has its own watch. This watch may lag behind the replica's watch.
     let watched = async {
         let enough = CancellationToken::new();
         let seen = audit(&cluster, LockKind::Leases, LOCK, &enough, || enough.cancel());

@@ -109,8 +109,8 @@ async fn demonstrate() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A controller that copies the team label of a namespace to its ConfigMaps, and deletes expired ConfigMaps. It
-/// contains no code for plans.
+/// A controller that copies the team label of a namespace to its ConfigMaps, and deletes expired ConfigMaps. The
+/// controller contains no code for plans.
 fn labels(cluster: &Cluster) -> Controller {
     let maps = cluster.informer::<ConfigMap>();
     let (lister, api) = (maps.lister(), cluster.api::<ConfigMap>());

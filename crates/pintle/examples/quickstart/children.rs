@@ -58,8 +58,8 @@ pub(crate) fn same_pages(live: &ConfigMap, wanted: &ConfigMap) -> bool {
     live.data == wanted.data && live.metadata.owner_references == wanted.metadata.owner_references
 }
 
-/// Returns whether a live Deployment matches the site. The server fills in defaults, so only the fields that we set
-/// count.
+/// Returns whether a live Deployment matches the site. The server fills in defaults, so only the fields that this
+/// controller sets are compared.
 pub(crate) fn same_replicas(live: &Deployment, wanted: &Deployment) -> bool {
     live.spec.replicas == wanted.spec.replicas && live.metadata.owner_references == wanted.metadata.owner_references
 }
@@ -74,8 +74,8 @@ fn metadata(site: &Website) -> ObjectMeta {
     }
 }
 
-/// The owner reference of the children: the garbage collector deletes them with the site, and their changes trigger a
-/// reconcile of it.
+/// The owner reference of the children. The garbage collector deletes the children with the site, and a change of a
+/// child triggers a reconcile of the site.
 fn controller_ref(site: &Website) -> OwnerReference {
     let resource = Website::api_resource();
     OwnerReference {

@@ -56,7 +56,8 @@ fn replica(
         .owns(&cluster.informer::<Deployment>())
         .config(ControllerConfig { max_concurrent_reconciles: 8, metrics: Some(metrics), ..Default::default() })
         .reconciler(WebsiteReconciler::new(&cluster));
-    // Short, so that the demo fails over quickly. The defaults are client-go's: 15 s, 10 s and 2 s.
+    // The durations are short, so that the demo fails over quickly. The default durations are client-go's: 15 s, 10 s
+    // and 2 s.
     let (lease_duration, renew_deadline) = (Duration::from_secs(3), Duration::from_secs(2));
     let retry_period = Duration::from_millis(500);
     let election =

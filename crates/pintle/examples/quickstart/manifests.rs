@@ -1,4 +1,4 @@
-//! Reads manifests from files. Each manifest has its file and its position, for error messages.
+//! Reads manifests from files. Each manifest is stored with its file and its position, for error messages.
 
 use std::collections::HashMap;
 use std::fmt;

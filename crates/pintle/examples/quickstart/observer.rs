@@ -54,7 +54,7 @@ impl Observer {
         const PATIENCE: Duration = Duration::from_secs(50);
         let started = Instant::now();
         loop {
-            // Call `also` first. If it returns true because of a change, the count below includes that change.
+            // Call `also` first. If `also` returns true because of a change, the count below includes that change.
             let holds = also(self);
             let converged = self.converged();
             progress.count(converged, of);

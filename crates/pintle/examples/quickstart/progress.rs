@@ -4,12 +4,12 @@ use std::io::{IsTerminal, Write, stdout};
 use std::sync::Mutex;
 use std::time::Instant;
 
-/// The progress output. Tasks can share it by reference, and the lines of two tasks do not mix.
+/// The progress output. Tasks can share this value by reference, and the output lines of two tasks do not mix.
 #[derive(Debug)]
 pub(crate) struct Progress {
     started: Instant,
     terminal: bool,
-    /// The current progress bar, or empty. The lock also serializes the output.
+    /// The current progress bar, or an empty string. The lock also serializes the output.
     live: Mutex<String>,
 }
 

@@ -1,4 +1,4 @@
-//! The reconciler, which compares the cache with the desired state for one key. This is the code that a user of Pintle
+//! The reconciler. It compares the cache with the desired state for one key. This is the code that a user of Pintle
 //! writes.
 
 use std::time::Duration;
@@ -13,8 +13,8 @@ use tokio::time::timeout;
 use crate::children::{config_map, deployment, same_pages, same_replicas};
 use crate::website::Website;
 
-/// Maintains a ConfigMap, a Deployment and the status of each website. It reads from caches only, and writes only what
-/// differs.
+/// Maintains a ConfigMap, a Deployment and the status of each website. The reconciler reads only from caches, and
+/// writes only objects that differ from the desired state.
 pub(crate) struct WebsiteReconciler {
     sites: Lister<Website>,
     config_maps: Lister<ConfigMap>,
@@ -27,7 +27,8 @@ pub(crate) struct WebsiteReconciler {
 impl Reconciler for WebsiteReconciler {
     async fn reconcile(&self, request: ReconcileRequest) -> Result<Action, ReconcileError> {
         let Some(site) = self.sites.get(&request.key) else {
-            // The site was deleted. Its children have an owner reference to it, so the garbage collector deletes them.
+            // The site was deleted. The children have an owner reference to the website, so the garbage collector
+            // deletes them.
             return Ok(Action::await_change());
         };
         if site.metadata().is_terminating() {
@@ -60,8 +61,8 @@ impl WebsiteReconciler {
             Some(live) if same_pages(&live, &wanted) => return Ok(()),
             Some(live) => {
                 // Cached objects lack the `kubectl apply` annotation. So an update with a cached object removes the
-                // annotation from the server. That is fine here, because only this controller writes the ConfigMap. If
-                // other clients apply the object, send a patch, or keep the annotation in the cache with
+                // annotation from the server. This is acceptable here, because only this controller writes the
+                // ConfigMap. If other clients apply the object, send a patch, or keep the annotation in the cache with
                 // `InformerConfig::projection`.
                 let mut changed = ConfigMap::clone(&live);
                 changed.data = wanted.data;
@@ -94,8 +95,8 @@ impl WebsiteReconciler {
         if site.status == wanted {
             return Ok(());
         }
-        // The update contains the cached resourceVersion, so it never overwrites a change that the cache lacks. If
-        // there is such a change, the server returns a Conflict, and the key is retried.
+        // The update contains the cached resourceVersion, so it never overwrites a change that the cache lacks. If the
+        // object has changed, the server returns a Conflict, and the key is retried.
         let changed = Website { status: wanted, ..site.clone() };
         let written = self.site_api.update_status(&changed, &WriteOptions::default()).await?;
         seen(&self.sites, Some(written)).await;
@@ -103,7 +104,7 @@ impl WebsiteReconciler {
     }
 }
 
-/// Creates an object. Ignores an existing object, because it comes from an earlier attempt whose response was lost.
+/// Creates an object. Ignores an existing object, because an earlier attempt has created it and the response was lost.
 async fn create<T: Resource>(api: &Api<T>, object: &T) -> Result<Option<T>, ApiError>
 where
     Api<T>: ObjectApi<T>,
@@ -114,8 +115,8 @@ where
     }
 }
 
-/// Waits until the cache contains this write. Otherwise, the reconcile that the write triggers would use an old state.
-/// The wait is short. If a watch is down, the reconcile uses an old state, which only costs a conflict.
+/// Waits until the cache contains the write of this call. Otherwise, the reconcile that the write triggers would use an
+/// old state. The wait is short. If a watch is down, the reconcile uses an old state, but this only causes a conflict.
 async fn seen<T: Object>(cache: &Lister<T>, written: Option<T>) {
     const MOMENT: Duration = Duration::from_millis(500);
     if let Some(written) = written {

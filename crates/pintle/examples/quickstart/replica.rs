@@ -15,11 +15,11 @@ pub(crate) struct Replica {
     /// The queue latency at the time when the replica was killed.
     waited: Option<Distribution>,
     stop: CancellationToken,
-    /// `None` once it has been awaited.
+    /// `None` once the task of the replica has been awaited.
     task: Option<JoinHandle<()>>,
 }
 
-/// The number of reconciles so far, and their waiting times.
+/// The number of completed reconciles, and their waiting times.
 pub(crate) struct Work {
     pub(crate) reconciles: u64,
     /// The number of reconciles that will be retried.

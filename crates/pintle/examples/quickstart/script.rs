@@ -55,7 +55,7 @@ async fn run_on(
         stage.define_websites(manifest).await?;
     }
     stage.make_namespaces(&websites).await?;
-    // On an error, drop the replicas at once, so that the user sees the error without delay.
+    // After an error, drop the replicas immediately, so that the user sees the error without delay.
     let (summary, replicas) = play(stage, websites, progress).await?;
     println!("\n{summary}");
     if flags.serve {
@@ -67,7 +67,7 @@ async fn run_on(
     Ok(summary.is_success())
 }
 
-/// Runs the script. The surviving replicas are still running when it returns.
+/// Runs the script. The surviving replicas are still running when this function returns.
 async fn play(stage: &Stage, websites: Vec<Manifest>, progress: &Progress) -> Result<(Summary, Vec<Replica>)> {
     let cluster = &stage.cluster;
     let started = Instant::now();
@@ -107,7 +107,7 @@ async fn play(stage: &Stage, websites: Vec<Manifest>, progress: &Progress) -> Re
     Ok((summary, replicas))
 }
 
-/// Injects faults that only the embedded server can produce: broken and expired watches, and failing writes.
+/// Injects faults that only the embedded server can produce, such as broken and expired watches, and failing writes.
 fn plan_faults(cluster: &Cluster, progress: &Progress) {
     const REPLICAS: u32 = 2;
     let Some(server) = cluster.server() else { return };

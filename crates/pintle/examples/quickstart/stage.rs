@@ -70,7 +70,8 @@ impl Stage {
         Ok(())
     }
 
-    /// Creates the websites, several at a time. Validation is strict, so an unknown field is an error.
+    /// Creates the websites. Several requests run at the same time. Validation is strict, so an unknown field is an
+    /// error.
     pub(crate) async fn create_websites(&self, manifests: Vec<Manifest>) -> Result<()> {
         const AT_ONCE: usize = 8;
         let sites: Api<DynamicObject> = Api::dynamic(self.cluster.client().clone(), Website::api_resource(), None)?;
@@ -110,7 +111,7 @@ impl Stage {
         Ok(())
     }
 
-    /// Creates `object` unless it exists. If an earlier run is still deleting it, waits until it is gone.
+    /// Creates `object` unless it exists. If an earlier run is still deleting the namespace, waits until it is gone.
     async fn ensure(&mut self, resource: ApiResource, object: &DynamicObject) -> Result<()> {
         let api: Api<DynamicObject> = Api::dynamic(self.cluster.client().clone(), resource.clone(), None)?;
         for _ in 0..300 {

@@ -106,7 +106,7 @@ async fn other_requests_do_not_delay_an_election() {
     (config.qps, config.burst) = (Some(1e-6), Some(1));
     let cluster = Cluster::connect(config).unwrap();
     cluster.api::<ConfigMap>().list(&ListOptions::default()).await.unwrap();
-    // The shared client's next request would wait for days.
+    // The next request of the shared client would wait for days.
     let stop = CancellationToken::new();
     let callbacks = LeaderCallbacks::new(|_| async {});
     let ended = cluster.run_or_die("probe", LeaderElectionConfig::default(), &stop, callbacks);

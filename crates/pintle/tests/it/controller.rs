@@ -1,4 +1,4 @@
-//! Tests of a controller against the embedded server, with faults.
+//! Tests of a controller against the embedded server, with injected faults.
 
 use std::sync::{Arc, Mutex};
 

@@ -23,15 +23,14 @@ async fn coordinated() -> (ApiServer, Cluster) {
     (server, cluster)
 }
 
-/// The coordinated-election controller, as in kube-apiserver. It assigns the lease to the candidate with the oldest
-/// version, among those that have responded.
+/// The coordinated-election controller, as in kube-apiserver. The controller assigns the lease to the candidate with
+/// the oldest version, among the candidates that have responded.
 struct Picker {
     leases: Api<Lease>,
     candidates: Api<LeaseCandidate>,
 }
 
-/// The time for which a candidate's response is valid, the time to wait for a response, and the duration of an assigned
-/// lease.
+/// How long a candidate's response is valid, how long to wait for a response, and the duration of an assigned lease.
 const ELECTION: Duration = Duration::from_secs(5);
 
 impl Picker {
@@ -39,7 +38,7 @@ impl Picker {
         let picker = Self { leases: cluster.namespaced("default"), candidates: cluster.namespaced("default") };
         tokio::spawn(async move {
             loop {
-                // A conflict with another write is retried on the next step.
+                // After a conflict with another write, the controller retries in its next step.
                 let _ = picker.step().await;
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
@@ -125,7 +124,8 @@ struct Contender {
     run: JoinHandle<()>,
 }
 
-/// Contends with this version. Increments `leading` while it leads, and checks that no other contender leads.
+/// Contends with this version. Increments `leading` while this contender leads, and checks that no other contender
+/// leads.
 fn contend(cluster: &Cluster, identity: &str, version: &str, leading: &Arc<AtomicU32>) -> Contender {
     let config =
         LeaderElectionConfig { identity: identity.into(), coordinated: true, ..LeaderElectionConfig::default() };

@@ -1,7 +1,7 @@
-//! Tests that an API server accepts each definition without a warning, and validates objects by it.
+//! Tests that an API server accepts each definition without a warning, and validates objects according to it.
 //!
-//! The server is the embedded server. If `PINTLE_CONFORMANCE_KUBECONFIG` names a kubeconfig, it is the real server of
-//! that kubeconfig.
+//! By default, the server is the embedded server. If `PINTLE_CONFORMANCE_KUBECONFIG` names a kubeconfig, the tests use
+//! the real server of that kubeconfig.
 
 use std::sync::{Arc, Mutex};
 
@@ -31,7 +31,7 @@ impl WarningHandler for Warnings {
     }
 }
 
-/// Defines a resource with this spec.
+/// Defines a custom resource with this spec.
 macro_rules! thing {
     ($kind:ident, $spec:ty) => {
         #[derive(Resource, Deserialize, Serialize, JsonSchema)]

@@ -1,4 +1,4 @@
-//! The tests of the operator that the README shows.
+//! Tests of the operator that the README shows.
 #![allow(clippy::print_stdout, reason = "the report is for people")]
 
 use std::sync::Arc;

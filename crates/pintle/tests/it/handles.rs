@@ -1,5 +1,5 @@
-//! Tests of operations of the typed handle and the REST mapper that need several requests. They run against the
-//! embedded server. With `cargo xtask conformance --client`, they run against a real server.
+//! Tests of operations of the typed handle and the REST mapper that need several requests. By default, these tests run
+//! against the embedded server. With `cargo xtask conformance --client`, the tests run against a real server.
 
 use std::num::NonZeroUsize;
 
@@ -15,8 +15,8 @@ use serde_json::{Value, json};
 
 use crate::support::{ConfigMap, client, create, eventually, server, soon};
 
-/// The environment variable with the kubeconfig of a real server. The tests change that server freely, one test at a
-/// time.
+/// The environment variable that names the kubeconfig of a real server. The tests change the objects of that server
+/// freely, one test at a time.
 const REAL: &str = "PINTLE_CONFORMANCE_KUBECONFIG";
 
 /// The server under test. Its namespace `default` starts empty.
@@ -34,7 +34,7 @@ impl TestServer {
         let overrides = Overrides::default();
         let config = kubeconfig::infer(Some(kubeconfig.into()), &overrides, &Environment::default()).unwrap();
         let test = Self { client: client(config), embedded: None };
-        // The server may not be ready yet.
+        // The server may not be ready yet, so retry.
         let start = test.client.get().abs_path(["/api/v1/namespaces/default"]).max_retries(0);
         eventually("the namespace exists", async || start.send().await.ok()).await;
         let mapper = RestMapper::new(test.client.clone());
@@ -268,7 +268,7 @@ async fn mapper_finds_a_new_definition_by_each_name() {
         assert_eq!(condition, "Established");
     };
     define("a.example.com").await;
-    // A real server takes a moment to publish the definition.
+    // A real server takes a moment until it serves a new definition.
     let widgets = eventually("the kind is discovered", async || mapper.named("wd").await.ok()).await;
     assert_eq!(widgets.to_string(), "widgets.a.example.com");
     let api: Api<DynamicObject> = Api::dynamic(client, widgets, Some("default")).unwrap();

@@ -1,4 +1,4 @@
-//! Tests of informers against the embedded server, with faults.
+//! Tests of informers against the embedded server, with injected faults.
 
 use pintle::apiserver::RequestVerb;
 use pintle::apiserver::faults::{Answer, Fault, Rule};
@@ -8,8 +8,8 @@ use pintle::restreq::Api;
 
 use crate::support::{ConfigMap, client, create, eventually, server};
 
-/// Checks that the cache converges to the server's state when lists and watches fail with these faults. The number says
-/// how often each fault occurs.
+/// Checks that the cache converges to the server's state when lists and watches fail with these faults. The number
+/// determines how often each fault occurs.
 async fn converges_despite(faults: Vec<(u32, RequestVerb, Fault)>) {
     let server = server().await;
     let maps: Api<ConfigMap> = Api::namespaced(client(server.client_config()), "default");

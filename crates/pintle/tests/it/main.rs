@@ -1,7 +1,7 @@
 //! Tests of all crates together against the embedded API server.
 //!
-//! Each test has its own server, so tests run in parallel. Sockets need real time. So a test waits for a condition,
-//! with a time limit that a passing test never reaches.
+//! Each test has its own server, so the tests can run in parallel. Sockets need real time. So each wait for a condition
+//! has a time limit that a passing test never reaches.
 
 #![allow(clippy::unwrap_used, reason = "tests may panic")]
 

@@ -21,7 +21,7 @@ use pintle::restreq::Api;
 
 use crate::support::{ConfigMap, client, eventually};
 
-/// The default number of seeds, which is enough for each kind of fault.
+/// The default number of seeds. It is enough for each kind of fault.
 const SEEDS: u64 = 24;
 const _: () = assert!(SEEDS >= FAULTS);
 
@@ -85,7 +85,7 @@ fn number(resource_version: &str) -> u64 {
     if resource_version.is_empty() { 0 } else { resource_version.parse().unwrap() }
 }
 
-/// Applies an event, and checks that its old state equals the new state of the object's previous event.
+/// Applies an event, and checks that its old state equals the new state of the previous event for the same object.
 fn fold(what: &str, known: &mut Held, event: &ResourceEvent<ConfigMap>) {
     let (key, state) = entry(event.object());
     match event {
@@ -101,7 +101,7 @@ fn fold(what: &str, known: &mut Held, event: &ResourceEvent<ConfigMap>) {
     }
 }
 
-/// Checks that all indexes agree with the objects.
+/// Checks that all indexes agree with the cached objects.
 fn consistent(what: &str, snapshot: &Snapshot<ConfigMap>) {
     let mut by_app: BTreeMap<String, Vec<ObjectKey>> = BTreeMap::new();
     let mut by_namespace: BTreeMap<String, Vec<ObjectKey>> = BTreeMap::new();
@@ -170,7 +170,7 @@ fn map(namespace: &str, name: &str, app: &str, round: usize) -> ConfigMap {
     map
 }
 
-/// Creates, updates and deletes config maps, with a bounded set of names.
+/// Creates, updates and deletes config maps. The set of names is bounded.
 async fn write(maps: &Api<ConfigMap>, chance: &mut fastrand::Rng, round: usize) {
     let (namespace, name) = (NAMESPACES[chance.usize(..3)], ["x", "y", "z", "w"][chance.usize(..4)]);
     let key = ObjectKey::new(namespace, name);
@@ -202,8 +202,8 @@ fn informers(server: &ApiServer, seed: u64, namespaces: &Namespaces) -> Vec<Watc
         seed: Some(seed),
         ..InformerConfig::default()
     };
-    // Longer than the interval between bookmarks. On a slow machine, a watch may seem silent and be restarted
-    // needlessly.
+    // This time is longer than the interval between bookmarks. On a slow machine, a watch may seem silent and be
+    // restarted unnecessarily.
     let silence = Duration::from_millis(200);
     let plain = || ReflectorConfig {
         watch_idle_timeout: Some(silence),
@@ -246,7 +246,8 @@ impl Drop for Seed {
 
 async fn run(seed: u64) {
     let chance = &mut fastrand::Rng::with_seed(seed);
-    // The history is short, so that watches expire by themselves and the server disconnects watchers that lag.
+    // The history is short, so that watches expire without an injected fault, and the server disconnects watchers that
+    // lag.
     let config = ApiServerConfig {
         seed: Some(seed),
         history: chance.usize(4..40),
@@ -264,7 +265,7 @@ async fn run(seed: u64) {
     for round in 0..chance.usize(..10) {
         write(&maps, chance, round).await;
     }
-    // Rotates through the kinds, so that each kind occurs with some seed.
+    // Rotates through the kinds of faults, so that each kind occurs with some seed.
     server.faults().add(Rule { after: 0, ..fault(seed % FAULTS, chance) });
     let namespaces = Namespaces::new(["a"]);
     let mut informers = informers(&server, seed, &namespaces);

@@ -49,7 +49,7 @@ fn operator(cluster: &Cluster) -> Manager {
     Manager::new("page-controller", cluster.clone()).install::<Page>().controller(controller)
 }
 
-/// An operator that elects a leader, with short durations.
+/// An operator that elects a leader, with short lease durations.
 fn candidate(cluster: &Cluster) -> Manager {
     operator(cluster).leader_election_with(LeaderElectionConfig {
         lease_duration: Duration::from_secs(2),
@@ -102,7 +102,7 @@ async fn standby_takes_over_from_a_killed_leader() {
     create(&cluster, "first").await;
     until_published(&cluster, "first").await;
     let standby = Running::start(candidate(&cluster));
-    // As when a process is killed, none of its tasks continues, and the Lease is not released.
+    // As when a process is killed, none of the operator's tasks continues, and the Lease is not released.
     leader.task.abort();
     assert!(leader.task.await.unwrap_err().is_cancelled());
     create(&cluster, "second").await;
@@ -115,7 +115,7 @@ async fn standby_takes_over_from_a_killed_leader() {
 async fn restarted_operator_finishes_the_work_of_a_killed_one() {
     let cluster = Cluster::embedded().await.unwrap();
     let faults = cluster.server().unwrap().faults();
-    // The ConfigMap is applied, but a status never is.
+    // Requests that apply the ConfigMap succeed, but requests that apply a status always fail.
     let blocked = faults.add(Rule {
         subresource: Some("status".into()),
         times: None,

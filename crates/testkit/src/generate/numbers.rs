@@ -8,7 +8,7 @@ const SMALL: f64 = 10.0;
 /// The maximum absolute value of the integers that a double represents exactly and that Kubernetes clients can read.
 const SAFE: f64 = 9_007_199_254_740_991.0;
 
-/// Returns a number for a schema. The number is often small, and sometimes at a bound.
+/// Returns a number for a schema. The number is often small, and is sometimes equal to a bound of the schema.
 pub(super) fn number(schema: &Value, random: &mut Rng) -> Value {
     let is_integer = schema["type"] == "integer";
     let bound = |name: &str| schema[name].as_f64();

@@ -17,13 +17,13 @@ use super::{Kit, World, runs};
 use crate::wire::Disturbances;
 use crate::{Lab, Violation};
 
-/// The maximum number of additional tasks, compared with an undisturbed run of the same number of replicas.
+/// The maximum number of additional live tasks, compared with an undisturbed run of the same number of replicas.
 const TASKS: usize = 8;
 /// The time after which an ended process is started again.
 const RESTART: Duration = Duration::from_secs(1);
 
-/// Returns the seeds for a check: `0..default`, unless the environment variable `PINTLE_SEEDS` has a count, such as `1000`, or a range, such
-/// as `17..18`.
+/// Returns the seeds for a check. The default is `0..default`. The environment variable `PINTLE_SEEDS` can set a count,
+/// such as `1000`, or a range, such as `17..18`.
 ///
 /// # Panics
 ///
@@ -41,7 +41,8 @@ fn parse(text: &str) -> Option<Range<u64>> {
     }
 }
 
-/// The result of a check with seeds: the totals of all runs. Use it to see whether there were any disturbances.
+/// The result of a check with several seeds: the totals of all runs. Use these totals to see whether there were any
+/// disturbances.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SeedReport {
@@ -49,7 +50,7 @@ pub struct SeedReport {
     pub runs: usize,
     /// The requests of the operator.
     pub requests: usize,
-    /// The requests whose connection the kit cut.
+    /// The number of requests whose connection the kit cut.
     pub cuts: usize,
     /// The number of times that a scripted fault of the server was injected.
     pub faults: u64,
@@ -78,16 +79,16 @@ impl fmt::Display for SeedReport {
 }
 
 impl<W: World> Kit<W> {
-    /// Checks that the operator reaches the same final state although its views of the cluster lag.
+    /// Checks that the operator reaches the same final state even if its views of the cluster lag.
     ///
-    /// Lists and watches return a state that lags by a time or a number of versions, which depends on the seed. An API
-    /// server with a lagging watch cache does the same. The user does not wait until the operator is idle, and
-    /// processes are killed or stopped meanwhile. So a new leader can see an older state than the previous leader. An
-    /// operator with a leader election runs with two replicas.
+    /// Lists and watches return a state that lags by some time or by a number of versions. The lag depends on the seed.
+    /// An API server with a lagging watch cache behaves in the same way. The user does not wait until the operator is
+    /// idle, and processes are killed or stopped during the run. So a new leader can see an older state than the
+    /// previous leader. An operator with a leader election runs with two replicas.
     ///
     /// # Errors
     ///
-    /// The seed and the script of the first run that did not converge.
+    /// Returns the seed and the script of the first run that did not converge.
     ///
     /// # Panics
     ///
@@ -104,7 +105,7 @@ impl<W: World> Kit<W> {
     ///
     /// # Errors
     ///
-    /// The seed and the script of the first run that did not converge.
+    /// Returns the seed and the script of the first run that did not converge.
     ///
     /// # Panics
     ///
@@ -116,14 +117,14 @@ impl<W: World> Kit<W> {
     /// Checks that the operator reaches the same final state under a script of faults for each seed. An operator with a leader election runs
     /// with two replicas.
     ///
-    /// A script has errors 500, 503, 409 and 429, cut connections, broken, expired and silent watches, slow requests,
-    /// stale views, and kills of the leader. After the last fault, the operator must reach the final state of an
-    /// undisturbed run. No process may have written without leading, and only a few more tasks may be alive than
-    /// without faults.
+    /// A script contains errors 500, 503, 409 and 429, cut connections, broken, expired and silent watches, slow
+    /// requests, stale views, and kills of the leader. After the last fault, the operator must reach the final state of
+    /// an undisturbed run. No process may write without leading, and only a few more tasks may be alive than without
+    /// faults.
     ///
     /// # Errors
     ///
-    /// The seed and the script of the first run that broke a rule.
+    /// Returns the seed and the script of the first run that broke a rule.
     ///
     /// # Panics
     ///
@@ -179,7 +180,7 @@ impl<W: World> Kit<W> {
         })
     }
 
-    /// Performs the events of a script.
+    /// Performs the disturbances of a script.
     async fn play(&self, lab: &Lab<W>, script: &Script, start: Instant, progress: &Progress) -> Result<(), Violation> {
         let mut allowed = 0;
         for (at, event) in &script.events {
@@ -198,7 +199,7 @@ impl<W: World> Kit<W> {
                 }
                 Event::Stop(choice) => {
                     if let Some(process) = leaders::leader_or(lab, *choice) {
-                        // Ignore an error, because the process may have failed because of a fault.
+                        // Ignore an error, because an injected fault may have caused the failure of the process.
                         let _ = lab.stop(&process).await;
                     }
                 }
@@ -228,14 +229,14 @@ impl<W: World> Kit<W> {
     }
 }
 
-/// Starts processes, and starts a process again some time after it has ended.
+/// Starts processes, and restarts each process some time after it has ended.
 async fn keep_running<W: World>(lab: &Lab<W>, script: &Script, start: Instant) -> Result<(), Violation> {
     loop {
         let disturbances = Disturbances {
             cuts: script.cuts,
             delay: script.delay,
             lag: script.lag,
-            // Delays alone need not end, because they do not prevent the final state.
+            // If the script only delays requests, the delays need not end, because they do not prevent the final state.
             until: start + if script.kind == Kind::Chaos { script.end } else { Duration::from_secs(86_400) },
         };
         while lab.running().len() < script.replicas {
@@ -245,7 +246,7 @@ async fn keep_running<W: World>(lab: &Lab<W>, script: &Script, start: Instant) -
     }
 }
 
-/// Adds the name of the script to a violation that lacks it.
+/// Adds the name of the script to a violation that does not name it yet.
 fn in_script(violation: Violation, script: &str) -> Violation {
     match violation {
         Violation::NotSteady { what, requests } => {

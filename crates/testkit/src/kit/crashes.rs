@@ -13,7 +13,7 @@ use crate::state::State;
 use crate::wire::{CrashPoint, Cut};
 use crate::{Lab, SentRequest, Violation};
 
-/// The maximum time that the operator is down while the user performs a step.
+/// The maximum time for which the operator is down while the user performs a step.
 const DOWNTIME: Duration = Duration::from_secs(20);
 
 /// The results of a run without disturbances.
@@ -23,7 +23,7 @@ pub(super) struct Undisturbed {
     pub(super) requests: Vec<SentRequest>,
     /// The number of tasks that are alive at the end.
     pub(super) tasks: usize,
-    /// The number of replicas that the operator may have. With a leader election, there are two.
+    /// The number of replicas that the operator may have. With a leader election, there are two replicas.
     pub(super) replicas: usize,
 }
 
@@ -49,8 +49,8 @@ struct Job<'a> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CrashReport {
-    /// The requests at which the operator crashed. It crashed before the request took effect, and in another run after
-    /// it.
+    /// The requests at which the operator crashed. In one run, the crash came before the request took effect, and in
+    /// another run after it.
     pub requests: Vec<SentRequest>,
     /// The number of runs.
     pub runs: usize,
@@ -59,17 +59,17 @@ pub struct CrashReport {
 impl<W: World> Kit<W> {
     /// Crashes the operator at each of its requests, and checks that it reaches the same final state as without a crash.
     ///
-    /// A run without a disturbance counts the requests. For each request, there are runs that cut the connection before
-    /// the request takes effect, and runs that cut it afterwards. The process is killed at that moment. It is started
-    /// again at once, or in other runs after the user's next step. Renewals of a Lease while the operator is idle do
-    /// not count.
+    /// A run without a disturbance counts the requests. For each request, some runs cut the connection before the
+    /// request takes effect, and other runs cut it after that. The process is killed when the connection is cut. The
+    /// process is restarted immediately, or in other runs after the user's next step. Renewals of a Lease while the
+    /// operator is idle do not count.
     ///
     /// The final state consists of all objects and the [`World`], without uids, versions, generations and times. Leases
     /// and Events are not part of the final state.
     ///
     /// # Errors
     ///
-    /// The first request after which a run did not converge, with the fields that differ.
+    /// Returns the first request after which a run did not converge, and the fields that differ.
     ///
     /// # Panics
     ///
@@ -128,7 +128,7 @@ impl<W: World> Kit<W> {
         lab.steady().await.map_err(|violation| at(job, violation))
     }
 
-    /// Allows the steps of the user one by one, and starts the operator again after its crash.
+    /// Allows the steps of the user one by one, and restarts the operator after its crash.
     async fn drive(&self, lab: &Lab<W>, process: &str, is_down: bool, progress: &Progress) -> Result<(), Violation> {
         let death = lab.death(process);
         let last = self.steps.len();
@@ -149,7 +149,8 @@ impl<W: World> Kit<W> {
                     if is_down {
                         step = (step + 1).min(last);
                         progress.allow(step);
-                        // A step may need the operator, for example its CustomResourceDefinition.
+                        // A step may need the operator, for example because the operator installs a
+                        // CustomResourceDefinition.
                         let _ = timeout(DOWNTIME, progress.done(step)).await;
                     }
                     lab.start()?;
@@ -164,7 +165,7 @@ impl<W: World> Kit<W> {
     }
 }
 
-/// Adds the crash to a violation that does not name it.
+/// Adds the crash to a violation that does not name it yet.
 fn at(job: &Job<'_>, violation: Violation) -> Violation {
     match violation {
         Violation::Ended { process, cause } => Violation::Ended { process, cause: format!("{cause} ({job})") },

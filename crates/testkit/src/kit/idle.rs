@@ -10,11 +10,11 @@ use crate::{Lab, SentRequest, Violation};
 
 impl<W: World> Kit<W> {
     /// Checks that a second process of the operator changes no object. The operator runs until it is idle, stops, and
-    /// is started again. Requests that do not change the object are allowed. Leases and Events do not count.
+    /// is restarted. Requests that do not change the object are allowed. Leases and Events do not count.
     ///
     /// # Errors
     ///
-    /// The requests of the second process that changed an object, with the changed fields.
+    /// Returns the requests of the second process that changed an object, and the fields that each request changed.
     ///
     /// # Panics
     ///
@@ -32,8 +32,8 @@ impl<W: World> Kit<W> {
         })
     }
 
-    /// Checks that an idle operator sends no write request for some time on the paused clock, not even a request
-    /// without changes. Leases and Events do not count.
+    /// Checks that an idle operator sends no write request for some time on the paused clock. Even a request that
+    /// changes nothing is not allowed. Leases and Events do not count.
     ///
     /// # Errors
     ///
@@ -54,7 +54,7 @@ impl<W: World> Kit<W> {
         })
     }
 
-    /// Performs all steps of the user. The operator is idle after each of them.
+    /// Performs all steps of the user. The operator is idle after each step.
     pub(super) async fn perform(&self, lab: &Lab<W>) -> Result<(), Violation> {
         let progress = Progress::new();
         let drive = async {

@@ -11,7 +11,7 @@ impl<W: World> Kit<W> {
     ///
     /// # Errors
     ///
-    /// The operator does not become idle, or a step fails.
+    /// Returns an error if the operator does not become idle, or if a step fails.
     ///
     /// # Panics
     ///
@@ -28,8 +28,8 @@ impl<W: World> Kit<W> {
         })
     }
 
-    /// Restricts the operator to the permissions of a role, in all checks. So a check shows whether the role is
-    /// sufficient.
+    /// Restricts the operator to the permissions of a role, in all checks. With this restriction, a check shows whether
+    /// the role is sufficient.
     pub fn restricted(mut self, role: &LeastRole) -> Self {
         let user = Impersonate { user: role.user(), ..Impersonate::default() };
         self.settings.permissions = Some((user, role.to_string()));

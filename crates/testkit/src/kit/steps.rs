@@ -32,7 +32,7 @@ impl Progress {
         self.allowed.send_modify(|allowed| *allowed = steps.max(*allowed));
     }
 
-    /// Waits until the first `steps` steps are done.
+    /// Waits until the first `steps` steps are complete.
     pub(super) async fn done(&self, steps: usize) {
         // An error is impossible, because `self` owns the sender.
         let _ = self.done.subscribe().wait_for(|done| *done >= steps).await;

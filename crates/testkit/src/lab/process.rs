@@ -81,8 +81,8 @@ impl<W: World> Lab<W> {
         Ok(name)
     }
 
-    /// Kills a process, as SIGKILL does. Its requests stop at once, and it does not release the Lease. Returns once the
-    /// memory of the process is freed. Does nothing if the process has already ended.
+    /// Kills a process, as SIGKILL does. The requests of the process stop immediately, and it does not release the
+    /// Lease. Returns once the memory of the process is freed. Does nothing if the process has already ended.
     ///
     /// # Cancel safety
     ///
@@ -93,27 +93,27 @@ impl<W: World> Lab<W> {
             std::mem::replace(&mut found.task, tokio::spawn(async {}))
         });
         if let Some(task) = found {
-            // The task catches the panics of the operator, so it does not panic.
+            // The task catches panics of the operator, so the task itself does not panic.
             let _ = task.await;
         }
     }
 
-    /// Stops a process, as SIGTERM does, and waits for its end.
+    /// Stops a process, as SIGTERM does, and waits until it has ended.
     ///
     /// # Errors
     ///
-    /// Fails if the process has ended with an error or a panic, during this call or before.
+    /// Fails if the process ends with an error or a panic, during this call or earlier.
     ///
     /// # Cancel safety
     ///
-    /// Even if the future is dropped, the process stops.
+    /// Even if the future is dropped, the process is stopped.
     pub async fn stop(&self, process: &str) -> Result<(), Violation> {
         let found = self.processes().get_mut(process).map(|found| {
             found.stop.cancel();
             std::mem::replace(&mut found.task, tokio::spawn(async {}))
         });
         if let Some(task) = found {
-            // The task catches the panics of the operator, so it does not panic.
+            // The task catches panics of the operator, so the task itself does not panic.
             let _ = task.await;
         }
         self.check_ended()

@@ -13,12 +13,13 @@ const SHOWN: usize = 15;
 const RETRY: Duration = Duration::from_secs(60);
 
 impl<W: World> Lab<W> {
-    /// Waits until the operator is idle. It is idle if it changed no object and no write failed for the [quiet
-    /// time](crate::Kit::quiet). Leases and Events do not count.
+    /// Waits until the operator is idle. The operator is idle if it changed no object and no write failed for the
+    /// [quiet time](crate::Kit::quiet). Leases and Events do not count.
     ///
     /// # Errors
     ///
-    /// - The operator still writes at the [limit](crate::Kit::limit), or it sends requests in a loop without a delay.
+    /// - The operator still writes when the [limit](crate::Kit::limit) has passed, or it sends requests in a loop
+    ///   without a delay.
     /// - A process ended.
     ///
     /// # Cancel safety
@@ -55,7 +56,7 @@ impl<W: World> Lab<W> {
         }
     }
 
-    /// Waits until the state equals the expected state, at most until the limit.
+    /// Waits until the state equals the expected state, at most until the time limit.
     pub(crate) async fn converge(&self, expected: &State, what: &str) -> Result<(), Violation> {
         let end = Instant::now() + self.settings.limit;
         loop {

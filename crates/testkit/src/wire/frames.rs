@@ -1,4 +1,4 @@
-//! Watch responses that can delay their events and can break.
+//! Watch responses that can delay their events, and that can break.
 
 use std::collections::VecDeque;
 use std::io;
@@ -25,7 +25,7 @@ struct Watched {
     rest: BytesMut,
 }
 
-/// Returns a body that delivers each line of a watch after a delay, in order, until the watch breaks.
+/// Returns a body that delivers the lines of a watch in order, each after a delay, until the watch breaks.
 pub(super) fn watch_body(body: InProcessBody, link: Arc<Link>, broken: watch::Receiver<u64>) -> TransportBody {
     let watched = Watched { body: Box::pin(body), link, broken, lines: VecDeque::new(), rest: BytesMut::new() };
     let frames = stream::unfold(Some(watched), |watched: Option<Watched>| async move {

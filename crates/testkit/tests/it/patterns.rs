@@ -1,8 +1,8 @@
 //! Tests with known patterns of bugs in operators. The kit rejects each wrong reconciler, and accepts the corrected
 //! reconciler.
 //!
-//! The patterns are those that Sieve (OSDI 2022) and Kamera found in real operators: crashes between two effects, views
-//! that lag, and missed events.
+//! The patterns are from the papers on Sieve (OSDI 2022) and Kamera, which found them in real operators: crashes
+//! between two effects, views that lag, and missed events.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
@@ -93,7 +93,7 @@ async fn generated_child(site: Arc<Website>, cx: Context<Website>) -> Result<Act
     Ok(Action::await_change())
 }
 
-/// The corrected form. The name depends only on the owner.
+/// The corrected form. The name of the child depends only on the owner.
 async fn named_child(site: Arc<Website>, cx: Context<Website>) -> Result<Action> {
     let stored = cx.apply(config_map(&site)).await?;
     cx.apply_status(Status { url: stored.metadata.name.clone(), conditions: Conditions::default() }).await?;
@@ -111,8 +111,8 @@ fn generated_name_before_the_record_is_caught() {
         .unwrap();
 }
 
-/// Writes the status before the effect, and skips the effect if the status is set. A crash between the two skips the
-/// effect forever.
+/// Writes the status before the effect, and skips the effect if the status is set. A crash between these two steps
+/// skips the effect forever.
 async fn trusts_its_status(site: Arc<Website>, cx: Context<Website>) -> Result<Action> {
     if site.status.is_none() {
         cx.apply_status(Status { url: "provisioned".into(), conditions: Conditions::default() }).await?;
@@ -128,7 +128,7 @@ fn decision_on_the_own_status_is_caught() {
     not_converged(wrong.survives_crashes(), "configmaps default/blog: does not exist");
 }
 
-/// Counts children in a cache that does not contain the operator's latest writes yet.
+/// Counts children in a cache that does not yet contain the operator's latest writes.
 async fn trusts_its_cache(site: Arc<Website>, cx: Context<Website>) -> Result<Action> {
     if cx.owned::<ConfigMap>()?.is_empty() {
         let mut map = config_map(&site);
@@ -139,7 +139,7 @@ async fn trusts_its_cache(site: Arc<Website>, cx: Context<Website>) -> Result<Ac
         };
         cx.cluster().namespaced::<ConfigMap>("default").create(&map, &WriteOptions::default()).await?;
     }
-    // The next reconciliation may come before the event of the write.
+    // The next reconciliation may run before the event of the write arrives.
     Ok(Action::requeue_after(std::time::Duration::from_secs(2)))
 }
 
@@ -167,7 +167,7 @@ async fn retire_by_name(site: Arc<Website>, cx: Context<Website>) -> Result<Clea
     }
 }
 
-/// The corrected form. A deletion has the uid of the child that was read.
+/// The corrected form. The deletion has the uid of the child that was read as a precondition.
 async fn retire_by_uid(_: Arc<Website>, cx: Context<Website>) -> Result<Cleanup> {
     for map in cx.owned::<ConfigMap>()? {
         cx.delete(&map).await?;
@@ -208,7 +208,8 @@ fn deletion_by_name_is_caught() {
 }
 
 /// Names the child after the domain, and deletes the child when the site no longer exists. If a site is created again
-/// with the same name and another domain, this looks like an update. The child of the first site is then never deleted.
+/// with the same name and another domain, the operator sees an update. The child of the first site is then never
+/// deleted.
 async fn child_by_domain(site: Arc<Website>, cx: Context<Website>) -> Result<Action> {
     let mut map = config_map(&site);
     map.metadata = ObjectMeta::new("default", &site.spec.domain);

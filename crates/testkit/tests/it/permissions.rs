@@ -37,7 +37,7 @@ fn website_runs_with_its_least_role_only() {
     ] {
         let smaller = role.clone().without(verb, resource);
         assert_ne!(smaller, role, "the role allows {verb} of {resource}");
-        // Each Lease is renewed after 2 s. The site is published before that.
+        // The Lease is renewed after 2 s. The site is published before this renewal.
         let is_needed = (verb, resource) != ("update", "leases");
         assert_eq!(publish(&smaller).is_err(), is_needed, "{verb} of {resource}");
     }

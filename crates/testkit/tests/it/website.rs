@@ -118,7 +118,7 @@ fn website_survives_stale_views_and_reordering() -> Result<(), Violation> {
     Ok(())
 }
 
-/// The number of seeds that run by default, and the number of seeds between two measurements of the memory.
+/// The number of seeds that run by default, and the number of seeds between two memory measurements.
 const BATCH: usize = 8;
 
 #[test]

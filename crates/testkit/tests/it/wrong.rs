@@ -40,7 +40,7 @@ fn write_of_a_second_run_is_caught() {
     assert_eq!((resource.as_str(), &changes[..]), ("configmaps", &[r#".data.start: "7" -> "8""#.to_owned()][..]));
 }
 
-/// Sends the same patch each minute, which changes nothing.
+/// Sends the same patch each minute. The patch changes nothing.
 async fn patches_each_minute(site: Arc<Website>, cx: Context<Website>) -> Result<Action> {
     let maps = cx.cluster().namespaced::<ConfigMap>("default");
     cx.apply(config_map(&site)).await?;
@@ -56,7 +56,8 @@ fn write_of_an_idle_operator_is_caught() {
     assert!(requests.len() >= 9 && requests.iter().all(|request| request.changes.is_empty()), "{requests:?}");
 }
 
-/// Changes a ConfigMap each second. If the operator watches the ConfigMap, each change causes the next change at once.
+/// Changes a ConfigMap each second. If the operator watches the ConfigMap, each change immediately causes the next
+/// change.
 fn never_ends(cluster: Cluster, is_watching: bool) -> Manager {
     let count = AtomicUsize::new(0);
     let publish = move |_: Arc<Website>, cx: Context<Website>| {
@@ -106,7 +107,7 @@ fn write_without_leading_is_caught() {
     }
 }
 
-/// Each process starts tasks that do not end with the process.
+/// Each process starts tasks that continue after the end of the process.
 fn leaks_tasks(cluster: Cluster) -> Manager {
     (0..100).for_each(|_| drop(tokio::spawn(pending::<()>())));
     operator(cluster)

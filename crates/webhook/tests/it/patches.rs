@@ -16,7 +16,7 @@ use crate::support::{Website, ask, review, site};
 
 const PATH: &str = "/mutate/example.com/v1/websites";
 
-/// Returns the operations of the patch for a handler that makes this change.
+/// Returns the operations of the patch for a handler that makes the given change.
 async fn patch_of<T, F>(object: &Value, change: F) -> Result<Value, Value>
 where
     T: pintle_meta::Resource + Serialize + serde::de::DeserializeOwned,

@@ -1,4 +1,4 @@
-//! Dequeues a key, marks a key as done, and undoes an add.
+//! Operations that dequeue a key, mark a key as done, or undo an add.
 
 use super::record::State;
 use super::{Engine, Now, queued};
@@ -46,8 +46,8 @@ impl<K: Clone> Engine<K> {
     }
 }
 
-/// A guard that marks a key as not dirty when it is dropped. It is used if user code panics after the key was removed
-/// from the order.
+/// A guard that marks a key as not dirty when it is dropped. If user code panics after a key was removed from the
+/// order, this guard restores the consistency of the key's record.
 pub(super) struct UndoAdd<'a, 'b, K> {
     pub(super) engine: &'a mut Engine<K>,
     pub(super) ticket: Ticket,
@@ -63,7 +63,7 @@ impl<K> Drop for UndoAdd<'_, '_, K> {
 }
 
 impl<K> Engine<K> {
-    /// Marks the key as not dirty. This may remove the record of the key.
+    /// Marks the key as not dirty. Clearing the mark may remove the record of the key.
     fn undo_add(&mut self, ticket: Ticket, now: &Now<'_>) {
         let record = &mut self.table[ticket];
         record.state.clear(State::DIRTY);

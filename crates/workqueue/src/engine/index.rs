@@ -5,12 +5,12 @@ use hashbrown::HashTable;
 use crate::chunks::Chunks;
 use crate::order::Ticket;
 
-/// A hash table in segments of bounded size. It grows by linear hashing: when the load is too high, it splits one segment. Therefore, an
-/// insert moves the entries of at most one segment.
+/// A hash table in segments of bounded size. The table grows by linear hashing: when the load is too high, one segment
+/// is split. Therefore, an insert moves the entries of at most one segment.
 #[derive(Debug)]
 pub(super) struct Index {
-    /// The segments. There is at least one segment. The hashes in segment `i` end with the bits of `i`, padded to the number of bits that
-    /// the segment count requires.
+    /// The segments. There is at least one segment. The low bits of all hashes in segment `i` equal `i`. The segment
+    /// count determines the number of these bits.
     segments: Chunks<HashTable<Entry>>,
     count: usize,
     len: usize,
@@ -22,7 +22,7 @@ struct Entry {
     ticket: Ticket,
 }
 
-/// The average number of entries in a segment. A segment has about twice as many before it is split.
+/// The average number of entries in a segment. A segment has about twice as many entries before it is split.
 const LOAD: usize = 384;
 
 impl Index {
@@ -83,8 +83,8 @@ fn insert(segment: &mut HashTable<Entry>, entry: Entry) {
     segment.insert_unique(spread(entry.hash), entry, |entry| spread(entry.hash));
 }
 
-/// Mixes the bits of a hash. The hashes of one segment have equal low bits, but the hash table of a segment uses the lowest and the highest
-/// bits. Therefore, the bits must be mixed.
+/// Mixes the bits of a hash. All hashes in a segment have equal low bits, but the hash table of a segment uses the
+/// lowest and the highest bits. Therefore, the bits must be mixed.
 fn spread(hash: u32) -> u64 {
     let product = u64::from(hash).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     product ^ (product >> 32)
@@ -124,7 +124,7 @@ pub(super) mod tests {
             let keys = 500 + dice(&mut seed, 20_000);
             let mut inserts = 0;
             for step in 0..40_000 {
-                // Change the share of removals, so that the index grows, shrinks and grows again.
+                // Change the proportion of removals, so that the index grows, shrinks and grows again.
                 let removes = if step / 10_000 == 2 { 3 } else { 1 };
                 let key = dice(&mut seed, keys) as u32;
                 let found = index.find(hash(key, style), |ticket| expected.get(&key) == Some(&ticket));

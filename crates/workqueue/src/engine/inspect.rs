@@ -6,19 +6,19 @@ use super::record::{Record, State};
 use super::{DelayKind, Engine};
 use crate::order::Ticket;
 
-/// The number of keys of a queue, by state. A key that has several states counts in each of them.
+/// The number of keys in a queue, by state. A key that has several states is counted for each of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Counts {
-    /// Keys that are queued: client-go's `Len`.
+    /// The number of queued keys: client-go's `Len`.
     pub queued: usize,
     /// Keys that a worker processes.
     pub in_flight: usize,
-    /// Keys in flight that were added again and will be queued when they are done.
+    /// The number of keys in flight that were added again and will be queued when they are done.
     pub dirty_in_flight: usize,
     /// Keys with a pending delay.
     pub delayed: usize,
-    /// Keys that have remembered failures and no other state.
+    /// The number of keys that have remembered failures and no other state.
     pub idle: usize,
 }
 
@@ -36,7 +36,7 @@ pub struct KeyState<K> {
     pub delay: Option<(DelayKind, Instant)>,
     /// The number of failures.
     pub failures: u32,
-    /// The highest priority that the key was added with since it was last dequeued.
+    /// The highest priority of the adds of the key since it was last dequeued.
     pub priority: i32,
 }
 
@@ -54,8 +54,8 @@ impl<K> Engine<K> {
 }
 
 impl<K: Clone> Engine<K> {
-    /// Appends the states of some records to `states`. Returns the index of the next record. `None` if there are no
-    /// more records.
+    /// Appends the states of some of the keys to `states`. Returns the index of the record with which the next call
+    /// must continue. Returns `None` if there are no more records.
     pub(crate) fn snapshot(&self, from: usize, epoch: Instant, states: &mut Vec<KeyState<K>>) -> Option<usize> {
         let to = self.table.bound().min(from + COPIED_AT_ONCE);
         for ticket in from..to {
@@ -88,8 +88,8 @@ impl<K: Clone> Engine<K> {
 }
 
 impl Counts {
-    /// Returns the number of dirty keys that no worker processes yet: queued keys, and keys that were added again while in flight. This is
-    /// the value of the metric `depth`, as in client-go.
+    /// Returns the number of dirty keys that no worker is processing yet: queued keys, and keys that were added again
+    /// while in flight. The result is the value of the metric `depth`, as in client-go.
     pub fn depth(&self) -> usize {
         self.queued + self.dirty_in_flight
     }

@@ -8,15 +8,17 @@ use crate::order::Ticket;
 pub(super) struct Record<K> {
     /// The key. `None` if the record is vacant.
     pub(super) key: Option<K>,
-    /// If the key is [`WAITING`](State::WAITING), the end of the delay. If the key is idle, the time when its failures expire. Otherwise
-    /// [`NEVER`]. The engine has a timer for each record whose deadline is not [`NEVER`].
+    /// If the key is [`WAITING`](State::WAITING), the time at which its delay ends. If the key is idle, the time at
+    /// which its failures expire. Otherwise [`NEVER`]. The engine has a timer for each record whose deadline is not
+    /// [`NEVER`].
     pub(super) deadline: u64,
-    /// If the key is queued, the place that the order returned.
+    /// If the key is queued, the place that the order's `push` returned for it.
     pub(super) place: u64,
-    /// The highest priority that the key was added with since it was last dequeued.
+    /// The highest priority of the adds of the key since it was last dequeued.
     pub(super) priority: i32,
     pub(super) hash: u32,
-    /// The number of failures, which saturates at `u16::MAX`. Every limiter reaches its longest delay with fewer failures.
+    /// The number of failures. It saturates at `u16::MAX`. Every limiter reaches its longest delay with fewer failures
+    /// than this maximum.
     pub(super) failures: u16,
     pub(super) state: State,
     /// The kind of the pending delay.
@@ -56,13 +58,13 @@ impl<K> Record<K> {
 }
 
 impl State {
-    /// The key needs processing. It is queued unless it is also in flight.
+    /// The key needs processing. A dirty key is queued unless it is also in flight.
     pub(super) const DIRTY: Self = Self(1);
     /// In flight.
     pub(super) const RUNNING: Self = Self(2);
     /// A delay is pending.
     pub(super) const WAITING: Self = Self(4);
-    /// The record is in the list of vacant records. It may be in use again. Only the table uses this flag.
+    /// The record is in the list of vacant records. The record may be in use again. Only the table uses this flag.
     pub(super) const LISTED: Self = Self(8);
 
     pub(super) fn has(self, flag: Self) -> bool {

@@ -7,7 +7,7 @@ use super::{Added, DelayKind, Engine, Now, nanos};
 use crate::config::RetryAccounting;
 use crate::order::Ticket;
 
-/// The source of a failure report.
+/// Where a failure report comes from.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Failed {
     /// The worker that processes the key reports the failure.
@@ -23,7 +23,7 @@ struct Verdict {
 }
 
 impl<K: Eq> Engine<K> {
-    /// Adds `key`. The delay is the limiter's delay, or `before` if that is shorter.
+    /// Adds `key`. The delay is the limiter's delay, or `before` if `before` is shorter.
     pub(crate) fn add_rate_limited(
         &mut self,
         hash: u32,
@@ -61,7 +61,7 @@ impl<K: Eq> Engine<K> {
 }
 
 impl<K> Engine<K> {
-    /// Adds a key that has a record. The delay is the limiter's delay, or `before` if that is shorter.
+    /// Adds a key that already has a record. The delay is the limiter's delay, or `before` if `before` is shorter.
     pub(crate) fn retry(
         &mut self,
         ticket: Ticket,
@@ -109,8 +109,8 @@ impl<K> Engine<K> {
         }
     }
 
-    /// Gets the delay from the limiter, and charges the limiter unless the failure was already counted. This method does not change the
-    /// record, because the limiter is user code and may panic.
+    /// Gets the delay from the limiter, and lets the limiter count the failure unless it was already counted. This
+    /// method does not change the record, because the limiter is user code and may panic.
     fn charge_limiter(
         &mut self,
         found: Result<Ticket, &K>,
@@ -150,8 +150,8 @@ impl<K> Engine<K> {
         Verdict { deadline, failures }
     }
 
-    /// Returns whether a rate-limited add reports a new failure. It does not report a new failure if a retry with an earlier deadline is
-    /// pending, or if the key will be processed anyway.
+    /// Returns whether a rate-limited add reports a new failure. The add does not report a new failure if a retry with
+    /// an earlier deadline is pending, or if the key will be processed anyway.
     fn is_new_failure(&self, ticket: Ticket, deadline: u64) -> bool {
         let record = &self.table[ticket];
         let joins_a_reminder = record.state.has(State::WAITING) && record.kind == DelayKind::Reminder;

@@ -7,16 +7,18 @@ use super::record::{Record, State};
 use crate::chunks::Chunks;
 use crate::order::Ticket;
 
-/// The records, by ticket and by key. A ticket identifies one key until the key is removed.
+/// The table of records. A record can be found by its ticket and by its key. A ticket identifies one key until the key
+/// is removed.
 ///
-/// A record whose key was removed is *vacant*. It stays in the index until the table reuses it for another key, because the same key is
-/// likely to be added again.
+/// A record whose key was removed is *vacant*. A vacant record stays in the index until the table reuses it for another
+/// key, because the same key is likely to be added again.
 #[derive(Debug)]
 pub(super) struct Table<K> {
     records: Chunks<Record<K>>,
     index: Index,
-    /// The first record in the list of vacant records. The record that has been vacant for the longest time is first. If the key of a
-    /// record is added again, the record stays in the list until a search for a vacant record reaches it.
+    /// The first record in the list of vacant records. The list starts with the record that has been vacant for the
+    /// longest time. If the key of a record is added again, the record stays in the list until a search for a vacant
+    /// record reaches it.
     first_vacant: Option<Ticket>,
     last_vacant: Option<Ticket>,
     len: usize,
@@ -46,7 +48,8 @@ impl<K> Table<K> {
         key
     }
 
-    /// If the table is large and has no more keys, takes its content out. The caller must free the content outside the lock.
+    /// If the table is large and has no more keys, removes and returns its memory. The caller must free this memory
+    /// outside the lock.
     pub(super) fn take_burst(&mut self) -> Option<Self> {
         (self.len == 0 && self.records.is_large()).then(|| std::mem::replace(self, Self::new()))
     }
@@ -103,7 +106,8 @@ impl<K: Eq> Table<K> {
         self.index.find(hash, |ticket| self[ticket].key.as_ref() == Some(key))
     }
 
-    /// Returns the ticket of `key`. If the key has no record, creates an idle record, and takes the key out of the `Option`.
+    /// Returns the ticket of `key`. If the key has no record, creates an idle record and moves the key from the
+    /// `Option` into it.
     #[inline]
     pub(super) fn entry(&mut self, hash: u32, key: &mut Option<K>) -> Ticket {
         let mut vacant = None;
@@ -157,8 +161,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { cases: 24, ..config() })]
 
-        /// Thousands of keys are added, removed and added again. A ticket always identifies the same key until the key
-        /// is removed.
+        /// This test adds thousands of keys, removes them and adds them again. A ticket always identifies the same key
+        /// until the key is removed.
         #[test]
         fn ticket_identifies_its_key_until_removed(mut seed in any::<u64>(), style in 0..4u8) {
             let (mut table, mut expected) = (Table::new(), HashMap::<u32, Ticket>::new());

@@ -1,19 +1,20 @@
-//! The ages of keys in one state.
+//! The ages of the keys in one state.
 
 use std::collections::BTreeSet;
 
 use crate::chunks::Chunks;
 use crate::order::Ticket;
 
-/// The start times of all keys in one state. Most keys are in a list in ascending order of their times. A key whose time is earlier than
-/// the time of the last key of the list is in a tree.
+/// The start times of all keys in one state. Most keys are in a list, in ascending order of their start times. A key
+/// whose start time is earlier than the time of the list's last key is in a tree.
 #[derive(Debug)]
 pub(crate) struct Ages {
     /// By ticket.
     links: Chunks<Link>,
     first: u32,
     last: u32,
-    /// The keys whose time is earlier than the time of the last key of the list. The end of their delay was processed late.
+    /// The keys whose start time is earlier than the time of the list's last key. For these keys, the queue noticed
+    /// late that the delay had ended.
     early: BTreeSet<(u64, Ticket)>,
     count: usize,
     /// The sum of the times.
@@ -102,7 +103,7 @@ mod tests {
     proptest! {
         #![proptest_config(config())]
 
-        /// Keys enter and leave. Most times ascend, and some are earlier than the previous time.
+        /// Keys enter and leave. Most times are ascending, and some are earlier than the previous time.
         #[test]
         fn ages_match_a_plain_map(mut seed in any::<u64>()) {
             let (mut ages, mut expected, mut now) = (Ages::default(), BTreeMap::<u32, u64>::new(), 1000u64);

@@ -1,14 +1,14 @@
-//! The number of dirty keys, by series.
+//! The number of dirty keys in each depth series.
 
 use std::collections::BTreeMap;
 
 use super::{Depth, MAX_PRIORITIES, MetricsStyle, Pull};
 
-/// The number of dirty keys, by series.
+/// The number of dirty keys in each depth series.
 pub(super) struct Depths {
     style: MetricsStyle,
     series: BTreeMap<Depth, Series>,
-    /// The series that have no gauge yet.
+    /// The depth series that have no gauge yet.
     new: Vec<Depth>,
 }
 
@@ -55,8 +55,8 @@ impl Depths {
         }
     }
 
-    /// Returns the series of `priority`. If a priority has a separate series, it keeps this series. Therefore, each key increments and
-    /// decrements the same series.
+    /// Returns the series of `priority`. Once a priority has a separate series, it always uses this series. Therefore,
+    /// each key increments and decrements the same series.
     fn of(&self, priority: i32) -> Depth {
         let own = Depth(Some(priority));
         let is_shared = self.style == MetricsStyle::ClientGo

@@ -28,12 +28,12 @@ use super::{Fifo, Order, Queued, Ticket};
 pub struct Fair<K, T> {
     tenant: Box<dyn Fn(&K) -> T + Send>,
     lane: Box<dyn Fn() -> Box<dyn Order<K>> + Send>,
-    /// The lanes of the tenants that have queued keys. It is a tree and not a hash table, because a large hash table moves all entries at
-    /// once when it grows.
+    /// The lanes of the tenants that have queued keys. The map is a tree and not a hash table, because a large hash
+    /// table moves all its entries in one operation when it grows.
     lanes: BTreeMap<T, Lane<K>>,
     /// The same tenants, ordered by their turns. The next tenant is first.
     turns: BTreeMap<u64, T>,
-    /// The turn of the last tenant.
+    /// The turn that the last tenant in the order has.
     last_turn: u64,
     len: usize,
     needs_time: bool,
@@ -50,8 +50,8 @@ impl<K, T: Ord + Clone> Fair<K, T> {
         Self::with_lanes(tenant, || Box::new(Fifo::default()))
     }
 
-    /// Creates an order that dequeues the keys of one tenant in the order that `lane` creates. `lane` is called when a tenant gets queued
-    /// keys.
+    /// Creates an order that dequeues the keys of one tenant in the order that `lane` creates. `lane` is called when a
+    /// tenant without queued keys gets its first one.
     pub fn with_lanes(
         tenant: impl Fn(&K) -> T + Send + 'static,
         lane: impl Fn() -> Box<dyn Order<K>> + Send + 'static,
@@ -84,7 +84,7 @@ impl<K, T: Ord + Clone + Send> Order<K> for Fair<K, T> {
     }
 
     fn pop(&mut self) -> Option<Ticket> {
-        // Try each lane once, because a lane may withhold its keys.
+        // Try each lane once, because a lane may return `None` although it has keys.
         for _ in 0..self.turns.len() {
             let (_, tenant) = self.turns.pop_first()?;
             let Some(lane) = self.lanes.get_mut(&tenant) else { continue };

@@ -7,15 +7,15 @@ use super::{Order, Queued, Ticket};
 /// The default [`Order`]: first in, first out. It ignores priorities.
 #[derive(Debug, Default)]
 pub struct Fifo {
-    /// Chunks of tickets. Chunks never move. A chunk is freed when all its tickets were popped or removed. All chunks except the last
-    /// are full. A freed chunk in the middle is empty.
+    /// Chunks of tickets. Chunks never move. A chunk is freed when all its tickets were popped or removed. All chunks
+    /// except for the last one are full. A freed chunk in the middle is empty.
     chunks: VecDeque<Vec<Ticket>>,
     /// The number of places in freed chunks.
     gone: u64,
     /// The place of the next pop.
     next: u64,
     len: usize,
-    /// The last freed chunk, kept for reuse. A queue with a stable size does not allocate.
+    /// The last freed chunk, which is kept for reuse. A queue with a stable size does not allocate.
     spare: Vec<Ticket>,
 }
 
@@ -73,8 +73,8 @@ impl<K> Order<K> for Fifo {
         self.len -= 1;
         let (at, last) = ((place - self.gone) as usize / CHUNK, self.chunks.len() - 1);
         let chunk = &mut self.chunks[at];
-        // Free a chunk whose tickets were all removed. Therefore, repeated adds and removals use no memory, and `pop` does not scan
-        // the removed tickets.
+        // Free a chunk as soon as all its tickets are removed. Therefore, repeated adds and removals use no memory, and
+        // `pop` does not scan the removed tickets.
         if chunk.iter().all(|ticket| *ticket == NONE) {
             match at == last {
                 true => chunk.clear(),

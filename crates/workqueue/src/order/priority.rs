@@ -22,25 +22,27 @@ use crate::engine::nanos;
 /// ```
 #[derive(Debug)]
 pub struct Priority {
-    /// The waiting time that raises a key by one level.
+    /// The waiting time that raises the priority of a key by one level.
     step: Option<i64>,
     /// The smallest rank is dequeued first.
     queued: BTreeMap<Rank, Ticket>,
-    /// The smallest unused place. Places are unique. With ageing, a place is a time, otherwise a counter.
+    /// The smallest unused place. Places are unique. With ageing, the place of a key is a time. Otherwise, it is a
+    /// counter.
     next: u64,
-    /// With ageing, the place of a key usually equals its time. This map contains the times of all other keys, by place. These keys became
-    /// due earlier than a key that was pushed before them.
+    /// With ageing, the place of a key usually equals its time. This map contains the times of the keys whose place
+    /// differs from their time. Such keys became due earlier than a key that was pushed before them.
     since: BTreeMap<u64, u64>,
 }
 
-/// The rank of a key. Without ageing, it is the negated priority and the place. With ageing, it is the time minus one step for each level,
-/// and the place. All keys age at the same rate, so the relative order of two keys never changes. Therefore, ranks need no updates over
-/// time.
+/// The rank of a key. Without ageing, the rank is the negated priority and the place. With ageing, the rank is the time
+/// minus one `step` for each level, and the place. All keys age at the same rate, so the relative order of two keys
+/// never changes. Therefore, ranks need no updates over time.
 type Rank = (i64, u64);
 
 impl Priority {
-    /// Creates an order without ageing. If keys with a higher priority arrive all the time, a key is never dequeued, as in
-    /// controller-runtime. A key whose priority is raised moves behind the keys that already have that priority.
+    /// Creates an order without ageing. If keys with a higher priority arrive all the time, a key with a lower priority
+    /// is never dequeued, as in controller-runtime. A key whose priority is raised moves behind the keys that already
+    /// have that priority.
     pub fn strict() -> Self {
         Self { step: None, queued: BTreeMap::new(), next: 0, since: BTreeMap::new() }
     }
@@ -126,7 +128,8 @@ mod tests {
         since: u64,
     }
 
-    /// Keys in the order in which they were pushed or got their priority. With ageing, the value also contains the duration of a step.
+    /// The keys, in the order in which they were pushed or got their current priority. With ageing, this also contains
+    /// the duration of a step.
     struct List(Vec<Queued>, Option<u64>);
 
     impl Naive for List {
@@ -139,7 +142,7 @@ mod tests {
                 None => -i128::from(queued.priority),
                 Some(step) => i128::from(queued.since) - i128::from(queued.priority) * i128::from(step),
             };
-            // Of several keys with the same rank, take the first.
+            // Of several keys with the same rank, pop the first one.
             let first = (0..self.0.len()).min_by_key(|at| rank(&self.0[*at]))?;
             Some(self.0.remove(first).ticket)
         }

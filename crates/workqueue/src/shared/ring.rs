@@ -1,4 +1,4 @@
-//! Sets the alarm of a queue, and handles its ring.
+//! Sets the alarm of a queue, and reacts when its timer fires.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -28,14 +28,14 @@ impl<K: Send + 'static, C: Clock> Wake for Ring<K, C> {
         self.wake_by_ref();
     }
 
-    /// Handles the ring on the timer's thread. Catches panics of user code, because they must not end that thread. The panic hook reports
-    /// them.
+    /// Handles a call of the timer's waker on the timer's thread. Catches panics of user code, because they must not
+    /// end that thread. The panic hook reports them.
     fn wake_by_ref(self: &Arc<Self>) {
         drop(catch(|| self.0.upgrade().map(|shared| shared.ring())));
     }
 }
 
-/// The maximum number of polls of a new sleep whose waker is called during each poll.
+/// The maximum number of polls of a new sleep, if each poll calls the waker.
 const POLLS: usize = 8;
 
 /// The result of setting the alarm.
@@ -49,7 +49,7 @@ enum Armed {
 }
 
 impl<K, C: Clock> Shared<K, C> {
-    /// Queues due keys and notifies waiters.
+    /// Queues keys that are due and notifies waiters.
     fn ring(&self) {
         let mut state = self.lock();
         if state.waiters.alarm.defer_ring() {
@@ -66,8 +66,8 @@ impl<K, C: Clock> Shared<K, C> {
         panic.or(catch(|| drop(old)).err())
     }
 
-    /// Sets the alarm. If the waker is called during the poll of a new sleep, polls the sleep again. The sleep may be due, or the executor
-    /// may have made it yield.
+    /// Sets the alarm. If the waker is called during the poll of a new sleep, polls the sleep again. The sleep may be
+    /// due, or the executor may have made the task yield.
     fn set_alarm(&self, arm: &Arm) -> Armed {
         let at = self.instant(arm.at);
         let mut sleep = match (&arm.source, self.sleep_until.get()) {
@@ -92,7 +92,7 @@ impl<K, C: Clock> Shared<K, C> {
         Armed::Failed
     }
 
-    /// Handles an alarm that cannot be set. Wakes all tasks, so that one of their polls provides a timer that works.
+    /// Handles a failure to set the alarm. Wakes all tasks, so that one of their polls provides a timer that works.
     fn on_alarm_failure(&self, arm: &Arm, mut section: Section<'_, K>) -> Option<Panic> {
         let old = section.waiters.alarm.fail(arm);
         section.waiters.on_alarm_failure();
@@ -102,8 +102,8 @@ impl<K, C: Clock> Shared<K, C> {
 }
 
 impl<K, C: Clock> Outside for Shared<K, C> {
-    /// Sets the alarm in a loop. If an alarm is due immediately, it is handled here, and the next iteration sets the next alarm. This
-    /// bounds the depth of the stack.
+    /// Sets the alarm, repeatedly if necessary. If an alarm is due immediately, this loop handles it, and the next
+    /// iteration sets the next alarm. The loop bounds the depth of the stack.
     fn arm(&self, arm: Arm) -> Option<Panic> {
         let (mut next, mut panic) = (Some(arm), None);
         while let Some(arm) = next {
@@ -138,7 +138,7 @@ impl<K, C: Clock> Outside for Shared<K, C> {
     }
 }
 
-/// Stores the next alarm for the caller of the section.
+/// Stores the next alarm, which the caller of the section must set.
 struct ArmLater<'a, K, C> {
     shared: &'a Shared<K, C>,
     arm: Cell<Option<Arm>>,

@@ -1,18 +1,18 @@
-//! Loom's locks, extended for `try_lock`. With them, loom also explores a `try_lock` that fails while another thread
-//! holds the lock.
+//! Loom's locks, extended for `try_lock`. With these locks, loom also explores a `try_lock` that fails while another
+//! thread holds the lock.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::{LockResult, TryLockError, TryLockResult};
 
-// Use std's `Arc`. The models do not depend on its ordering, and loom has no `Weak`.
+// Use std's `Arc`. The models do not depend on the memory ordering of `Arc`, and loom has no `Weak`.
 pub(crate) use std::sync::{Arc, Weak};
 
 pub(crate) use loom::sync::atomic;
 
 use atomic::{AtomicBool, Ordering};
 
-/// A mutex. Loom does not treat an unlock as a step, so it would never run `try_lock` between a lock and its unlock. The flag adds such a
-/// step.
+/// A mutex. Loom does not treat an unlock as a scheduling point, so it would never run `try_lock` between a lock and
+/// its unlock. The flag adds such a scheduling point.
 #[derive(Debug)]
 pub(crate) struct Mutex<T> {
     is_held: AtomicBool,
@@ -36,8 +36,8 @@ impl<T> Mutex<T> {
         Ok(MutexGuard { is_held: &self.is_held, inner })
     }
 
-    /// Tries to take the lock. If another thread takes the lock after the flag was read, this method waits for that thread. That is the
-    /// same as a later call.
+    /// Tries to take the lock. If another thread takes the lock after the flag was read, this method waits for the
+    /// other thread. The result equals the result of a later call.
     pub(crate) fn try_lock(&self) -> TryLockResult<MutexGuard<'_, T>> {
         match self.is_held.load(Ordering::Relaxed) {
             true => Err(TryLockError::WouldBlock),

@@ -126,8 +126,8 @@ fn panicking_clock_does_not_abort_drops_during_unwinding() {
     assert_eq!(wakes.count(), 1, "the other waiter is woken");
 }
 
-/// The alarm can be set only in a task's own poll. Other threads fail, so all waiting tasks are woken and set the alarm
-/// there.
+/// The alarm's timer can be set only while a task itself is polled. On other threads, setting the timer fails. The
+/// failure wakes all waiting tasks, and each task sets the timer when it is polled.
 #[test]
 fn waiting_tasks_set_the_timer_when_another_thread_cannot() {
     let (queue, bad) = Bad::queue();
@@ -186,12 +186,12 @@ fn clock_panic_during_dequeue_does_not_lose_the_key() {
     assert_eq!(item.map(|item| *item), Ok(1));
 }
 
-/// A timer whose sleeps violate their contract.
+/// A timer whose sleeps violate the contract of timers.
 #[derive(Clone)]
 struct BadSleeps {
     clock: ManualClock,
     drop_panics: Arc<AtomicBool>,
-    /// The number of polls of each sleep that call the waker instead of storing it.
+    /// The number of polls of each sleep that call the waker instead of storing the waker.
     eager_polls: usize,
     /// A hook that runs in the next `sleep_until`.
     hook: Arc<Mutex<Option<Hook>>>,
@@ -259,7 +259,7 @@ fn sleep_that_panics_in_drop_keeps_the_alarm() {
     assert_eq!(wakes.count(), 1);
 }
 
-/// An executor behaves like this when it makes a task yield.
+/// When an executor makes a task yield, its sleeps behave in the same way.
 #[test]
 fn sleep_that_calls_its_waker_is_polled_again() {
     let (queue, bad) = BadSleeps::queue(3);
@@ -284,7 +284,8 @@ fn sleep_that_always_calls_its_waker_wakes_tasks() {
     assert_eq!(wakes.count(), 1);
 }
 
-/// While a sleep is created, another sleep is created for an earlier alarm. Here the timer itself does that.
+/// While a sleep is created, another sleep is created for an earlier alarm. In this test, the timer itself creates the
+/// other sleep.
 #[test]
 fn outdated_sleep_does_not_replace_a_newer_one() {
     let (queue, bad) = BadSleeps::queue(0);

@@ -21,7 +21,7 @@ fn queue<K: Eq + Send + 'static>() -> (WorkQueue<K, ManualClock>, ManualClock) {
     (WorkQueue::new(QueueConfig::new(clock.clone())), clock)
 }
 
-/// Each `try_get` queues at most 16 due keys. It returns the key that became due first.
+/// Each `try_get` queues at most 16 due keys. The call returns the key with the earliest deadline.
 #[test]
 fn due_keys_are_queued_in_small_batches() {
     let (queue, clock) = queue();
@@ -111,7 +111,8 @@ fn expired_failures_are_forgotten_during_a_wait() {
     let mut get = pin!(queue.get());
     assert!(get.as_mut().poll(&mut cx).is_pending());
     clock.advance(2 * SECOND);
-    // The waiter is woken until all records are removed. Each poll of the waiter removes a few records.
+    // The waiter is woken repeatedly until all records are removed. Each poll of the waiter removes a few of the
+    // records.
     let mut polls = 0;
     while wakes.count() > polls {
         polls += 1;
@@ -121,7 +122,7 @@ fn expired_failures_are_forgotten_during_a_wait() {
     assert!((20..100).contains(&polls), "{polls} polls for 1000 records");
 }
 
-/// The due timers may make no key available, because they belong to expired failures or to keys in flight. Then the
+/// The due timers may make no key available, because they belong to expired failures or to keys in flight. If so, the
 /// queue fires more timers.
 #[test]
 fn due_key_is_found_behind_other_due_keys() {
@@ -143,7 +144,7 @@ fn due_key_is_found_behind_other_due_keys() {
     assert_eq!((queue.counts().idle, queue.counts().dirty_in_flight, held.len()), (0, 100, 100));
 }
 
-/// Another worker took the key. The woken waiter waits again, and stays ahead of all later waiters.
+/// Another worker took the key. The woken waiter waits again, and keeps its position before all later waiters.
 #[test]
 fn repolled_waiter_keeps_its_position() {
     let (queue, _clock) = queue();

@@ -1,4 +1,4 @@
-//! client-go's tests of the delaying queue, D1 to D4. Its D5 is a benchmark, so it is not here.
+//! client-go's tests of the delaying queue, D1 to D4. client-go's D5 is a benchmark, so it is not included.
 
 use std::time::Duration;
 

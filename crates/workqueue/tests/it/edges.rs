@@ -29,8 +29,8 @@ fn poll<F: Future>(future: &mut Pin<&mut F>) -> Poll<F::Output> {
     future.as_mut().poll(&mut Context::from_waker(Waker::noop()))
 }
 
-/// There is no `done(key)`. Only the owner of the guard can finish a key, and only once. A second `done` of a guard does not compile: see
-/// the page of the crate.
+/// There is no `done(key)`. Only the owner of the guard can finish a key, and only once. A second `done` of a guard
+/// does not compile: see the crate documentation.
 #[test]
 fn x1_only_the_guard_can_finish_a_key() {
     let (queue, _) = queue();
@@ -213,7 +213,8 @@ impl Timer for Hasty {
     }
 }
 
-/// Deadlines are absolute. If the clock is already past the deadline, the sleep ends immediately and the waiter is woken.
+/// Deadlines are absolute. If the clock has already passed the deadline, the sleep ends immediately and the waiter is
+/// woken.
 #[test]
 fn x10_the_clock_moves_between_deadline_and_timer() {
     let queue: Queue<Hasty> = WorkQueue::new(QueueConfig::new(Hasty(ManualClock::new())));
@@ -256,7 +257,7 @@ fn drain_reports_remaining_keys_at_its_deadline() {
     assert_eq!((report.complete, report.in_flight), (false, vec!["a"]));
 }
 
-/// One timer serves all waiting tasks, even after the first waiting task was dropped.
+/// A single timer serves all waiting tasks, even after the first waiting task was dropped.
 #[test]
 fn one_timer_serves_all_tasks_and_outlives_the_first() {
     let (queue, clock) = queue();

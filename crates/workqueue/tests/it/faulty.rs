@@ -1,4 +1,4 @@
-//! Tests of orders that violate the contract of [`Order`]. The queue panics with a message, or continues.
+//! Tests of orders that violate the contract of [`Order`]. The queue either panics with a message or continues.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -12,7 +12,7 @@ use crate::panics::{assert_drains, panics};
 use crate::support::at;
 use crate::watch::{Wakes, ends};
 
-/// An order that returns its first ticket again and again.
+/// An order that returns its first ticket repeatedly.
 #[derive(Debug, Default)]
 struct Stuck(Vec<Ticket>);
 
@@ -33,7 +33,7 @@ impl<K> Order<K> for Stuck {
     }
 }
 
-/// Without this panic, two workers could get the same key, or a worker could get a key that was never added.
+/// Without the queue's panic, two workers could get the same key, or a worker could get a key that was never added.
 #[test]
 fn order_returning_an_unqueued_ticket_panics() {
     let order = Box::new(Stuck::default());
@@ -68,7 +68,7 @@ impl<K> Order<K> for Lost {
     }
 }
 
-/// Workers do not wait for a lost key.
+/// Workers do not wait for a key that was lost.
 #[test]
 fn key_lost_by_the_order_is_not_queued() {
     let queue = WorkQueue::new(QueueConfig { order: Box::new(Lost), ..QueueConfig::new(ManualClock::new()) });
@@ -78,7 +78,7 @@ fn key_lost_by_the_order_is_not_queued() {
     assert_drains(&queue);
 }
 
-/// An order that withholds its keys while its flag is set, and counts calls of `pop`.
+/// An order that withholds its keys while its flag is set, and counts the calls of `pop`.
 #[derive(Debug, Default)]
 struct Paused(Fifo, Arc<AtomicBool>, Arc<AtomicUsize>);
 

@@ -20,7 +20,7 @@ pub(crate) struct Gate {
     leave: SyncSender<()>,
 }
 
-/// Blocks user code under the queue's lock until the gate is opened.
+/// A value that blocks user code under the queue's lock until the gate is opened.
 #[derive(Debug)]
 pub(crate) struct Bar {
     entered: SyncSender<()>,
@@ -35,11 +35,13 @@ struct Gated<K> {
     bar: Bar,
 }
 
-/// A limiter whose `forget` blocks. A `forget` changes no key, so the blocked call does not wake a waiter when it continues.
+/// A limiter whose `forget` blocks. A `forget` makes no key available, so the blocked call does not wake a waiter when
+/// it continues.
 pub(crate) struct GatedLimiter(pub(crate) Bar);
 
 /// A clock that can open a gate when it is read. A queue with metrics reads the clock when an operation finds the lock contended, before
-/// the operation pushes to the inbox or waits. Therefore, the lock is held until an operation has found it contended.
+/// the operation pushes to the inbox or waits. Therefore, the lock is held until another operation has found it
+/// contended.
 #[derive(Clone)]
 pub(crate) struct Opener {
     pub(crate) clock: ManualClock,
@@ -63,8 +65,8 @@ pub(crate) fn gated<K: fmt::Debug + 'static>(
 }
 
 impl Gate {
-    /// Runs `steps` while another thread holds the queue's lock. That thread adds the gate key. The test fails if a step waits for the
-    /// lock.
+    /// Runs `steps` while another thread holds the queue's lock. The other thread adds the gate key. The test fails if
+    /// a step waits for the lock.
     pub(crate) fn hold<K: Hash + Eq + Send, C: Clock>(&self, queue: &WorkQueue<K, C>, gate: K, steps: impl FnOnce()) {
         let steps = || {
             steps();
@@ -73,8 +75,7 @@ impl Gate {
         self.hold_by(|| queue.add(gate), steps);
     }
 
-    /// Runs `steps` while another thread makes the call that blocks at the bar. The last of the steps must open the
-    /// gate.
+    /// Runs `steps` while another thread makes the call that blocks at the bar. The last step must open the gate.
     pub(crate) fn hold_by<T: Send>(&self, call: impl FnOnce() -> T + Send, steps: impl FnOnce()) -> T {
         thread::scope(|scope| {
             let call = scope.spawn(call);

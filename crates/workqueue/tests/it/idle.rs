@@ -72,7 +72,7 @@ fn wakeups_are_limited_by_keys_and_processors() {
     }
 }
 
-/// The queue is not accessed in another way in this test.
+/// In this test, no other operation accesses the queue.
 #[test]
 fn another_task_gets_the_key_after_a_millisecond() {
     let (queue, clock) = queue();
@@ -89,7 +89,7 @@ fn another_task_gets_the_key_after_a_millisecond() {
     assert_eq!(tasks[0].wakes.count(), 2, "the first task keeps its position");
 }
 
-/// More tasks than processors are woken and not polled. Each key waits at most a millisecond.
+/// More tasks than there are processors are woken but not polled. Each key waits at most a millisecond.
 #[test]
 fn many_unpolled_tasks_do_not_delay_a_key() {
     let (queue, clock) = queue();
@@ -113,7 +113,7 @@ fn delay_ends_in_time_when_first_waiter_is_unpolled() {
     assert!(stuck.is_woken() && !other.is_woken());
     clock.advance(MS);
     assert_eq!(other.poll(), Poll::Ready(Some(1)));
-    // The queue also observes this deadline for waiters that arrive later.
+    // The queue also applies this deadline to waiters that arrive later.
     queue.add_after(2, SECOND);
     let mut third = Task::waits(&queue);
     clock.advance(SECOND);
@@ -132,7 +132,7 @@ fn late_task_without_a_key_wakes_no_other_task() {
     assert_eq!(clock.sleepers(), 0, "no deadline is pending");
 }
 
-/// The dequeue limit allows one key. This key does not wait for an unpolled task either.
+/// The dequeue limit allows one key to be dequeued. This key also does not wait for a task that is not polled.
 #[test]
 fn unpolled_task_does_not_lose_a_token() {
     let clock = ManualClock::new();
@@ -217,7 +217,7 @@ fn keys_do_not_wait_for_a_busy_thread() {
     }
 }
 
-/// Threads and tasks wait for one queue. The task that is woken first is never polled.
+/// Both threads and tasks wait for one queue. The task that is woken first is never polled.
 #[test]
 fn thread_dequeues_the_key_of_an_unpolled_task() {
     let (queue, clock) = queue();
@@ -234,7 +234,7 @@ fn thread_dequeues_the_key_of_an_unpolled_task() {
     });
 }
 
-/// Waits until the timekeeper, which is a thread, has parked until `deadline`.
+/// Waits until the timekeeper, which is a listed thread, has parked until `deadline`.
 fn wait_for_timekeeper(clock: &ManualClock, deadline: Instant) {
     while clock.next_deadline() != Some(deadline) {
         thread::yield_now();
@@ -267,7 +267,8 @@ fn notified_task_does_not_keep_the_time() {
         let stuck = Task::waits(&queue);
         thread::scope(|scope| {
             let thread = scope.spawn(|| queue.blocking_get().map(|item| *item));
-            // The thread parks without a deadline. If it had one, the test could not distinguish it from the alarm of the task.
+            // In this test, the thread parks without a deadline. If the thread had a deadline, the test could not
+            // distinguish it from the alarm of the task.
             while clock.sleepers() == 0 {
                 thread::yield_now();
             }

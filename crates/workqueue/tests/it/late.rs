@@ -1,4 +1,4 @@
-//! Tests of adds and dones that find the lock contended and go to the inbox. Callers cannot observe the delay.
+//! Tests of adds and dones that find the lock contended and are pushed to the inbox. Callers cannot observe the delay.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -30,8 +30,9 @@ fn take(queue: &Queue) -> Vec<&'static str> {
     std::iter::from_fn(|| queue.try_get().ok()).map(|item| *item).collect()
 }
 
-/// While the queue is locked, a key with a pending delay is added, and another key is done. Every later call observes both operations: the
-/// first key is queued behind earlier keys, its delay is absorbed, and no key is in flight.
+/// While the queue is locked, a key with a pending delay is added, and another key is marked as done. Every later call
+/// observes both operations: the first key is queued behind earlier keys and its delay is absorbed, and no key is in
+/// flight.
 #[test]
 fn late_add_is_not_observable() {
     for look in LOOKS {
@@ -191,7 +192,7 @@ fn no_drain_waits_while_a_done_is_late() {
     assert!(matches!(drain.as_mut().poll(&mut cx), Poll::Ready(report) if report.complete));
 }
 
-/// If the inbox stayed closed, every add and done after a single wait would wait for the lock.
+/// If the inbox stayed closed, every add and done after a single wait would have to wait for the lock.
 #[test]
 fn inbox_reopens_after_the_last_waiter_leaves() {
     for finds_a_key in [false, true] {
@@ -215,7 +216,7 @@ fn inbox_reopens_after_the_last_waiter_leaves() {
     }
 }
 
-/// Each duration is measured between two calls, whenever the operations were applied.
+/// Each duration is measured between the times of two calls, regardless of when the operations were applied.
 #[test]
 fn metrics_use_the_original_times_of_late_operations() {
     let memory = InMemoryProvider::new();
@@ -245,7 +246,7 @@ fn metrics_use_the_original_times_of_late_operations() {
     assert_eq!(durations("workqueue_queue_duration_seconds"), (3, 4 * SECOND));
 }
 
-/// Otherwise a key that was added more than one step later with a higher priority would overtake this key.
+/// Otherwise, a key with a higher priority that was added more than one step later would overtake this key.
 #[test]
 fn ageing_of_a_late_add_starts_at_the_call() {
     let (queue, clock, gate) = queue(Box::new(Priority::with_ageing(SECOND)), None);
@@ -257,7 +258,7 @@ fn ageing_of_a_late_add_starts_at_the_call() {
     assert_eq!(take(&queue), ["gate", "old", "new"]);
 }
 
-/// The expiry time starts at the call of done, even if a much later call applied it.
+/// The expiry time starts at the call of done, even if the operation was applied by a much later call.
 #[test]
 fn failures_of_a_late_done_expire_afterwards() {
     let clock = ManualClock::new();

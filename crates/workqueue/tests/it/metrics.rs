@@ -47,8 +47,8 @@ fn durations(memory: &InMemoryProvider, name: &str) -> (u64, Duration) {
     (found.count(), Duration::from_secs_f64(found.sum()))
 }
 
-/// client-go stops a ticker at shutdown. This queue computes gauges when they are read, and removes them when the queue
-/// is dropped.
+/// client-go stops its metrics ticker at shutdown. This queue computes gauges when they are read, and removes them when
+/// the queue is dropped.
 #[test]
 fn m1_metrics_end_with_the_queue() {
     let (queue, _clock, memory) = queue();
@@ -71,7 +71,7 @@ fn m2_metrics() {
 
     let item = queue.try_get().unwrap();
     assert_eq!((durations(&memory, "queue_duration_seconds"), counts()), ((1, 50 * US), [1.0, 0.0]));
-    // Five adds while the key is in flight count once. They count in the depth but not in `len`.
+    // Five adds while the key is in flight count once. These adds count in the depth but not in `len`.
     for _ in 0..5 {
         queue.add("foo");
     }
@@ -157,8 +157,8 @@ impl Clock for CountedClock {
     }
 }
 
-/// The queue reports no metrics, not even to the provider of another queue with the same name. It does not read the
-/// clock either.
+/// The queue reports no metrics, not even to the provider of another queue with the same name. The queue does not read
+/// the clock, either.
 #[test]
 fn no_metrics_without_a_provider() {
     let (memory, clock) = (InMemoryProvider::new(), CountedClock::default());
@@ -247,7 +247,7 @@ fn controller_runtime_style_ignores_zero_delays() {
 }
 
 /// The histogram contains the limiter's delay, even if the caller requested a shorter delay. The retry counter depends
-/// on the shorter delay.
+/// on the shorter of the two delays.
 #[test]
 fn limiter_delay_is_reported_unchanged() {
     for (after, delayed) in [(Duration::ZERO, 0.0), (2 * MS, 1.0)] {
@@ -333,7 +333,8 @@ fn c27b_same_priority_many_adds() {
     assert_eq!(memory.value("workqueue_depth", &[("priority", "1")]), Some(200.0));
 }
 
-/// A key increments and decrements the same series. Therefore, no series keeps an outdated value or becomes negative.
+/// A key increments and decrements the gauge of the same series. Therefore, no series keeps an outdated value or
+/// becomes negative.
 #[test]
 fn x11_cardinality_latch_then_decrements() {
     let (queue, memory) = by_priority();
@@ -378,7 +379,7 @@ fn key_due_during_busy_workers_ages_from_its_deadline() {
     }
 }
 
-/// An operation on the key processes the end of the delay.
+/// The next operation on the key notices that the delay of the key has ended.
 #[test]
 fn key_added_after_its_delay_ages_from_the_deadline() {
     let (queue, clock, memory) = queue();

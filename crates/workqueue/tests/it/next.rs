@@ -1,4 +1,4 @@
-//! Tests of `next`, which combines done and get.
+//! Tests of `next`, which marks a key as done and gets the next key.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ fn queue(keys: &[&'static str]) -> Queue {
     queue
 }
 
-/// `done` queues the key again, and the `get` returns it. No other waiter is woken for it.
+/// `done` queues the key again, and the `get` of the same call returns it. No other waiter is woken for this key.
 #[test]
 fn next_is_done_and_get_in_one() {
     let queue = queue(&["a"]);
@@ -68,7 +68,7 @@ fn next_dropped_before_its_first_poll_is_done() {
     assert_eq!((queue.counts().in_flight, queue.len()), (0, 1));
 }
 
-/// Another waiter gets the wake-up of the dropped future.
+/// Another waiter receives the wake-up of the dropped future.
 #[test]
 fn next_dropped_while_waiting_is_done() {
     let queue = queue(&["a"]);

@@ -78,7 +78,7 @@ async fn drain_with_a_timeout_reports_remaining_keys() {
     assert!(queue.shut_down(ShutdownMode::FinishInFlight).await.complete);
 }
 
-/// The default queue supports async waits with its own timer.
+/// The default queue supports async waits with its built-in timer.
 #[tokio::test]
 async fn default_queue_supports_tasks() {
     let queue = WorkQueue::<String>::default();
@@ -96,8 +96,8 @@ type Taken = mpsc::Sender<u32>;
 /// A channel that receives a message when all keys have been dequeued.
 type AllTaken = Arc<Mutex<mpsc::Receiver<()>>>;
 
-/// A worker that finishes each key immediately, except `busy`. With `busy`, the worker adds `keys` more keys, and blocks its thread until
-/// other workers have taken the new keys.
+/// A worker that finishes each key immediately, except `busy`. For the key `busy`, the worker adds `keys` more keys,
+/// and blocks its thread until other workers have taken these keys.
 async fn work<C: Timer>(queue: WorkQueue<u32, C>, taken: Taken, busy: u32, keys: u32, all_taken: AllTaken) {
     while let Some(item) = queue.get().await {
         if *item != busy {
@@ -109,7 +109,8 @@ async fn work<C: Timer>(queue: WorkQueue<u32, C>, taken: Taken, busy: u32, keys:
     }
 }
 
-/// The woken task is in the LIFO slot of the blocked thread. Other threads cannot steal it from there.
+/// The woken task is in the LIFO slot of the blocked runtime thread. Other threads cannot steal the task from this
+/// slot.
 fn keys_do_not_wait_for_the_worker_that_computes<C: Timer + Default>() {
     for keys in [1, 2, 100] {
         ends(move || {
@@ -204,7 +205,8 @@ fn delay_ends_although_its_runtime_has_shut_down() {
     });
 }
 
-/// A thread outside of any runtime adds a shorter delay. The timer of the waiting task must now ring earlier.
+/// A thread outside of any runtime adds a key with a shorter delay. The timer of the waiting task must now fire
+/// earlier.
 #[test]
 fn thread_outside_the_runtime_sets_its_timer() {
     ends(|| {
@@ -283,7 +285,8 @@ fn add_after_without_budget_in_block_on_works() {
     });
 }
 
-/// The woken task is in the LIFO slot of the blocked thread, so only the alarm helps. A task without budget sets the alarm.
+/// The woken task is in the LIFO slot of the blocked thread, so only the alarm can wake another worker. A task without
+/// remaining budget sets the alarm.
 #[test]
 fn keys_do_not_wait_for_a_worker_without_budget() {
     ends(|| {
@@ -303,7 +306,7 @@ fn single_threaded_runtime() -> Runtime {
     Builder::new_current_thread().enable_time().build().unwrap()
 }
 
-/// Starts a task that waits for a key. The task is polled again only when it is woken.
+/// Starts a task that waits for a key. The task is polled again only after it was woken.
 fn waiting_task(runtime: &Runtime, queue: &WorkQueue<u32, TokioClock>) -> JoinHandle<Option<u32>> {
     let queue = queue.clone();
     let waits = runtime.spawn(async move { queue.get().await.map(|item| *item) });
@@ -311,7 +314,8 @@ fn waiting_task(runtime: &Runtime, queue: &WorkQueue<u32, TokioClock>) -> JoinHa
     waits
 }
 
-/// The task of one runtime has set the alarm, but the thread of this runtime computes. Then a task of another runtime waits.
+/// The task of one runtime has set the alarm, but the thread of this runtime computes. After that, a task of another
+/// runtime waits.
 #[test]
 fn delay_ends_while_another_runtime_is_not_driven() {
     ends(|| {
@@ -324,7 +328,8 @@ fn delay_ends_while_another_runtime_is_not_driven() {
     });
 }
 
-/// The task that began to wait last set the alarm. Its `get` is cancelled, and the thread of its runtime computes.
+/// The task that began to wait last has set the alarm. The `get` of this task is cancelled, and the thread of its
+/// runtime computes.
 #[test]
 fn cancelled_get_passes_the_alarm_to_another_runtime() {
     ends(|| {
@@ -340,7 +345,7 @@ fn cancelled_get_passes_the_alarm_to_another_runtime() {
     });
 }
 
-/// Tasks of both runtimes wait. Then another task of the idle runtime begins to wait.
+/// Tasks of both runtimes wait. After that, another task of the idle runtime begins to wait.
 #[test]
 fn alarm_moves_to_the_runtime_that_waited_last() {
     ends(|| {

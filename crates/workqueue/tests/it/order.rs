@@ -31,8 +31,8 @@ fn with_ageing_nothing_starves() {
         handed_out += 1;
         assert!(handed_out <= 2000, "starved");
     }
-    // The priorities differ by 100, a level takes 1 s, and 20 keys are dequeued per second. Only keys that were added
-    // within 100 s come first.
+    // The priorities differ by 100, a level takes 1 s, and 20 keys are dequeued per second. Only keys that are added
+    // within 100 s after a key can be dequeued before it.
     assert!((1990..=2000).contains(&handed_out), "{handed_out}");
 }
 

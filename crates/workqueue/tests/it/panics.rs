@@ -1,4 +1,4 @@
-//! Tests of user code that panics or calls the queue. No key gets stuck, and no wait is endless.
+//! Tests of user code that panics or calls the queue. No key is stuck, and no wait is endless.
 
 use std::fmt::{self, Write};
 use std::hash::{Hash, Hasher};
@@ -86,7 +86,7 @@ impl Drop for Key {
     }
 }
 
-/// Checks that a drain ends. It ends only if every key in flight has a guard.
+/// Checks that a drain ends. The test ends only if every key in flight has a guard.
 pub(crate) fn assert_drains<K: Clone>(queue: &WorkQueue<K, ManualClock>) {
     let mut drain = pin!(queue.shut_down(ShutdownMode::FinishBacklog));
     let mut cx = Context::from_waker(Waker::noop());
@@ -157,7 +157,8 @@ fn late_add_panic_propagates_from_the_applying_call() {
     assert_drains(&queue);
 }
 
-/// A key may use the queue in its drop. The test drops keys that were merged, rejected, expired, removed or done.
+/// A key may use the queue in its drop. The test drops keys that were merged, rejected, expired, removed or marked as
+/// done.
 #[test]
 fn no_key_is_dropped_under_the_lock() {
     let (keys, clock) = (Keys::default(), ManualClock::new());
@@ -187,7 +188,7 @@ fn no_key_is_dropped_under_the_lock() {
     assert!(queue.snapshot().is_empty());
 }
 
-/// A waker that uses the queue when it is called and when it is dropped. An executor may have such wakers.
+/// A waker that uses the queue when it is called and when it is dropped. Some executors have such wakers.
 struct Curious {
     queue: WorkQueue<u32, ManualClock>,
     called: Arc<AtomicUsize>,
@@ -252,8 +253,8 @@ fn no_waker_is_called_or_dropped_under_the_lock() {
     });
 }
 
-/// After a panic of user code, there may be a key that must be dropped. When a key of this test is dropped, it uses the queue. That would
-/// deadlock if the queue were still locked.
+/// After a panic of user code, there may be a key that must be dropped. The drop of a key of this test uses the queue.
+/// If the queue were still locked, this would deadlock.
 #[test]
 fn panic_drops_no_key_under_the_lock() {
     let keys = Keys::default();
@@ -402,7 +403,8 @@ fn key_of_a_panicking_order_is_in_no_depth() {
     assert_eq!(memory.value("workqueue_depth", &[]), Some(0.0));
 }
 
-/// The second panic happens in the drop of the guard, while the first panic unwinds. It must not abort the process.
+/// The second panic happens in the drop of the guard, while the first panic unwinds. The second panic must not abort
+/// the process.
 #[test]
 fn limiter_and_order_can_panic_in_one_call() {
     let bad = Arc::new(AtomicBool::new(false));
@@ -499,7 +501,7 @@ fn panicking_provider_is_not_called_again() {
     assert_drains(&queue);
 }
 
-/// If the panic were propagated, the key would be done, and no worker would process it.
+/// If the panic were propagated, the key would be marked as done, and no worker would process it.
 #[test]
 fn panicking_histogram_does_not_lose_the_dequeued_key() {
     for blocks in [false, true] {

@@ -263,13 +263,13 @@ fn c15_end(queue: &WorkQueue<u64>) {
     drop(queue.shut_down(ShutdownMode::FinishBacklog));
 }
 
-/// This test checks the priorities. Adds and dequeues run under a lock of the test, so that their order is known.
+/// This test checks the priorities. Adds and dequeues run under a lock of the test, so that the test knows their order.
 #[test]
 fn c15_fuzz_priority_queue() {
     ends(|| {
         let metrics = Recorder::default();
         let queue: WorkQueue<u64> = WorkQueue::new(config(StdClock, &metrics));
-        // The highest priority that each key was added with since it was last dequeued.
+        // The highest priority of the adds of each key since the key was last dequeued.
         let highest = Mutex::new(HashMap::<u64, i32>::new());
         thread::scope(|scope| {
             for _ in 0..20 {
@@ -313,13 +313,13 @@ fn c15_fuzz_priority_queue() {
     });
 }
 
-/// The data that the test with races records about a key.
+/// The test data about a key that several threads use concurrently.
 #[derive(Default)]
 struct Racing {
     is_held: AtomicBool,
-    /// The highest priority that the key was ever added with, in any add.
+    /// The highest priority of all adds of the key.
     highest: AtomicI32,
-    /// The number of adds that have begun, and that number when the key was last dequeued.
+    /// The number of adds that have begun, and the value of that number when the key was last dequeued.
     added: AtomicU32,
     seen: AtomicU32,
 }

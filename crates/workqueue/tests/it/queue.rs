@@ -130,7 +130,7 @@ fn q4_reinsert() {
     assert_eq!(queue.len(), 0);
 }
 
-/// A FIFO order that counts touches.
+/// A FIFO order that counts the calls of `touch`.
 #[derive(Debug)]
 struct Touched(Fifo, Arc<AtomicUsize>);
 
@@ -218,7 +218,7 @@ fn q8_no_queue_drainage_using_shut_down() {
     queue.add("foo");
     queue.add("bar");
     let _held = (queue.try_get().unwrap(), queue.try_get().unwrap());
-    // This call returns although both keys are in flight.
+    // The call of `shut_down` returns although both keys are in flight.
     drop(queue.shut_down(ShutdownMode::FinishBacklog));
     assert_eq!(queue.try_get().unwrap_err(), TryGetError::ShutDown);
 }

@@ -25,7 +25,8 @@ fn delay(queue: &WorkQueue<&'static str, ManualClock>, clock: &ManualClock, key:
 #[test]
 fn r1_rate_limiting_queue() {
     let (mut config, clock) = config();
-    // Count every call, as in client-go. There, a second call counts even if its delay ends later than the first delay.
+    // Count every call as a failure, as client-go does. In client-go, a second call counts even if its delay ends later
+    // than the first delay.
     config.charge = RetryAccounting::Always;
     let queue = WorkQueue::new(config);
     queue.add_rate_limited("one");
@@ -127,7 +128,7 @@ fn forget_is_called_on_the_limiter() {
     }
 }
 
-/// Each case tests another method as the first access to the queue after the failures expired.
+/// In each case, another method is the first access to the queue after the failures expired.
 #[test]
 fn expired_failures_never_count_again() {
     type Queue = WorkQueue<&'static str, ManualClock>;
@@ -242,7 +243,7 @@ fn every_kind_of_rejected_add_is_counted() {
     }
 }
 
-/// A limiter that does not count failures, like a token bucket.
+/// A limiter that counts no failures, like a token bucket.
 struct Bucket;
 
 impl<K> RateLimiter<K> for Bucket {
@@ -255,7 +256,7 @@ impl<K> RateLimiter<K> for Bucket {
     }
 }
 
-/// A charge creates a record only if it counts a failure. That record expires.
+/// A charge of the limiter creates a record only if it counts a failure. That record expires.
 #[test]
 fn record_of_a_charge_after_shutdown_expires() {
     let (mut bucket, _clock) = config();
@@ -277,7 +278,7 @@ fn record_of_a_charge_after_shutdown_expires() {
     assert_eq!(queue.num_requeues(&"a"), 0);
 }
 
-/// Fifty reconciles fail. Each time, a reminder is pending whose deadline is earlier than the deadline of the retry.
+/// Fifty reconciles fail. In each case, a reminder is pending whose deadline is earlier than the deadline of the retry.
 #[test]
 fn failure_counts_despite_an_earlier_reminder() {
     let (config, clock) = config();
@@ -313,11 +314,11 @@ fn rate_limited_add_counts_unless_a_retry_is_pending() {
     let queue = WorkQueue::new(config);
     queue.add_after("a", Duration::from_nanos(1));
     assert_eq!((queue.add_rate_limited("a"), queue.num_requeues(&"a")), (Added::Merged, 1));
-    // From here on, the pending delay is a retry.
+    // After this point, the pending delay is a retry.
     assert_eq!((queue.add_rate_limited("a"), queue.num_requeues(&"a")), (Added::Merged, 1));
 }
 
-/// A reminder is merged with a retry, in any order of calls and deadlines. An add must not end the backoff.
+/// A reminder is merged with a retry, in any order of calls and deadlines. A plain add must not end the backoff.
 #[test]
 fn reminder_merged_with_a_retry_is_respected() {
     for (reminder, before) in [(MS / 2, true), (MS / 2, false), (100 * MS, true), (100 * MS, false)] {

@@ -66,7 +66,7 @@ fn key_with_raised_priority_is_removed_correctly() {
     }
 }
 
-/// The key stays in flight but is not queued again.
+/// The key stays in flight but will not be queued again.
 #[test]
 fn remove_undoes_an_add_of_an_in_flight_key() {
     let (queue, _clock) = queue(Box::new(Fifo::default()));
@@ -107,7 +107,7 @@ fn removal_of_the_last_key_ends_the_drain() {
     assert!(queue.blocking_get().is_none());
 }
 
-/// The key was not dequeued, so no queue duration is reported.
+/// The key was removed before it was dequeued, so no queue duration is reported.
 #[test]
 fn removal_lowers_the_depth() {
     let (memory, clock) = (InMemoryProvider::new(), ManualClock::new());

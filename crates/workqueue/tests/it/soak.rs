@@ -1,5 +1,5 @@
-//! Runs all operations at the same time on real threads, for a limited time. No key is lost or in flight twice, and the
-//! queue drains.
+//! Runs all operations at the same time on real threads, for a limited time. Checks that no key is lost or in flight
+//! twice, and that the queue drains.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::thread;
@@ -13,7 +13,7 @@ use crate::watch::ends;
 const KEYS: usize = 500;
 const TIME: Duration = Duration::from_millis(1500);
 
-/// The last requested version and the last processed version of each key. They are equal at the end.
+/// The last requested version of each key, and its last processed version. The two versions are equal at the end.
 #[derive(Default)]
 struct Work {
     wanted: AtomicU64,
@@ -43,7 +43,8 @@ fn soak_on_threads_and_tasks() {
             let work = &work[*item];
             assert!(!work.held.swap(true, Ordering::SeqCst), "{} is in flight twice", *item);
             handed_out.fetch_add(1, Ordering::Relaxed);
-            // Read `wanted` before the work. A later request also adds the item again, so a later pass handles this request.
+            // Read `wanted` before the work. A later request also adds the item again, so a later reconciliation
+            // handles this request.
             let wanted = work.wanted.load(Ordering::SeqCst);
             let fails = dice(seed, 10) == 0 && StdClock.now() < end;
             if !fails {
@@ -66,7 +67,7 @@ fn soak_on_threads_and_tasks() {
                     }
                 });
             }
-            // One thread runs tasks. Some of their gets are dropped while they wait.
+            // One thread runs tasks. Some of their `get` futures are dropped during the wait.
             scope.spawn(|| {
                 let mut seed = 99;
                 loop {

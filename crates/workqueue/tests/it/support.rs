@@ -58,7 +58,7 @@ impl Model {
         }
     }
 
-    /// Must be called after each operation. The failures of keys that became idle begin to expire.
+    /// Must be called after each operation. For keys that became idle, the failures begin to expire.
     pub(crate) fn rest(&mut self) {
         let busy = |key: &Key| self.dirty.contains(key) || self.running.contains(key) || self.waiting.contains_key(key);
         for key in self.failures.keys().filter(|key| !busy(key)) {
@@ -136,7 +136,7 @@ impl Model {
         Added::Merged
     }
 
-    /// Adds a key after a failure. `is_held` means that the worker that processes the key reports the failure.
+    /// Adds a key after a failure. `is_held` means that the failure is reported by the worker that processes the key.
     pub(crate) fn add_rate_limited(
         &mut self,
         key: Key,
@@ -167,7 +167,7 @@ impl Model {
             return None;
         }
         let at = if self.by_priority {
-            // Take the first key with the highest priority.
+            // Pop the first key that has the highest priority.
             let best = self.queue.iter().map(|key| self.priorities[key]).max()?;
             self.queue.iter().position(|key| self.priorities[key] == best)?
         } else {

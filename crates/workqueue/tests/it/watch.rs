@@ -8,7 +8,7 @@ use std::task::Wake;
 use std::thread;
 use std::time::Duration;
 
-/// The time limit of a test. A test takes a few seconds unless it hangs.
+/// The time limit of a test. Each test takes a few seconds unless it hangs.
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// Counts the wake-ups of one waiter.

@@ -7,7 +7,7 @@ use shuttle::thread::{self, JoinHandle};
 
 use crate::{Queue, block_on, explore, join, poll_and_drop, queue, spawn};
 
-/// Starts two threads. One adds the keys 0 to 3, and the other adds the keys 10 to 13.
+/// Starts two threads. One thread adds the keys 0 to 3, and the other thread adds the keys 10 to 13.
 fn two_add_four_each(queue: &Queue) -> [JoinHandle<()>; 2] {
     [0, 10].map(|first| spawn(queue, move |queue| (first..first + 4).for_each(|key| queue.add(key))))
 }
@@ -43,8 +43,8 @@ fn finished_add_is_visible_to_later_calls() {
     });
 }
 
-/// An add during the shutdown is either rejected, or its key is processed. This is true even if the add did not wait
-/// for the lock.
+/// An add during the shutdown is either rejected, or its key is processed. This also holds if the add did not wait for
+/// the lock.
 #[test]
 fn accepted_add_is_processed_during_shutdown() {
     explore(|| {
@@ -85,7 +85,7 @@ fn keys_keep_the_order_of_their_producer_thread() {
 fn access_sees_every_finished_operation() {
     explore(|| {
         let (queue, _) = queue();
-        // The numbers of finished adds, of dones that have begun, and of finished dones.
+        // The numbers of completed adds, of dones that have begun, and of completed dones.
         let [added, ending, ended] = [(); 3].map(|()| Arc::new(AtomicUsize::new(0)));
         let adders = [0, 10].map(|first| {
             let added = Arc::clone(&added);
@@ -123,7 +123,7 @@ fn access_sees_every_finished_operation() {
     });
 }
 
-/// The test is like the previous one, with a shutdown in between.
+/// This test is like the previous one, with a shutdown in between.
 #[test]
 fn shutdown_loses_no_late_operation() {
     explore(|| {
@@ -156,7 +156,7 @@ fn dropped_guards_end_two_drains() {
     });
 }
 
-/// Three waiters arrive while an add is in progress. Two of them stay, and one leaves.
+/// Three waiters arrive while an add is in progress. Two of the waiters stay, and one waiter stops waiting.
 #[test]
 fn new_waiter_is_woken_by_a_late_add() {
     explore(|| {

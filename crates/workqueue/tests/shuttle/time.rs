@@ -37,7 +37,7 @@ fn delays_end_no_matter_which_waiter_leaves() {
     });
 }
 
-/// The timekeeper leaves before the deadline.
+/// The timekeeper stops waiting before the deadline.
 #[test]
 fn leaving_waiter_passes_the_timer_on() {
     explore(|| {
@@ -144,8 +144,8 @@ fn waiting_thread_forgets_expired_failures() {
     });
 }
 
-/// One level equals a second of waiting. A key that has waited longer is dequeued first, even if its add went through
-/// the inbox.
+/// One priority level equals a second of waiting. A key that has waited longer is dequeued first, even if its add went
+/// through the inbox.
 #[test]
 fn ageing_starts_at_the_add() {
     explore(|| {
@@ -234,8 +234,8 @@ fn metrics_are_consistent() {
     });
 }
 
-/// The durations are measured from the add to the dequeue, and from the dequeue to the done. This is true even if the add and the done
-/// used the inbox.
+/// The durations are measured from the add to the dequeue, and from the dequeue to the done. This also holds if the add
+/// and the done used the inbox.
 #[test]
 fn durations_are_measured_between_calls() {
     explore(|| {
@@ -276,7 +276,7 @@ fn throttle_serves_all_remaining_waiters() {
     });
 }
 
-/// A woken task that is never polled must not delay a key or the end of a delay by more than a millisecond.
+/// A task that is woken but never polled must not delay a key or the end of a delay by more than a millisecond.
 #[test]
 fn unpolled_task_does_not_delay_others() {
     explore(|| {
@@ -288,7 +288,8 @@ fn unpolled_task_does_not_delay_others() {
         let adder = spawn(&queue, |queue| queue.add(2));
         clock.advance(SECOND);
         adder.join().unwrap();
-        // The end of the delay, or the add, woke the stuck task. A millisecond later the other tasks are woken.
+        // The end of the delay, or the add, has woken the task that is never polled. A millisecond later, the other
+        // tasks are woken.
         clock.advance(SECOND);
         let mut taken = join(steady);
         taken.sort_unstable();

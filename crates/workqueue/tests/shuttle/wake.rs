@@ -37,7 +37,7 @@ fn cancelled_get_passes_its_wakeup_on() {
         queue.add(1);
         let taken = fickle.join().unwrap();
         if taken {
-            // This get finished its key, so add another key for the other worker.
+            // This `get` marked its key as done, so add another key for the other worker.
             queue.add(2);
         }
         assert!(steady.join().unwrap());
@@ -76,7 +76,8 @@ fn workers_using_next_finish_the_backlog() {
     });
 }
 
-/// The future is never polled, or polled and dropped. In both cases its key is done, and no wake-up is lost.
+/// The future is never polled, or polled and dropped. In both cases, the key of the future is marked as done, and no
+/// wake-up is lost.
 #[test]
 fn cancelled_next_marks_its_key_as_done() {
     explore(|| {

@@ -75,8 +75,8 @@ fn wakers_run_without_the_lock() {
     assert_eq!(looks.1.load(Ordering::Relaxed), 2);
 }
 
-/// Tests that the set of changed keys does not grow, however long the subscriber waits and however many objects are
-/// added and deleted.
+/// Tests that the set of changed keys does not grow, even if the subscriber waits long and many objects are added and
+/// deleted.
 #[test]
 fn resync_of_a_stalled_listener_is_bounded() {
     let (cache, queue) = (cache(2), queue());
@@ -114,8 +114,8 @@ fn deleted_initial_objects_are_skipped_in_small_sections() {
         drop(queue.begin(Walk::of(cache.snapshot())));
         drop(queue.upstream_synced());
         queue.notify(&(0..MANY).map(gone).collect::<Vec<_>>());
-        // The call of `notify` skips one section of initial objects. Each skipped object also removes its waiting
-        // deletion.
+        // The call of `notify` skips one section of the initial objects. For each skipped object, its waiting deletion
+        // is also removed.
         assert_eq!(queue.len(), 2 * (MANY - SECTION));
         assert!(!*queue.synced.borrow());
         match waits {

@@ -15,7 +15,7 @@ const NAMES: [&str; 4] = ["a", "b", "c", "d"];
 pub(crate) struct Tape(pub(crate) std::vec::IntoIter<u8>);
 
 impl Tape {
-    /// Picks one of `many` choices. At the end of the tape, picks the last one.
+    /// Picks one of `many` choices. At the end of the tape, picks the last alternative.
     fn pick(&mut self, many: u8) -> u8 {
         self.0.next().map_or(many - 1, |byte| byte % many)
     }
@@ -25,7 +25,7 @@ impl Tape {
     }
 }
 
-/// The history of the source, and the state of its open watch.
+/// The history of the source's objects, and the state of the open watch.
 pub(crate) struct Replicas {
     pub(crate) tape: Tape,
     /// The change of each revision, and the number of the changed pod. Revisions start at 1.
@@ -122,7 +122,8 @@ impl Replicas {
         self.head().saturating_sub(lag)
     }
 
-    /// Returns the revision of the state for a request. The newest state includes the writes of all servers.
+    /// Returns the revision of the state from which a request is answered. The newest state includes the writes of all
+    /// servers.
     fn visible_to(&mut self, resource_version: &str) -> usize {
         if resource_version.is_empty() { self.head() } else { self.visible() }
     }
@@ -183,7 +184,7 @@ impl Replicas {
         Ok(())
     }
 
-    /// Returns the next event. `None` if the watch is silent.
+    /// Returns the next event. Returns `None` if the watch is silent.
     fn read(&mut self) -> Option<Option<Result<WatchEvent<Pod>, ApiError>>> {
         let fault = self.tape.pick(24);
         let visible = self.head() - self.watch.as_ref()?.lag.min(self.head());

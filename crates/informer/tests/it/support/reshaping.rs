@@ -1,4 +1,4 @@
-//! A source that returns known versions of objects in other shapes, like a server whose definitions have changed.
+//! A source that returns known versions of objects in other shapes, as a server does whose definitions have changed.
 
 use std::collections::BTreeMap;
 use std::pin::Pin;
@@ -24,7 +24,8 @@ pub(crate) struct Shapes(Arc<Mutex<Inner>>);
 
 #[derive(Default)]
 struct Inner {
-    /// The shapes by name and version. The last shape of each is current.
+    /// The shapes of all pods, by the name and the version of the pod. The last shape of each version is the current
+    /// shape.
     shapes: BTreeMap<(String, String), Vec<String>>,
     /// The shape that a watch sent last, by name and version. 0 is the original shape.
     received: BTreeMap<(String, String), usize>,
@@ -52,7 +53,7 @@ impl Shapes {
         self.0.lock().unwrap().echoes += 1;
     }
 
-    /// Whether the shape of `seen` has been a shape of this version of `pod` since a watch last sent that version.
+    /// Whether the shape of `seen` has been a shape of this version of `pod` since a watch last sent this version.
     pub(crate) fn is_one_of(&self, seen: &Pod, pod: &Pod) -> bool {
         let inner = self.0.lock().unwrap();
         let version = (pod.metadata.name.clone(), pod.metadata.resource_version.clone());
@@ -116,9 +117,9 @@ pub(crate) struct Reshaped<S, I> {
     reshape: fn(&mut Inner, I) -> (I, Option<I>),
     /// Records the shape of an item that is about to be returned.
     record: fn(&mut Inner, &I, &mut bool),
-    /// Whether the items are watch events and not objects of a list.
+    /// Whether the items are watch events rather than objects of a list.
     is_change: bool,
-    /// The repeated event, which is returned next.
+    /// The repeated event, which is returned as the next item.
     echo: Option<I>,
 }
 

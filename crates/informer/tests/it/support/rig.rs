@@ -40,7 +40,7 @@ impl Rig {
         Self { reflector, now: Instant::now(), command, outputs: Vec::new(), errors: Vec::new() }
     }
 
-    /// Returns a rig that has listed at this revision and has an open watch.
+    /// Returns a reflector that has listed at this revision and has an open watch.
     pub(crate) fn watching(revision: u64) -> Self {
         let mut rig = Self::new();
         rig.list(&["a"], revision);
@@ -122,19 +122,19 @@ impl Rig {
         self.answer(Input::Received(None))
     }
 
-    /// Returns the deadline of the read.
+    /// Returns the deadline of the pending read command.
     pub(crate) fn until(&self) -> Instant {
         let Command::Read { until } = self.command else { panic!("expected a read, got {:?}", self.command) };
         until
     }
 
-    /// Answers the read with a timeout at its deadline.
+    /// Answers the read command with a timeout at its deadline.
     pub(crate) fn time_out(&mut self) -> String {
         self.now = self.until();
         self.answer(Input::TimedOut)
     }
 
-    /// Lets the delay of the last command pass.
+    /// Advances the clock by the delay of the last command.
     pub(crate) fn wake(&mut self) -> String {
         let Command::Sleep(delay) = self.command else { panic!("expected a delay, got {:?}", self.command) };
         self.pass(delay);

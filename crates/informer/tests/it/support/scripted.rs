@@ -12,8 +12,8 @@ use serde_json::Value;
 
 use super::Pod;
 
-/// A source with scripted responses. Each item is ready at once. It returns pods in the namespace `ns`, or objects of
-/// another resource.
+/// A source with scripted responses. Each item is ready immediately. The source returns pods in the namespace `ns`, or
+/// objects of another resource.
 pub(crate) struct Scripted<T = Pod> {
     resource: ApiResource,
     namespace: Option<&'static str>,
@@ -36,7 +36,7 @@ impl Scripted {
 }
 
 impl<T> Scripted<T> {
-    /// Creates a source of any resource. Its watches depend on their options.
+    /// Creates a source of any resource. The watches depend on the options of their requests.
     pub(crate) fn of(
         resource: ApiResource,
         namespace: Option<&'static str>,

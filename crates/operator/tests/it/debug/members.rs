@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-/// The variables of the script whose values are parts of the JSON. Each has the JSON pointer of an example.
+/// The variables of the script whose values are parts of the JSON. Each variable is paired with the JSON pointer of an
+/// example.
 const VARIABLES: &[(&str, &str)] = &[
     ("status", ""),
     ("lease", "/leader"),
@@ -22,8 +23,8 @@ const VARIABLES: &[(&str, &str)] = &[
     ("explanation", "/explanation"),
 ];
 
-/// Members that the script reads through a variable of another name, in a function that handles several parts of the
-/// JSON.
+/// Members that the script reads through a variable of another name, in a function that handles several kinds of JSON
+/// objects.
 const READ_ELSEWHERE: &[(&str, &str)] = &[("explanation", "state"), ("explanation", "due_in_seconds")];
 
 /// Checks both directions: each member that the script reads exists, and the script reads each member.

@@ -4,7 +4,7 @@ use crate::Lab;
 use crate::journal::LeaseWrite;
 use crate::kit::World;
 
-/// Returns the process that holds the Lease, if it runs.
+/// Returns the process that holds the Lease, if that process is running.
 fn leader<W: World>(lab: &Lab<W>) -> Option<String> {
     let leases = leases(lab)?;
     let last = leases.last().filter(|last| !last.holder.is_empty())?;
@@ -19,7 +19,7 @@ pub(super) fn leader_or<W: World>(lab: &Lab<W>, choice: usize) -> Option<String>
 
 /// Returns the writes that a process sent while the Lease named another process or no process.
 ///
-/// Definitions are excluded, because each replica installs them before the election.
+/// Writes of definitions are excluded, because each replica installs the definitions before the election.
 pub(super) fn writes_without_leading<W: World>(lab: &Lab<W>) -> Vec<String> {
     let Some(leases) = leases(lab) else { return Vec::new() };
     let writes = lab.server().audit().despite_loss().writes();

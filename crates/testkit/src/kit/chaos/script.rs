@@ -1,4 +1,4 @@
-//! Scripts of disturbances, which are generated from a seed.
+//! Scripts of disturbances that are generated from a seed.
 
 use std::fmt;
 use std::time::Duration;
@@ -15,15 +15,15 @@ pub(super) enum Kind {
     Chaos,
 }
 
-/// A script of events and their times.
+/// A script of disturbances and their times.
 #[derive(Debug)]
 pub(super) struct Script {
     seed: u64,
     pub(super) kind: Kind,
     pub(super) replicas: usize,
-    /// The share of requests whose connection is cut.
+    /// The fraction of requests whose connection is cut.
     pub(super) cuts: f64,
-    /// The longest delay of a request, and of a response.
+    /// The longest delay of a request or a response.
     pub(super) delay: Duration,
     /// The longest delay of a watch event.
     pub(super) lag: Duration,
@@ -42,13 +42,13 @@ pub(super) enum Event {
     BreakWatches,
     /// Kills the leader. If there is no leader, kills the process with this number modulo the number of processes.
     Kill(usize),
-    /// Stops the same process gracefully, so that a standby takes over at once.
+    /// Stops the leading process gracefully, so that a standby takes over immediately.
     Stop(usize),
 }
 
 impl Script {
-    /// Creates the script of a seed. `steps` is the number of steps of the user. `views` are the resources that the
-    /// operator lists and watches.
+    /// Creates the script of a seed. `steps` is the number of steps that the user performs. `views` are the resources
+    /// that the operator lists and watches.
     pub(super) fn new(seed: u64, kind: Kind, steps: usize, replicas: usize, views: &[String]) -> Self {
         let mut random = Rng::with_seed(seed);
         // Drop the first random value, because consecutive seeds have similar first values.
@@ -60,7 +60,7 @@ impl Script {
         for _ in 0..steps {
             events.push((at, Event::Step));
             acts.push(at);
-            // The next step of the user comes after a long or a short pause.
+            // The user waits for a long or a short time before the next step.
             let longest = [100, 3_000, 20_000][random.usize(0..3)];
             at += Duration::from_millis(random.u64(0..longest));
         }
@@ -100,7 +100,8 @@ impl Script {
     }
 }
 
-/// Returns the time of a disturbance. It is mostly soon after a step of the user, while the operator reacts.
+/// Returns the time of a disturbance. The time is mostly soon after a step of the user, while the operator reacts to
+/// the step.
 fn near(random: &mut Rng, acts: &[Duration], end: Duration) -> Duration {
     let act = random.choice(acts).filter(|_| random.u8(0..4) > 0);
     let (from, until) = act.map_or((Duration::ZERO, end), |act| (*act, end.min(*act + Duration::from_secs(20))));
@@ -112,9 +113,9 @@ fn rule(fault: Fault) -> Rule {
     Rule { user_agent: Some("operator-".into()), ..Rule::new(fault) }
 }
 
-/// Returns rules that delay the lists and watches of the operator. They delay all resources, all resources that it
-/// watches, or one resource. They apply to one process, as if one of several API servers lags, or to most requests of
-/// all processes.
+/// Returns rules that delay the lists and watches of the operator. The rules delay all resources, all resources that
+/// the operator watches, or one resource. The rules apply to one process, as if one of several API servers lags, or to
+/// most requests of all processes.
 fn lagging(random: &mut Rng, views: &[String]) -> impl Iterator<Item = Rule> {
     let lag = match random.bool() {
         true => Lag::Time(Duration::from_millis(random.u64(500..30_000))),
@@ -164,7 +165,8 @@ fn disturbance(random: &mut Rng, views: &[String]) -> Vec<Event> {
     vec![Event::Rule(rule)]
 }
 
-/// Breaks all watches. Their resourceVersions have expired, so the operator lists again and misses events.
+/// Breaks all watches. The resourceVersions of these watches have expired, so the operator lists again and misses
+/// events.
 fn relist(at: Duration) -> [(Duration, Event); 2] {
     let expire = Rule { times: Some(2), ..rule(Fault::Expire) };
     [(at, Event::Rule(expire)), (at, Event::BreakWatches)]
