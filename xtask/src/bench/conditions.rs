@@ -45,13 +45,22 @@ impl Conditions {
     }
 }
 
-/// Formats the conditions as a sentence without a full stop.
+/// Formats the conditions as sentences. The last sentence has no full stop.
 impl fmt::Display for Conditions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { commit, machine, busy } = self;
-        write!(f, "Medians of so many runs a side, interleaved, of commit {commit}, on {machine}")?;
+        write!(
+            f,
+            "Each figure is the median of all runs of a side. The sides ran alternately, at commit {commit} on {machine}"
+        )?;
         match busy {
-            Some(busy) => write!(f, "; the machine was busy for {:.1} % of the two seconds before", busy * 100.0),
+            Some(busy) => {
+                write!(
+                    f,
+                    "; the processors were busy for {:.1} % of the two seconds before the measurement",
+                    busy * 100.0
+                )
+            }
             None => Ok(()),
         }
     }
