@@ -16,22 +16,29 @@
 //!  "figures": {"us, p99 of hand-off": 17.5}}
 //! ```
 //!
-//! All figures describe only the measured section of the program: wall time, CPU time of all threads, heap allocations, the peak of
-//! resident memory above its value at the start, the number of operations, and the numbers of keys added and received. The member `figures`
-//! contains other values by unit ([`Measure::Figure`]). If a program cannot measure a figure, it omits the figure, and the rows that need
-//! the figure stay empty.
+//! All figures cover only the measured section of the program:
 //!
-//! A program that needs a server gets the argument `--server URL` ([`Around::Pods`], one server for all sides) or `--server KUBECONFIG`
-//! ([`Around::Cluster`], [`Around::Maps`], [`Around::Rest`]). If servers are compared, each side has its own server, and `--processes ID,ID` contains the
-//! process IDs of that server ([`Around::Servers`]).
+//! * `wall_ns`: the wall time.
+//! * `cpu_ns`: the CPU time of all threads.
+//! * `allocations`: the number of heap allocations.
+//! * `peak_bytes`: the peak of the resident memory minus the resident memory at the start.
+//! * `operations`: the number of operations.
+//! * `adds` and `gets`: the numbers of added and received keys.
+//! * `figures`: other values by unit ([`Measure::Figure`]).
+//!
+//! If a program cannot measure a figure, it omits the figure. The rows that need this figure are then empty.
+//!
+//! A program that needs a server gets the argument `--server URL` ([`Around::Pods`]) or `--server KUBECONFIG` ([`Around::Cluster`],
+//! [`Around::Maps`], [`Around::Rest`]). All sides use the same server. If the workload compares servers ([`Around::Servers`]), each side
+//! has a separate server. The argument `--processes ID,ID` then contains the process IDs of this server.
 //!
 //! The sides of a workload run in turn (ours, peer, ours, peer, …), so that other programs on the machine affect all sides. For published
-//! figures, each side runs at least [`Workload::runs`] times. Each [`Measure`] produces one row of the table. The row contains medians. The
-//! *ratio* compares our side with the best peer: 2.0 means half the cost, and 0.5 means double the cost. If a peer's tool is missing (no
-//! `go`), or the peer does not build, its column stays empty and the output has the reason.
+//! figures, each side runs at least [`Workload::runs`] times. Each [`Measure`] produces one row of medians. The *ratio* compares our side
+//! with the best peer: 2.0 means half the cost, and 0.5 means double the cost. If a tool of a peer is missing (such as `go`), or if the
+//! peer cannot be built, its column is empty and the output contains the reason.
 //!
-//! Published figures belong to one commit. Therefore, `--docs` needs an idle machine, and a clean tree that does not change during the
-//! measurement.
+//! All published figures of a page belong to one commit. Therefore, `--docs` needs a clean tree that does not change during the
+//! measurement. It also needs an idle machine.
 
 mod apiserver;
 mod build;
@@ -187,7 +194,7 @@ pub(crate) fn run(sh: &Shell, flags: &Bench) -> anyhow::Result<ExitCode> {
     let names = || AREAS.iter().map(|area| area.name).collect::<Vec<_>>().join(", ");
     let Some(name) = &flags.area else { bail!("specify an area: one of {}", names()) };
     let area = AREAS.iter().find(|area| area.name == name);
-    let area = area.with_context(|| format!("no area {name:?}; there are: {}", names()))?;
+    let area = area.with_context(|| format!("no area {name:?}; the areas are: {}", names()))?;
     let runs = |workload: &Workload| flags.runs.unwrap_or(if flags.quick { 1 } else { workload.runs });
     let keep = flags.docs || flags.json.is_some();
     let workloads: Vec<&Workload> = area

@@ -7,11 +7,12 @@ use super::{Area, Around, Program, REAL, Rows, Run, Variant, Workload};
 
 pub(crate) const AREA: Area = Area {
     name: "apiserver",
-    about: "The embedded API server, compared with a real kube-apiserver with etcd from the folder KUBEBUILDER_ASSETS. The same program \
-            loads both servers, on the same processors. Each run starts a new server. Both servers use TLS, except in the row `start`. \
-            The memory of a server is the resident memory of its processes, including etcd. The load of client-go has 16 workers: \
-            creates, GETs, LISTs of 5,000 objects, and 100 watchers that receive 500 changes each. The load of our own client has 64 \
-            requests in flight on HTTP/2",
+    about: "The embedded API server, compared with a real kube-apiserver and its etcd, whose binaries are in the folder that the \
+            environment variable `KUBEBUILDER_ASSETS` names. The same client program sends requests to both servers, and shares the \
+            processors with the server. Each run starts a new server. Both servers use TLS, except in the row `start`. The memory of a \
+            server is the resident memory of its processes, including etcd. In the rows `client-go's load`, a program with client-go and \
+            16 workers sends creates, GETs and LISTs of 5,000 objects. 100 watchers receive 500 changes each. In the rows `our own \
+            client`, our client keeps 64 requests in flight on HTTP/2",
     workloads: &[
         Workload {
             name: "client-go's load",

@@ -6,10 +6,11 @@ use super::{Area, Around, Goal, Measure, Program, Row, Rows, Run, Variant, Workl
 
 pub(crate) const AREA: Area = Area {
     name: "cache",
-    about: "pintle-informer and pintle-delta-fifo, compared with client-go and with kube-rs. A pod has about 8 KB. One server sends the \
-            objects to all sides over plain HTTP, on the same processors. A stripped pod has no managedFields and no annotations. CPU \
-            time is counted until all work that the calls cause has ended. Peak bytes are the peak of resident memory above the start. On \
-            all sides, handlers get each event. Allocations and live memory come from separate runs, because counting takes time in Rust",
+    about: "pintle-informer and pintle-delta-fifo, compared with client-go and with kube-rs. A pod has about 8 KB. A stripped pod has no \
+            managedFields and no annotations. One server sends the objects to all sides over plain HTTP, on the same processors. CPU time \
+            includes all work that the calls cause, even if the work ends after the calls. Peak bytes are the peak of the resident memory \
+            minus the resident memory at the start. On all sides, handlers receive every event. Allocations and live memory come from \
+            separate runs, because counting allocations makes Rust programs slower",
     workloads: &[
         Workload {
             name: "100 k pods whole: first list",

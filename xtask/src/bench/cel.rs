@@ -7,8 +7,8 @@ use super::{Area, Around, Goal, Program, RUNS, Rows, Run, Variant, Workload};
 pub(crate) const AREA: Area = Area {
     name: "cel",
     about: "pintle-cel, compared with cel-go with the options of kube-apiserver, and with the crate `cel`. The twelve rules are similar \
-            to rules of Gateway API, and use one object in JSON. pintle-cel and cel-go check types and count costs, `cel` does neither. \
-            `cel` gets the object converted before the measurement. An operation is one rule, or one update",
+            to rules of Gateway API, and read the same JSON object. pintle-cel and cel-go check types and count costs. `cel` does \
+            neither, and its object is converted before the measurement. An operation is one rule or one update",
     workloads: &[
         Workload {
             name: "compile: parse, check, plan",
@@ -59,7 +59,7 @@ const CEL_GO: &str = "cel-go";
 const CEL: &str = "cel";
 /// The name of the peer that makes the same update of an object whose definition has no rules.
 const PLAIN: &str = "no rules";
-/// The goal is that a write with rules takes at most 1.3 times as long as a write without rules.
+/// The goal: a write with rules takes at most 1.3 times as long as a write without rules.
 const WRITE: Rows = &[(WallPerOp, &[]), (CpuPerOp, &[TimesOf(PLAIN, 1.0 / 1.3)]), (AllocationsPerOp, &[])];
 const COMPILE: Rows = &[(WallPerOp, &[TimesOf(CEL_GO, 2.0)]), (CpuPerOp, &[]), (AllocationsPerOp, &[])];
 const EVALUATE: Rows = &[(WallPerOp, FASTER), (CpuPerOp, &[]), (AllocationsPerOp, &[])];

@@ -46,13 +46,17 @@ impl Conditions {
     }
 }
 
-/// Formats the conditions as a sentence without a full stop.
+/// Formats the conditions as sentences. The last sentence has no full stop.
 impl fmt::Display for Conditions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { commit, machine, busy } = self;
-        write!(f, "Medians of so many runs a side, interleaved, of commit {commit}, on {machine}")?;
+        write!(f, "Each figure is the median of all runs of a side. The sides ran alternately. ")?;
+        write!(f, "Commit {commit} was measured on {machine}")?;
         match busy {
-            Some(busy) => write!(f, "; the machine was busy for {:.1} % of the two seconds before", busy * 100.0),
+            Some(busy) => {
+                let percent = busy * 100.0;
+                write!(f, ". The processors were busy for {percent:.1} % of the two seconds before the measurement")
+            }
             None => Ok(()),
         }
     }
@@ -68,7 +72,7 @@ fn machine(sh: &Shell) -> String {
     let version = |program: &str, arg: &str| cmd!(sh, "{program} {arg}").quiet().ignore_stderr().read().ok();
     let rust = version("rustc", "--version").map(|rust| format!("{rust}, fat LTO and one codegen unit"));
     let tools: Vec<String> = [rust, version("go", "version")].into_iter().flatten().collect();
-    format!("{cores} cores of {cpu}; {}", tools.join("; "))
+    format!("{cores} cores of {cpu}. Compilers: {}", tools.join("; "))
 }
 
 /// Measures for two seconds which fraction of the CPU time of all processors is in use.

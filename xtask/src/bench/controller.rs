@@ -8,10 +8,10 @@ pub(crate) const AREA: Area = Area {
     name: "controller",
     about: "The Manager and the Controller of pintle-operator with their defaults, compared with controller-runtime (without its request \
             limit) and with kube-rs. The objects are ConfigMaps of about a kilobyte. One embedded API server serves them over TLS, on the \
-            same processors. No-op: each object is reconciled from the cache. Write: the first reconciliation of an object sets an \
-            annotation by a merge patch. The object counts when a later reconciliation sees the annotation. The clock starts with the \
-            process and stops when the last object counts. CPU time and peak memory are measured for the whole process. The CPU time of \
-            the server affects only the wall time",
+            same processors. In the no-op rows, each object is reconciled from the cache. In the write rows, the first reconciliation of \
+            an object sets an annotation with a merge patch. The object is done when a later reconciliation sees the annotation. The wall \
+            time starts with the process and ends when the last object is done. CPU time and peak memory are measured for the whole \
+            process. The CPU time of the server affects only the wall time",
     workloads: &[
         Workload {
             name: "20 k objects, no-op, 1 worker",

@@ -7,14 +7,15 @@ use super::{Area, Around, Program, Rows, Run, Variant, Workload};
 pub(crate) const AREA: Area = Area {
     name: "election",
     about: "pintle-leaderelect, compared with the leader election of client-go. Both use the default durations of client-go (15 s, 10 s \
-            and 2 s), release the lease, and send no Events. They share one embedded API server over TLS. Each contender has its own \
-            client, like a process. The hundred leases of one process share one client. In the rows about hand-overs, several leases \
-            change hands at the same time. The requests of a leader that dies fail. For client-go, a task is a goroutine. For ours, the \
-            task of the workload and the two tasks of each connection are not counted. The simulated fleets are the fleets of the tests: \
-            four electors on machines that are suspended, and a network that loses, delays and repeats messages. For client-go, a model \
-            of its elector runs in the simulation. It does not release the lease, and it counts as leading only while its machine is \
-            awake. An effect whose permit was taken before its machine slept is not an overlap, because no lock can stop it. A separate \
-            row counts such effects while another elector led. The model has no such effects",
+            and 2 s), release the lease, and send no Events. They share one embedded API server over TLS. Each contender has a separate \
+            client, as if it were a separate process. The hundred leases of one process share one client. For the hand-over times, \
+            several leases change hands at the same time. In the rows `the leader dies`, the requests of the dead leader fail. For \
+            client-go, each goroutine counts as a task. For our side, the task of the workload and the two tasks of each connection are \
+            not counted. The simulated fleets are the same as in the tests. A fleet has four electors. The simulation suspends their \
+            machines, and loses, delays and repeats their messages. For client-go, a model of its elector runs in the simulation. The \
+            model does not release the lease, and it counts as the leader only while its machine is awake. In our fleets, an effect can \
+            get its permit, sleep together with its machine, and continue while another elector leads. This is not an overlap, because no \
+            lock can prevent it. A separate row counts these effects. The model has no such effects",
     workloads: &[
         Workload {
             name: "3 contenders: the leader stops",

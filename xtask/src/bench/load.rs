@@ -41,7 +41,7 @@ impl LoadServer {
         // The server ends when its standard input is closed. This happens even if this process is killed.
         let mut command = Command::new(&program);
         command.args(args).stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut child = command.spawn().with_context(|| format!("starting {}", program.display()))?;
+        let mut child = command.spawn().with_context(|| format!("cannot start {}", program.display()))?;
         let mut address = String::new();
         if let Some(output) = &mut child.stdout {
             BufReader::new(output).read_line(&mut address).context("the server did not print its address")?;

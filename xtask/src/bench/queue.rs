@@ -6,10 +6,10 @@ use super::{Area, Around, Goal, Program, RUNS, Rows, Run, Variant, Workload};
 
 pub(crate) const AREA: Area = Area {
     name: "queue",
-    about: "pintle-workqueue and pintle-ratelimit, compared with client-go and with the priority queue of controller-runtime. Our sides \
-            use threads, keys of the type `Arc<str>` and no metrics, unless the row says otherwise. The peers always use goroutines. CPU \
-            time is counted until all work that the calls cause has ended. Memory is the peak of resident memory above the start, without \
-            the memory of the keys",
+    about: "pintle-workqueue and pintle-ratelimit, compared with client-go and with the priority queue of controller-runtime. Our side \
+            uses threads, keys of the type `Arc<str>` and no metrics, unless the row says otherwise. The peers always use goroutines. CPU \
+            time includes all work that the calls cause, even if the work ends after the calls. Memory is the peak of the resident memory \
+            minus the resident memory at the start. It does not include the memory of the keys",
     workloads: &[
         Workload {
             name: "1 M keys added, then drained by 1 worker",
@@ -310,12 +310,13 @@ const THREADS_SHORT: Rows =
     &[(Figure("us, p50 of hand-off"), &[]), (Figure("us, p99 of hand-off"), &[Times(0.5)]), (CpuPerOp, &[Times(0.5)])];
 const TASKS_SHORT: Rows =
     &[(Figure("us, p50 of hand-off"), &[]), (Figure("us, p99 of hand-off"), &[Times(0.5)]), (CpuPerOp, &[Times(1.0)])];
-/// The maximum delay. pintle-workqueue guarantees one millisecond, and tokio's timer can add one more millisecond.
+/// The goal is the maximum delay in microseconds. pintle-workqueue guarantees one millisecond. tokio's timer adds up to
+/// one more millisecond.
 const COMPUTES: Rows = &[
     (Figure("us, p50 of hand-out while one worker computes"), &[]),
     (Figure("us, p99 of hand-out while one worker computes"), &[AtMost(2000.0)]),
 ];
-/// The maximum CPU time while a lock is held, in microseconds.
+/// The goal: the maximum CPU time of a critical section, in microseconds.
 const SECTION: &[Goal] = &[AtMost(50.0)];
 
 const STATIC: &str = "keys `&'static str`";

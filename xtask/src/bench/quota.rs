@@ -19,7 +19,7 @@ impl Quota {
     pub(crate) fn new(cpus: f64) -> anyhow::Result<Self> {
         let mounts = fs::read_to_string("/proc/self/mounts").context("this system has no control groups")?;
         let groups = fs::read_to_string("/proc/self/cgroup").context("this system has no control groups")?;
-        let mut why = "no control group has CPU time to give".to_owned();
+        let mut why = "no control group of this process can limit CPU time".to_owned();
         for (parent, version) in parents(&mounts, &groups) {
             match make(&parent, version, cpus) {
                 Ok(quota) => return Ok(quota),

@@ -6,10 +6,10 @@ use super::{Area, Around, Goal, Program, Row, Rows, Run, Variant, Workload};
 
 pub(crate) const AREA: Area = Area {
     name: "rest",
-    about: "pintle-restreq, compared with client-go, with kube-rs, and with bare hyper on open connections. One server answers all sides \
-            on the same processors. Its CPU time is not counted. A GET returns half a kilobyte, which each side decodes. Over TLS, only \
-            HTTP/1.1 is offered, unless the row says otherwise. kube-rs has no HTTP/2. Allocations come from separate runs, because \
-            counting takes time in Rust",
+    about: "pintle-restreq, compared with client-go, with kube-rs, and with bare hyper. The connections of hyper are opened before the \
+            measurement. One server answers all sides on the same processors. Its CPU time is not counted. A GET returns half a kilobyte, \
+            and each side decodes it. With TLS, the server offers only HTTP/1.1, unless the row says otherwise. kube-rs has no HTTP/2. \
+            Allocations come from separate runs, because counting allocations makes Rust programs slower",
     workloads: &[
         Workload {
             name: "GET, one at a time, HTTP/1.1",

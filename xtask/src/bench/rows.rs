@@ -24,12 +24,12 @@ pub(crate) struct Row {
     pub(crate) goal: Option<String>,
     /// Whether the goal is met. The value is null if there is no goal or if there are not enough measurements.
     pub(crate) met: Option<bool>,
-    /// The reason why the row has no measured values.
+    /// The reason why the workload was not measured.
     pub(crate) skipped: Option<String>,
-    /// For each side, the medians of the number of added keys and of the number of received keys. A queue that merges
-    /// more adds returns fewer keys.
+    /// For each side, the medians of the numbers of added and received keys. A queue that merges more adds returns fewer
+    /// keys.
     pub(crate) counted: BTreeMap<String, Counted>,
-    /// The measure.
+    /// The measured commit.
     pub(crate) commit: String,
     pub(crate) runs: usize,
 }
@@ -50,8 +50,8 @@ impl Row {
         peers: BTreeMap<String, Option<f64>>,
     ) -> Self {
         let more_is_better = measure.more_is_better();
-        let told = peers.values().flatten().copied();
-        let best = if more_is_better { told.reduce(f64::max) } else { told.reduce(f64::min) };
+        let measured = peers.values().flatten().copied();
+        let best = if more_is_better { measured.reduce(f64::max) } else { measured.reduce(f64::min) };
         let ratio = |peer: Option<f64>| {
             let (ours, peer) = ours.zip(peer)?;
             let times = if more_is_better { ours / peer } else { peer / ours };
@@ -121,11 +121,13 @@ pub(crate) fn page(area: &Area, rows: &[Row], conditions: &Conditions) -> String
     let Area { name, about, .. } = area;
     let counts = counts(rows).map(|counts| {
         let table = markdown(&counts, 1);
-        format!("\nHow many keys were added and handed out while that was measured, in millions:\n\n{table}")
+        format!(
+            "\nThe number of keys that were added and handed out during these measurements, in millions:\n\n{table}"
+        )
     });
     format!(
-        "# Bench: {name}\n\n{about}.\n\n![plot]({name}.svg)\n\n{}\n{conditions}. `cargo xtask bench {name} --docs` wrote this page. The ratio says \
-         how many times better ours is than the best peer.\n{}",
+        "# Bench: {name}\n\n{about}.\n\n![plot]({name}.svg)\n\n{}\n{conditions}. `cargo xtask bench {name} --docs` wrote this page. The ratio shows \
+         how many times better our side is than the best peer.\n{}",
         markdown(&cells(rows), 2),
         counts.unwrap_or_default(),
     )

@@ -63,7 +63,7 @@ pub(crate) fn measure(
     for (at, workload) in workloads.iter().enumerate() {
         let (runs, of, elapsed) = (runs(workload), workloads.len(), began.elapsed().as_secs());
         println!(
-            "{} of {of}, after {}:{:02}: {}; runs a side: {runs}",
+            "{} of {of}, after {}:{:02}: {}; runs per side: {runs}",
             at + 1,
             elapsed / 60,
             elapsed % 60,
