@@ -1,4 +1,4 @@
-//! Entry points for fuzzing. Functions that the fuzz targets in `fuzz/` and the test below call. Each function panics
+//! Entry points for fuzzing. Functions that the fuzz targets in `crates/fuzz/` and the test below call. Each function panics
 //! if the code violates a property for its input.
 
 #![allow(clippy::unwrap_used, reason = "failed checks panic")]

@@ -199,6 +199,13 @@ impl Manager {
         self
     }
 
+    /// Removes the address of [`serve`](Self::serve), so that the manager serves no probes, metrics and debug page. Tests that run several
+    /// managers at the same time use this method.
+    pub fn without_server(mut self) -> Self {
+        self.address = None;
+        self
+    }
+
     /// Adds a liveness check. If this probe fails, Kubernetes restarts the pod.
     pub fn liveness(
         mut self,

@@ -1,4 +1,4 @@
-//! Entry points for fuzzing. The functions that the fuzz targets in `fuzz/` and the tests below call. Each function
+//! Entry points for fuzzing. The functions that the fuzz targets in `crates/fuzz/` and the tests below call. Each function
 //! panics if the code violates a property for its input.
 
 #![allow(clippy::unwrap_used, reason = "failed checks panic")]

@@ -15,11 +15,13 @@ use pintle_meta::{ApiError, DeleteOptions, ObjectKey, Resource, ResourceScope, S
 use pintle_restreq::{Api, TransportLayer};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use tokio::time::timeout;
 
 use self::process::Process;
 use crate::journal::Journal;
 use crate::kit::{Operator, Settings, World};
 use crate::state::{Baseline, State};
+use crate::wait::LIMIT;
 use crate::{SentRequest, Violation, eventually};
 
 /// The namespace of objects that do not name a namespace, as with kubectl.
@@ -195,24 +197,43 @@ impl<W: World> Lab<W> {
         let what = format!("{} {key}: {what}", T::KIND);
         // Retry after an error, because faults apply to the user's requests too.
         let observe = async || self.get::<T>(key).await;
-        eventually(&what, observe, |found| found.as_ref().is_ok_and(|found| is_met(found.as_ref()))).await?
+        let is_met = |found: &Result<Option<T>, Violation>| {
+            self.has_failed() || found.as_ref().is_ok_and(|found| is_met(found.as_ref()))
+        };
+        let found = eventually(&what, observe, is_met).await?;
+        self.check_running()?;
+        found
     }
 
-    /// Repeats a request of the user until it succeeds.
+    /// Returns whether the operator has ended with an error and no process is left.
+    fn has_failed(&self) -> bool {
+        self.running().is_empty() && self.check_ended().is_err()
+    }
+
+    /// Fails with the error of the operator if it has ended and no process is left.
+    fn check_running(&self) -> Result<(), Violation> {
+        if self.has_failed() { self.check_ended() } else { Ok(()) }
+    }
+
+    /// Repeats a request of the user until it succeeds. The request itself also has the time limit.
     pub(crate) async fn attempt<T, E: std::fmt::Display>(
         &self,
         what: &str,
         mut request: impl AsyncFnMut() -> Result<T, E>,
     ) -> Result<T, Violation> {
         let mut done = None;
-        let observe = async || match request().await {
-            Ok(value) => {
+        let observe = async || match timeout(LIMIT, request()).await {
+            Ok(Ok(value)) => {
                 done = Some(value);
                 String::new()
             }
-            Err(error) => error.to_string(),
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => format!("it did not end within {} s", LIMIT.as_secs()),
         };
-        eventually(what, observe, String::is_empty).await?;
+        eventually(what, observe, |error| error.is_empty() || self.has_failed()).await?;
+        if done.is_none() {
+            self.check_running()?;
+        }
         done.ok_or_else(|| Violation::Step { what: what.into(), cause: "it has no result".into() })
     }
 

@@ -8,7 +8,7 @@ use tokio::time::{Instant, sleep_until};
 use crate::Violation;
 
 /// The time limit of [`eventually`].
-const LIMIT: Duration = Duration::from_secs(120);
+pub(crate) const LIMIT: Duration = Duration::from_secs(120);
 /// The minimum interval between two observations.
 const INTERVAL: Duration = Duration::from_millis(20);
 /// The interval is the time since the start, divided by this number. So even a long wait has only a few hundred

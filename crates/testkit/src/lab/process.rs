@@ -55,7 +55,8 @@ impl<W: World> Lab<W> {
         let (operator, world, journal) = (self.operator.clone(), self.world.clone(), self.journal.clone());
         let (token, own_link) = (stop.clone(), link.clone());
         let run = async move {
-            let running = async { operator(cluster.clone(), world).run(&token).await };
+            // The runs of parallel tests would use the same port.
+            let running = async { operator(cluster.clone(), world).without_server().run(&token).await };
             let ended = tokio::select! {
                 biased;
                 () = own_link.dead().cancelled() => return,
