@@ -10,7 +10,7 @@ use serde::Serialize;
 
 pub use crate::crd::RuleCost;
 pub use files::{CheckedManifest, check_manifests};
-use offline::{Offline, Sample};
+use offline::{Defined, Offline, Sample};
 pub use rejection::Rejection;
 
 /// Checks which custom resources a CustomResourceDefinition accepts. Runs without a server, a runtime and a socket.
@@ -61,8 +61,8 @@ pub use rejection::Rejection;
 #[derive(Debug)]
 pub struct CrdChecker {
     offline: Offline,
-    rules: Vec<RuleCost>,
-    warnings: Vec<String>,
+    /// The definitions in the order in which they were added.
+    definitions: Vec<Defined>,
 }
 
 /// A custom resource that passed a check.
@@ -82,7 +82,7 @@ impl CrdChecker {
     ///
     /// Returns an error if kube-apiserver would reject the definition, or would not serve it.
     pub fn new(definition: impl Serialize) -> Result<Self, Rejection> {
-        let mut checker = Self { offline: Offline::new(), rules: Vec::new(), warnings: Vec::new() };
+        let mut checker = Self { offline: Offline::new(), definitions: Vec::new() };
         checker.add(definition)?;
         Ok(checker)
     }
@@ -94,19 +94,19 @@ impl CrdChecker {
     /// As [`new`](Self::new).
     pub fn add(&mut self, definition: impl Serialize) -> Result<(), Rejection> {
         let defined = self.offline.define(Sample::new(definition)?)?;
-        self.rules.extend(defined.rules);
-        self.warnings.extend(defined.warnings);
+        self.definitions.retain(|known| known.name != defined.name);
+        self.definitions.push(defined);
         Ok(())
     }
 
     /// Returns the rules of all definitions with their estimated costs.
-    pub fn rules(&self) -> &[RuleCost] {
-        &self.rules
+    pub fn rules(&self) -> impl Iterator<Item = &RuleCost> {
+        self.definitions.iter().flat_map(|definition| &definition.rules)
     }
 
     /// Returns the warnings that the server would send for the definitions.
-    pub fn warnings(&self) -> &[String] {
-        &self.warnings
+    pub fn warnings(&self) -> impl Iterator<Item = &str> {
+        self.definitions.iter().flat_map(|definition| &definition.warnings).map(String::as_str)
     }
 
     /// Returns the object that the server would create.

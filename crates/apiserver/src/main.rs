@@ -106,10 +106,18 @@ fn check_crd(valid: &[PathBuf], invalid: &[PathBuf]) -> Result<ExitCode, Box<dyn
     for manifest in &checked {
         let must_be_rejected = invalid.iter().any(|path| manifest.path.starts_with(path));
         writeln!(stdout, "{manifest}")?;
-        if must_be_rejected != manifest.rejection.is_some() {
+        let is_expected = match &manifest.rejection {
+            Some(rejection) => must_be_rejected && rejection.is_from_server(),
+            None => !must_be_rejected,
+        };
+        if !is_expected {
             unexpected += 1;
-            writeln!(stdout, "  expected: {}", if must_be_rejected { "rejected" } else { "accepted" })?;
+            writeln!(stdout, "  expected: {}", if must_be_rejected { "rejected by the server" } else { "accepted" })?;
         }
+    }
+    for path in invalid.iter().filter(|path| !checked.iter().any(|manifest| manifest.path.starts_with(path))) {
+        unexpected += 1;
+        writeln!(stdout, "{}: no object\n  expected: rejected by the server", path.display())?;
     }
     writeln!(stdout, "{} manifests checked, {unexpected} with an unexpected result", checked.len())?;
     Ok(if unexpected == 0 && !checked.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })

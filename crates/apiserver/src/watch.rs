@@ -1,12 +1,12 @@
 //! Watches. A watch reads changes from the log of the store, and sends frames to one client.
 //!
-//! A [`Watcher`] reads the changes of its resource from a log that it shares with all other watchers. A write wakes
-//! four groups of watchers: the watchers of its object, its namespace, its old and new field values, and the whole
-//! resource. The cost of a write does not depend on how many other watchers exist.
+//! A [`Watcher`] reads the changes of its resource from a log that it shares with all other watchers. A write wakes four groups of
+//! watchers: the watchers of its object, its namespace, its old and new field values, and the whole resource. The cost of a write does
+//! not depend on how many other watchers exist.
 //!
-//! [`WatchEvent`] computes, without side effects, which event a watcher sends for a change. A watcher has no queue, and
-//! encodes a frame only when it can be sent. If a watcher lags too far behind, the server disconnects its client. The
-//! client can resume at the last version that it received.
+//! [`WatchEvent`] computes, without side effects, which event a watcher sends for a change. A watcher has no queue, and encodes a frame
+//! only when it can be sent. If a watcher lags too far behind, the server disconnects its client. The client can resume at the last
+//! version that it received.
 
 mod frame;
 mod watch_event;

@@ -30,7 +30,7 @@ pub(crate) async fn install(
     let name = &definition.metadata.name;
     let mut last = apply(cluster, definition, field_manager).await?;
     if last.is_established() {
-        return Ok(());
+        return wait_until_served(cluster, definition, until).await;
     }
     let established = definitions.wait_for(name.as_str(), |definition| {
         if let Some(definition) = definition {

@@ -52,6 +52,10 @@ impl LeastRole {
             };
             let verbs = rules.entry((request.group.clone(), resource)).or_default();
             verbs.extend(request.verb.map(|verb| verb.to_string()));
+            // An installation lists the definition, and watches it if it is not established yet. So another run may need the watch.
+            if request.verb == Some(RequestVerb::List) && request.resource == "customresourcedefinitions" {
+                verbs.insert(RequestVerb::Watch.to_string());
+            }
             // An apply needs both verbs if the object does not exist. In another run, the object of any apply may not
             // exist.
             if request.verb == Some(RequestVerb::Patch) && request.code == Some(201) {

@@ -30,7 +30,7 @@ pub(crate) fn drop_nulls(schema: &Structural, value: &mut Json) {
 }
 
 fn takes_null(schema: &Structural) -> bool {
-    schema.nullable || schema.preserve_unknown && schema.type_name.is_empty()
+    schema.nullable
 }
 
 /// The maximum total size of the defaults that are filled into one object, in bytes. An object with more defaults than this would be too

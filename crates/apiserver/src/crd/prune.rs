@@ -170,7 +170,11 @@ fn prune_members(
         }
         match schema.member(key) {
             Some(schema) => value(schema, member, schema.preserve_unknown, path.member(key), removed),
-            None if preserves || schema.knows(key) => {}
+            // `additionalProperties: true` declares no fields inside of the values.
+            None if schema.allows_any_member() => {
+                value(&Structural::default(), member, false, path.member(key), removed);
+            }
+            None if preserves => {}
             None => {
                 removed.add(Place::Object, path.member(key));
                 return false;
@@ -194,7 +198,8 @@ fn members_are_pruned(schema: &Structural, members: &Map, preserves: bool, is_re
     members.iter().all(|(key, member)| match schema.member(key) {
         _ if is_resource && OBJECT.contains(&key.as_str()) => true,
         Some(schema) => value_is_pruned(schema, member, schema.preserve_unknown),
-        None => preserves || schema.knows(key),
+        None if schema.allows_any_member() => value_is_pruned(&Structural::default(), member, false),
+        None => preserves,
     })
 }
 

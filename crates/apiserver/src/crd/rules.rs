@@ -114,11 +114,6 @@ impl RuleTree {
         self.items.as_deref()
     }
 
-    /// Returns the rules of the values of a map.
-    pub(crate) fn additional(&self) -> Option<&Self> {
-        self.additional.as_deref()
-    }
-
     /// Returns the maximum cost of evaluating the rules. The unit is the time to process one byte of a body.
     pub(crate) fn weight(&self) -> usize {
         /// The CEL cost that corresponds to the time for processing one byte of a body.

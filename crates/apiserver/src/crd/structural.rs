@@ -120,10 +120,9 @@ impl Structural {
         }
     }
 
-    /// Returns whether the schema allows a member with this name.
-    pub(crate) fn knows(&self, name: &str) -> bool {
-        self.properties.contains_key(name)
-            || matches!(self.additional, Some(Additional::Schema(_) | Additional::Allowed(true)))
+    /// Returns whether the schema has `additionalProperties: true`.
+    pub(crate) fn allows_any_member(&self) -> bool {
+        matches!(self.additional, Some(Additional::Allowed(true)))
     }
 }
 

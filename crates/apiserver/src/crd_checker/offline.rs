@@ -37,7 +37,17 @@ impl Sample {
         let unreadable = |why: &dyn std::fmt::Display| Rejection::invalid(format!("cannot read the manifest: {why}"));
         let value = serde_json::to_value(manifest).map_err(|error| unreadable(&error))?;
         let body = match value {
-            serde_json::Value::String(text) => RawBody::new(text.into_bytes().into(), BodyMedia::Yaml),
+            serde_json::Value::String(text) => {
+                let documents = pintle_schema::yaml_documents(&text);
+                if documents
+                    .filter(|document| document.as_ref().is_ok_and(|document| !document.is_null()))
+                    .nth(1)
+                    .is_some()
+                {
+                    return Err(unreadable(&"it has more than one document"));
+                }
+                RawBody::new(text.into_bytes().into(), BodyMedia::Yaml)
+            }
             value => RawBody::json(value.to_string()),
         };
         let value = body.value(("", "")).map_err(|why| unreadable(&why))?;
@@ -88,7 +98,9 @@ struct DefaultType {
 }
 
 /// A definition that the server would serve.
+#[derive(Debug)]
 pub(super) struct Defined {
+    pub(super) name: String,
     pub(super) rules: Vec<RuleCost>,
     pub(super) warnings: Vec<String>,
 }
@@ -122,14 +134,23 @@ impl Offline {
         let name = metadata::name(&sample.value).to_owned();
         let old = self.registry.db.get(crd::DEFINITIONS, &name);
         self.remove(&crd::DEFINITIONS.into(), &name);
-        let checked = self.write(sample, None, WriteOptions::default());
-        if let (Err(_), Some(old)) = (&checked, old) {
-            let restored = self.registry.db.put(&crd::DEFINITIONS.into(), &name, Expect::Absent, old.decode());
-            restored.map_err(|_| Rejection::invalid(format!("the definition {name} is lost; check it again")))?;
+        let defined = self.define_absent(sample, &name);
+        if defined.is_err() {
+            self.remove(&crd::DEFINITIONS.into(), &name);
+            if let Some(old) = old {
+                let restored = self.registry.db.put(&crd::DEFINITIONS.into(), &name, Expect::Absent, old.decode());
+                restored.map_err(|_| Rejection::invalid(format!("the definition {name} is lost; check it again")))?;
+            }
+            self.definitions.serve_definition(&self.registry, &name);
         }
-        let checked = checked?;
-        self.definitions.serve_definition(&self.registry, &name);
-        let stored = self.registry.db.get(crd::DEFINITIONS, &name).map(|stored| stored.decode()).unwrap_or_default();
+        defined
+    }
+
+    /// Stores and serves a definition whose name is not in use.
+    fn define_absent(&mut self, sample: Sample, name: &str) -> Result<Defined, Rejection> {
+        let checked = self.write(sample, None, WriteOptions::default())?;
+        self.definitions.serve_definition(&self.registry, name);
+        let stored = self.registry.db.get(crd::DEFINITIONS, name).map(|stored| stored.decode()).unwrap_or_default();
         if !crd::is_established(&stored) {
             let failed = stored.list("/status/conditions").filter(|condition| condition.text("/status") == "False");
             let why: Vec<_> = failed.map(|condition| condition.text("/message")).collect();
@@ -138,7 +159,7 @@ impl Offline {
         if let Some(kind) = crd::stored_kind(&stored) {
             self.default_type = DefaultType { api_version: kind.api_version(), kind: kind.kind };
         }
-        Ok(Defined { rules: crd::rule_costs(&stored), warnings: checked.warnings })
+        Ok(Defined { name: name.into(), rules: crd::rule_costs(&stored), warnings: checked.warnings })
     }
 
     pub(super) fn create(&self, sample: Sample) -> Result<CheckedObject, Rejection> {

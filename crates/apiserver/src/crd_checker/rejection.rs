@@ -8,29 +8,38 @@ use crate::failure::Failure;
 
 /// The error that the server would send.
 #[derive(Clone)]
-pub struct Rejection(Box<Status>);
+pub struct Rejection {
+    status: Box<Status>,
+    is_from_server: bool,
+}
 
 impl Rejection {
     /// Returns the error as the Status of the response. Its details have one cause for each error of a field.
     pub fn status(&self) -> &Status {
-        &self.0
+        &self.status
+    }
+
+    /// Returns whether the server checked the manifest and rejected it. Otherwise, the manifest cannot be read, or no definition serves
+    /// its kind and version.
+    pub fn is_from_server(&self) -> bool {
+        self.is_from_server
     }
 
     pub(super) fn invalid(message: impl Into<String>) -> Self {
-        Self(Box::new(Status::failure(400, Reason::BadRequest, message)))
+        Self { status: Box::new(Status::failure(400, Reason::BadRequest, message)), is_from_server: false }
     }
 }
 
 impl From<Failure> for Rejection {
     fn from(failure: Failure) -> Self {
-        Self(failure.status)
+        Self { status: failure.status, is_from_server: true }
     }
 }
 
 /// Prints the message of the server.
 impl fmt::Display for Rejection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0.message)
+        f.write_str(&self.status.message)
     }
 }
 

@@ -137,7 +137,7 @@ fn replaced_definition_applies_to_later_checks() {
 #[test]
 fn rules_have_estimated_costs() {
     let crd = checker(spec());
-    let rules = crd.rules();
+    let rules: Vec<_> = crd.rules().collect();
     let fields: Vec<_> = rules.iter().map(|rule| rule.field.rsplit_once("openAPIV3Schema.").unwrap().1).collect();
     let rule = |at: usize, member: &str| format!("properties[spec].x-kubernetes-validations[{at}].{member}");
     let of_status = "properties[status].x-kubernetes-validations[0].rule".to_owned();
@@ -219,4 +219,71 @@ fn conversion_webhook_of_a_definition_is_validated() {
         )
     );
     assert!(message(converted(json!({"url": "http://a"}), &["v1"])).contains("'https' is the only allowed URL scheme"));
+}
+
+#[test]
+fn replacement_that_is_not_served_keeps_the_old_definition() {
+    let mut crd = checker(spec());
+    crd.add(definition("places", "Place", spec())).unwrap();
+    crd.add(definition("sites", "Place", spec())).unwrap_err();
+    for kind in ["Site", "Place"] {
+        crd.assert_accepts(json!({"apiVersion": "example.com/v1", "kind": kind, "spec": {"domain": "a"}}));
+    }
+}
+
+#[test]
+fn rules_of_a_replaced_definition_are_dropped() {
+    let mut crd = checker(spec());
+    let before = crd.rules().count();
+    crd.add(definition("sites", "Site", spec())).unwrap();
+    assert_eq!(crd.rules().count(), before);
+}
+
+#[test]
+fn manifest_with_two_documents_is_rejected() {
+    let error = checker(spec()).create("spec: {domain: a}\n---\nspec: {domain: 5}").unwrap_err();
+    assert_eq!(error.to_string(), "cannot read the manifest: it has more than one document");
+    checker(spec()).assert_accepts("spec: {domain: a}\n---\n");
+}
+
+#[test]
+fn values_of_a_map_with_any_values_are_pruned() {
+    let crd = checker(json!({"type": "object", "additionalProperties": true}));
+    crd.assert_rejects("spec: {a: {b: 1}}", "unknown field \"spec.a.b\"");
+    crd.assert_accepts("spec: {a: 1}");
+}
+
+#[test]
+fn default_below_the_values_of_a_map_is_not_checked() {
+    let value = json!({"type": "object", "properties": {"a": {"type": "string", "maxLength": 1, "default": "long"}}});
+    checker(json!({"type": "object", "additionalProperties": value})).assert_accepts("spec: {}");
+}
+
+#[test]
+fn null_of_a_field_without_a_type_is_dropped() {
+    let crd = checker(json!({"type": "object", "properties": {"p": {"x-kubernetes-preserve-unknown-fields": true}}}));
+    assert_eq!(crd.create("spec: {p: null}").unwrap().object["spec"], serde_json::json!({}));
+}
+
+#[test]
+fn long_pattern_of_an_object_is_refused_without_compiling_it() {
+    let rule = json!([{"rule": "self.a.matches(self.p)"}]);
+    let text = |length: usize| json!({"type": "string", "maxLength": length});
+    let crd = checker(
+        json!({"type": "object", "properties": {"a": text(20), "p": text(1_000_000)}, "x-kubernetes-validations": rule}),
+    );
+    let begun = std::time::Instant::now();
+    crd.create(json!({"spec": {"a": "abc", "p": r"(?i)\PL".repeat(4_000)}})).unwrap_err();
+    assert!(begun.elapsed().as_secs() < 5, "{:?}", begun.elapsed());
+}
+
+#[cfg(unix)]
+#[test]
+fn folder_with_links_to_itself_is_read_once() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("crd.json"), definition("sites", "Site", spec()).to_string()).unwrap();
+    for name in ["a", "b"] {
+        std::os::unix::fs::symlink(folder.path(), folder.path().join(name)).unwrap();
+    }
+    assert_eq!(check_manifests(&[folder.path()]).unwrap().len(), 1);
 }

@@ -1,5 +1,6 @@
 //! Reads manifest files.
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use pintle_json::Json;
@@ -46,19 +47,23 @@ pub(super) fn documents_of(manifest: &str) -> impl Iterator<Item = Result<Vec<Js
 pub(super) fn files(path: &Path) -> Result<Vec<PathBuf>, LoadError> {
     let mut files = Vec::new();
     match path.is_dir() {
-        true => find(path, &mut files)?,
+        true => find(path, &mut files, &mut HashSet::new())?,
         false => files.push(path.to_owned()),
     }
     files.sort();
     Ok(files)
 }
 
-fn find(dir: &Path, files: &mut Vec<PathBuf>) -> Result<(), LoadError> {
+/// Finds the manifest files below a folder. `seen` has the folders that were already read, because a link can lead back to a folder.
+fn find(dir: &Path, files: &mut Vec<PathBuf>, seen: &mut HashSet<PathBuf>) -> Result<(), LoadError> {
     let unreadable = |cause| LoadError::Unreadable { path: dir.to_owned(), cause };
+    if !seen.insert(dir.canonicalize().map_err(unreadable)?) {
+        return Ok(());
+    }
     for entry in std::fs::read_dir(dir).map_err(unreadable)? {
         let path = entry.map_err(unreadable)?.path();
         if path.is_dir() {
-            find(&path, files)?;
+            find(&path, files, seen)?;
         } else if path.extension().is_some_and(|end| end == "yaml" || end == "yml" || end == "json") {
             files.push(path);
         }

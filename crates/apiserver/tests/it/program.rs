@@ -290,8 +290,14 @@ fn check_crd_fails_if_a_result_is_unexpected() {
     let (ok, text) = check_crd(&[folder.path().to_str().expect("a UTF-8 path")]);
     assert!(!ok && text.contains("not seven\n  expected: accepted\n"), "{text}");
     let (ok, text) = check_crd(&[&definition, "--invalid", &good]);
-    assert!(!ok && text.contains("Site s3: accepted\n  expected: rejected\n"), "{text}");
+    assert!(!ok && text.contains("Site s3: accepted\n  expected: rejected by the server\n"), "{text}");
     let (ok, text) = check_crd(&[&write("c.yaml", "a: [")]);
     assert!(!ok && text.contains("document 1, not YAML: rejected: cannot read the document: "), "{text}");
+    // The definition did not reject these manifests.
+    let unknown = write("d.yaml", &site(21).replace("Site", "Sitte"));
+    for invalid in [unknown, write("e.yaml", "a: ["), write("f.yaml", "# nothing")] {
+        let (ok, text) = check_crd(&[&definition, "--invalid", &invalid]);
+        assert!(!ok && text.contains("expected: rejected by the server\n"), "{text}");
+    }
     assert!(!check_crd(&["/nowhere"]).0);
 }

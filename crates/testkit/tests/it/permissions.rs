@@ -68,6 +68,10 @@ rules:
     for (resources, verbs) in [
         ("  - ''\n  resources:\n  - configmaps\n", "  verbs:\n  - create\n  - list\n  - patch\n  - watch\n"),
         ("  - example.com\n  resources:\n  - websites/status\n", "  verbs:\n  - patch\n"),
+        (
+            "  - apiextensions.k8s.io\n  resources:\n  - customresourcedefinitions\n",
+            "  verbs:\n  - create\n  - list\n  - patch\n  - watch\n",
+        ),
     ] {
         assert!(role.contains(&format!("- apiGroups:\n{resources}{verbs}")), "{role}");
     }

@@ -4,7 +4,7 @@ use pintle_json::{Json, json};
 
 use crate::crd::field_path::FieldPath;
 use crate::crd::rules::{DefaultBudget, RuleTree};
-use crate::crd::structural::{Additional, Structural};
+use crate::crd::structural::Structural;
 use crate::crd::{embedded, prune, validator};
 use crate::validate::{FieldError, FieldErrors};
 
@@ -95,12 +95,7 @@ impl Check<'_> {
             let part = Part { schema, structural: items, rules: rules.and_then(RuleTree::items) };
             self.below(part, deeper.as_ref(), path.member("items"));
         }
-        if let (Some(schema), Some(Additional::Schema(additional))) =
-            (schema.get("additionalProperties"), &structural.additional)
-        {
-            let part = Part { schema, structural: additional, rules: rules.and_then(RuleTree::additional) };
-            self.below(part, None, path.member("additionalProperties"));
-        }
+        // As in kube-apiserver, defaults below `additionalProperties` are not checked.
     }
 
     fn default(&mut self, default: &Json, part: Part<'_>, within: Option<&Within<'_>>, path: FieldPath<'_>) {

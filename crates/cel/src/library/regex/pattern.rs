@@ -3,7 +3,7 @@
 use std::sync::OnceLock;
 
 use regex::{Regex, RegexBuilder};
-use regex_syntax::ast::{Ast, ClassSetItem, RepetitionKind, RepetitionRange, Visitor, visit};
+use regex_syntax::ast::{Ast, ClassSetItem, Flag, RepetitionKind, RepetitionRange, Visitor, visit};
 
 use crate::re2;
 
@@ -15,6 +15,9 @@ const MAX_NESTING: u32 = 200;
 const SMALL: u64 = 1_000;
 /// The size that a class of Unicode characters counts.
 const UNICODE_CLASS: u64 = 300;
+
+/// Ignoring the case of a class of Unicode characters takes this many times as long as translating the class.
+const FOLDED: u64 = 8;
 
 /// A valid pattern.
 ///
@@ -37,9 +40,12 @@ impl Pattern {
     pub(crate) fn parse(pattern: &str) -> Result<Self, String> {
         let wrong = |reason: &str| format!("error parsing regexp: {reason}");
         let (text, parsed) = re2::parsed(pattern, MAX_NESTING).map_err(|reason| wrong(&reason))?;
-        let Ok(review) = visit(&parsed, Review::default());
-        let mut translator = regex_syntax::ParserBuilder::new().nest_limit(MAX_NESTING).build();
-        translator.parse(&text).map_err(|error| wrong(&error.to_string()))?;
+        let Ok(review) = visit(&parsed, Review::new(&parsed));
+        // Translating a pattern takes long if it has many classes. The caller bounds the size of a large pattern before compiling it.
+        if review.size <= SMALL {
+            let mut translator = regex_syntax::ParserBuilder::new().nest_limit(MAX_NESTING).build();
+            translator.parse(&text).map_err(|error| wrong(&error.to_string()))?;
+        }
         Ok(Self { text: text.into(), size: review.size, compiled: OnceLock::new() })
     }
 
@@ -69,14 +75,47 @@ impl Pattern {
     }
 }
 
+/// Returns whether a part of the pattern ignores the case.
+fn ignores_case(parsed: &Ast) -> bool {
+    struct Finder(bool);
+
+    impl Visitor for Finder {
+        type Output = bool;
+        type Err = std::convert::Infallible;
+
+        fn finish(self) -> Result<bool, Self::Err> {
+            Ok(self.0)
+        }
+
+        fn visit_pre(&mut self, ast: &Ast) -> Result<(), Self::Err> {
+            let flags = match ast {
+                Ast::Flags(flags) => Some(&flags.flags),
+                Ast::Group(group) => group.flags(),
+                _ => None,
+            };
+            self.0 |= flags.is_some_and(|flags| flags.flag_state(Flag::CaseInsensitive) == Some(true));
+            Ok(())
+        }
+    }
+
+    let Ok(found) = visit(parsed, Finder(false));
+    found
+}
+
 /// Finds the size of a pattern.
-#[derive(Default)]
 struct Review {
     counts: Vec<u64>,
     size: u64,
+    /// The size of a class of Unicode characters.
+    class: u64,
 }
 
 impl Review {
+    fn new(parsed: &Ast) -> Self {
+        let class = if ignores_case(parsed) { UNICODE_CLASS * FOLDED } else { UNICODE_CLASS };
+        Self { counts: Vec::new(), size: 0, class }
+    }
+
     fn product(&self) -> u64 {
         self.counts.iter().fold(1, |product, count| product.saturating_mul(*count))
     }
@@ -105,7 +144,7 @@ impl Visitor for Review {
                 self.counts.push(u64::from(count.max(1)));
             }
             Ast::ClassBracketed(_) => self.grow(2),
-            Ast::ClassUnicode(_) => self.grow(UNICODE_CLASS),
+            Ast::ClassUnicode(_) => self.grow(self.class),
             Ast::Assertion(_) | Ast::Flags(_) | Ast::Group(_) => {}
             _ => self.grow(1),
         }
@@ -121,7 +160,7 @@ impl Visitor for Review {
 
     fn visit_class_set_item_pre(&mut self, item: &ClassSetItem) -> Result<(), Self::Err> {
         if let ClassSetItem::Unicode(_) = item {
-            self.grow(UNICODE_CLASS);
+            self.grow(self.class);
         }
         Ok(())
     }
