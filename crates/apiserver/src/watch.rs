@@ -35,8 +35,7 @@ use crate::store::{Change, Feed, FeedEnd, Objects, Range, ResourceKey, Store, St
 #[derive(Clone, Debug)]
 pub(crate) struct Frame {
     pub(crate) bytes: Bytes,
-    /// If this flag is set, the server sends only half of the frame, and then cuts the connection. A scripted fault
-    /// sets it.
+    /// If this flag is set, the server sends only half of the frame, and then cuts the connection. A scripted fault sets it.
     pub(crate) torn: bool,
 }
 
@@ -60,14 +59,13 @@ impl std::fmt::Display for Cut {
 
 impl std::error::Error for Cut {}
 
-/// The minimum timeout of a watch if its client sets no timeout. The server adds a random duration of at most the same
-/// length.
+/// The minimum timeout of a watch if its client sets no timeout. The server adds a random duration of at most the same length.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30 * 60);
-/// An upper limit for durations. This duration is longer than any watch. Without the limit, the sum of a time and a
-/// duration could overflow.
+/// An upper limit for durations. This duration is longer than any watch. Without the limit, the sum of a time and a duration could
+/// overflow.
 const FOREVER: Duration = Duration::from_secs(u32::MAX as u64);
-/// The approximate maximum total size of the frames that are sent in one write, in bytes. This size is the default
-/// maximum frame size of HTTP/2.
+/// The approximate maximum total size of the frames that are sent in one write, in bytes. This size is the default maximum frame size of
+/// HTTP/2.
 const WATCH_PIECE: usize = 16 << 10;
 /// The time between the last bookmark of a watch and its end.
 const LAST_BOOKMARK: Duration = Duration::from_secs(2);
@@ -81,8 +79,8 @@ pub(crate) struct Watcher {
     feed: Feed,
     /// The initial objects that have not been sent yet.
     initial: Option<Initial>,
-    /// The revision of the initial objects. This revision is sent in the bookmark that follows the initial objects. The
-    /// revision is `None` if no bookmark follows the initial objects.
+    /// The revision of the initial objects. This revision is sent in the bookmark that follows the initial objects. The revision is `None`
+    /// if no bookmark follows the initial objects.
     end_mark: Option<u64>,
     ready: VecDeque<Bytes>,
     /// The frame that is being encoded on another thread. The lock is never contended.
@@ -101,13 +99,13 @@ pub(crate) struct Watcher {
     queued_end: Option<Option<Cut>>,
 }
 
-/// A future that encodes a frame on another thread. The result contains the updated [`FrameShape`]. The result also
-/// contains the frame if the object matches the selectors.
+/// A future that encodes a frame on another thread. The result contains the updated [`FrameShape`]. The result also contains the frame if
+/// the object matches the selectors.
 type PendingFrame = Offload<(FrameShape, Option<Outcome<Bytes>>)>;
 
-/// The initial objects of a watch. These objects are available until the changes that follow them are dropped from the
-/// log. A watcher that has not read the objects by that time would also miss these changes. The reference is weak, so a
-/// watch that is not read does not keep objects in memory.
+/// The initial objects of a watch. These objects are available until the changes that follow them are dropped from the log. A watcher that
+/// has not read the objects by that time would also miss these changes. The reference is weak, so a watch that is not read does not keep
+/// objects in memory.
 #[derive(Debug)]
 struct Initial {
     objects: Weak<Objects>,
@@ -144,8 +142,8 @@ struct Start {
 }
 
 impl Watcher {
-    /// Starts a watch. Returns an error if the options are invalid. If the version is too old or too new, this is not
-    /// an error here, because the stream reports it.
+    /// Starts a watch. Returns an error if the options are invalid. If the version is too old or too new, this is not an error here,
+    /// because the stream reports it.
     pub(crate) fn start(
         registry: Arc<Registry>,
         selection: Selection,
@@ -227,14 +225,14 @@ impl Watcher {
         self.shape.media
     }
 
-    /// Returns the time at which the watch ends. A client that does not read cannot delay the end. Returns `None` if a
-    /// fault makes the watch silent, because such a watch does not end.
+    /// Returns the time at which the watch ends. A client that does not read cannot delay the end. Returns `None` if a fault makes the
+    /// watch silent, because such a watch does not end.
     pub(crate) fn ends(&self) -> Option<Instant> {
         (!matches!(self.fault, Some(WatchFault::SilentAfter(_)))).then_some(self.deadline)
     }
 
-    /// Waits for the next frame. Returns this frame together with other ready frames, up to [`WATCH_PIECE`]. For the
-    /// server and the client, one large write costs less than many small writes.
+    /// Waits for the next frame. Returns this frame together with other ready frames, up to [`WATCH_PIECE`]. For the server and the
+    /// client, one large write costs less than many small writes.
     ///
     /// # Cancel safety
     ///
@@ -260,8 +258,8 @@ impl Watcher {
         Some(Ok(Frame { bytes: piece.freeze(), torn: false }))
     }
 
-    /// Returns whether the next write to the connection may contain another frame. If the watch has a fault, each write
-    /// contains only one frame, because faults count frames.
+    /// Returns whether the next write to the connection may contain another frame. If the watch has a fault, each write contains only one
+    /// frame, because faults count frames.
     fn has_more(&self) -> bool {
         let is_ready = !self.ready.is_empty() || self.initial.is_some() || self.feed.has_more();
         is_ready && self.fault.is_none() && self.queued_end.is_none()
@@ -341,8 +339,8 @@ impl Watcher {
         self.lag.as_ref().filter(|lagging| !lagging.is_over())
     }
 
-    /// Returns the revision up to which all changes have been sent. Returns `None` if there are unread changes, or if
-    /// the store has not reached the start revision.
+    /// Returns the revision up to which all changes have been sent. Returns `None` if there are unread changes, or if the store has not
+    /// reached the start revision.
     fn sent_revision(&self) -> Option<u64> {
         let read = match &self.held_change {
             Some(change) => change.revision() - 1,
@@ -406,8 +404,7 @@ impl Watcher {
         self.pending_frame = Some(Mutex::new(pending));
     }
 
-    /// Waits until the frame that is being encoded on another thread is complete. Returns immediately if there is no
-    /// such frame.
+    /// Waits until the frame that is being encoded on another thread is complete. Returns immediately if there is no such frame.
     ///
     /// # Cancel safety
     ///
@@ -427,8 +424,7 @@ impl Watcher {
         }
     }
 
-    /// Encodes the next initial object if no other frame is ready. Returns an error if the initial objects are no
-    /// longer available.
+    /// Encodes the next initial object if no other frame is ready. Returns an error if the initial objects are no longer available.
     async fn encode_initial(&mut self) -> Result<(), FeedEnd> {
         while self.ready.is_empty()
             && let Some(initial) = &mut self.initial
@@ -500,8 +496,8 @@ impl Watcher {
         self.state = WatchState::Ending;
     }
 
-    /// Waits until the store reaches the revision at which a streaming list starts. If this takes too long, ends the
-    /// watch with an ERROR event.
+    /// Waits until the store reaches the revision at which a streaming list starts. If this takes too long, ends the watch with an ERROR
+    /// event.
     async fn await_version(&mut self, version: u64) {
         let uncached = is_uncached(&self.selection.kind);
         let max_wait = if uncached { Duration::ZERO } else { VERSION_TIMEOUT };

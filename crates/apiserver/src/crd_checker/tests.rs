@@ -254,7 +254,7 @@ fn values_of_a_map_with_any_values_are_pruned() {
 }
 
 #[test]
-fn default_below_the_values_of_a_map_is_not_checked() {
+fn default_of_a_map_value_is_not_checked() {
     let value = json!({"type": "object", "properties": {"a": {"type": "string", "maxLength": 1, "default": "long"}}});
     checker(json!({"type": "object", "additionalProperties": value})).assert_accepts("spec: {}");
 }
@@ -266,7 +266,7 @@ fn null_of_a_field_without_a_type_is_dropped() {
 }
 
 #[test]
-fn long_pattern_of_an_object_is_refused_without_compiling_it() {
+fn long_pattern_is_refused_without_compiling_it() {
     let rule = json!([{"rule": "self.a.matches(self.p)"}]);
     let text = |length: usize| json!({"type": "string", "maxLength": length});
     let crd = checker(
