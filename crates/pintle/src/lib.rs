@@ -102,6 +102,7 @@
 //! | `source.Channel` | [`controller::Trigger`] |
 //! | `// +kubebuilder:…` markers, controller-gen | `#[derive(Resource)]`: [`crd`]; [`operator::Manager::install`] |
 //! | `kubebuilder init` | `cargo xtask new-operator NAME` in the repository |
+//! | `TypedControllerManagedBy[K]`, `TypedReconciler` | [`controller::Controller::named`] with keys of any type; [`operator::Manager::plain_controller`] runs it |
 //! | `builder.WebhookManagedBy(mgr)`, `CustomDefaulter`, `CustomValidator`, `conversion.Hub` | `webhook::Webhook::mutate`, `validate` and `webhook::Hub`, with the feature `webhook`; `Manager::webhooks` serves and registers them |
 //! | `envtest.Environment` | `Cluster::embedded`, with the feature `apiserver`: no binaries, and faults on demand |
 //! | Gomega's `Eventually` and `Consistently` | `testkit::eventually` and `consistently`, on a paused clock; `testkit::Kit` runs the whole operator |

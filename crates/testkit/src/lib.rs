@@ -77,6 +77,8 @@
 //!   the same requests. An operator that iterates over a `HashMap` is not deterministic.
 //! - Each check ends, because the [limit](Kit::limit) on the paused clock and the maximum number of requests bound it.
 //!   But an operator that blocks its thread blocks the test.
+//! - A run serves no probes, metrics and debug page, because parallel runs would use the same port.
+//! - If the operator ends with an error and no process is left, a wait of the test fails at once with this error.
 //! - No report shows the values of a Secret.
 
 #![allow(clippy::test_attr_in_doctest, reason = "the page shows the tests of a user, and calls them")]
