@@ -380,7 +380,7 @@ pub enum LoadError {
     Refused {
         /// The file that contains the document. The path is `None` if the document comes from a text.
         path: Option<PathBuf>,
-        /// The number of the document within its text. The first document has the number 1.
+        /// The number of the document within its text. Documents are counted from 1.
         document: usize,
         /// The object that cannot be created, and the reason.
         why: String,

@@ -193,7 +193,7 @@ impl<A> Finalizer<A> {
     ///
     /// # Cancel safety
     ///
-    /// The finalizer exists before `apply` is called, and until `cleanup` is complete. All other effects of dropping
+    /// The object has the finalizer from before `apply` is called until `cleanup` completes. All other effects of dropping
     /// the future depend on the two functions.
     pub async fn reconcile<T, Apply, Clean>(
         &self,

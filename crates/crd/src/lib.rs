@@ -67,7 +67,7 @@
 //!
 //! - An enum of unit variants is a string with `enum`. An enum of objects gets the properties of all variants, and
 //!   `oneOf` or `anyOf` describes each variant. The enum can be tagged, untagged or flattened.
-//! - A field of the type `Option` is not required. kube-apiserver prunes its `null`. Items and values of maps are `nullable`.
+//! - A field of the type `Option` is not required. If its value is `null`, kube-apiserver drops the field. Items and values of maps are `nullable`.
 //! - A map has `additionalProperties`. `serde_json::Value` preserves unknown fields.
 //! - An integer or a string, such as k8s-openapi's `IntOrString`, gets `x-kubernetes-int-or-string`.
 //! - A set is a list of the type `set` if its items are scalars. [`Conditions`](pintle_meta::Conditions) are a list of the type `map`.

@@ -4,7 +4,7 @@
 use std::error::Error;
 use std::fmt;
 
-/// An error that a function of the user returns.
+/// An error that a user-supplied function returns.
 pub type BoxError = Box<dyn Error + Send + Sync>;
 
 /// The key function found no key in an object.

@@ -98,8 +98,8 @@ impl InformerFactory {
     /// Returns the informer with this configuration for the resource of `list_watch`, in the namespace of `list_watch`
     /// or in all namespaces.
     ///
-    /// If an existing informer fits the configuration, returns it and drops `list_watch`. The table of
-    /// [`InformerFactory`] says which informers fit.
+    /// If an existing informer can be reused, returns it and drops `list_watch`. The table in the docs of
+    /// [`InformerFactory`] lists when an informer is reused.
     ///
     /// After a shutdown, the returned informer has ended.
     pub fn informer<T: Object + DeserializeOwned>(

@@ -1,4 +1,4 @@
-//! The status of an informer, in a form for people.
+//! The status of an informer, for display.
 
 use std::time::Instant;
 

@@ -76,12 +76,12 @@ pub struct Overrides {
     pub password: Option<Secret>,
     /// The name of the user that the client impersonates.
     pub impersonate: Option<String>,
-    /// The UID to impersonate. This field requires a user name to impersonate.
+    /// The UID to impersonate. Can be set only together with a user name to impersonate.
     pub impersonate_uid: Option<String>,
-    /// The groups to impersonate. Groups require a user name to impersonate.
+    /// The groups to impersonate. Can be set only together with a user name to impersonate.
     pub impersonate_groups: Vec<String>,
     /// The extra attributes to impersonate. Each attribute replaces the attribute with the same name in the files.
-    /// Attributes require a user name to impersonate.
+    /// Can be set only together with a user name to impersonate.
     pub impersonate_extra: BTreeMap<String, Vec<String>>,
     /// The time limit for a whole request. Zero means no maximum.
     pub timeout: Option<Duration>,

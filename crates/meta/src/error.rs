@@ -191,12 +191,12 @@ impl ApiError {
         self.is(&[Reason::NotFound], 404)
     }
 
-    /// Returns whether the status is 409 for a create: an object with this name already exists.
+    /// Returns whether the reason is `AlreadyExists`: an object with this name already exists.
     pub fn is_already_exists(&self) -> bool {
         self.reason() == Some(&Reason::AlreadyExists)
     }
 
-    /// Returns whether the status is 409 for another reason: the object has changed, or a precondition failed.
+    /// Returns whether the server reported a conflict: the object has changed, or a precondition failed.
     pub fn is_conflict(&self) -> bool {
         self.is(&[Reason::Conflict], 409)
     }

@@ -71,8 +71,8 @@ impl Break {
 /// The fault script of a [`Collection`](crate::Collection) or of one of its [`Client`](crate::Client)s. All clones
 /// represent the same script.
 ///
-/// Several faults can apply to one request. The first of the following determines the outcome. The script of the
-/// collection applies to the requests of all clients.
+/// The script of the collection applies to the requests of all clients. Several faults can apply to one request. The
+/// first of the following that applies determines the outcome:
 ///
 /// 1. a cut connection of the client
 /// 2. the client's first queued fault for the verb

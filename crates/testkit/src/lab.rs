@@ -32,8 +32,8 @@ const START: Duration = Duration::from_secs(1_800_000_000);
 /// A running test cluster: an embedded server without a socket, the processes of an operator, and a user.
 /// [`Kit::run`](crate::Kit::run) creates it.
 ///
-/// The clock is tokio's paused clock, so waiting takes no real time. The connection of the user never fails. But
-/// [faults](Self::faults) apply to the user's requests too, unless a rule names the user agent of a process.
+/// The clock is tokio's paused clock, so waiting takes no real time. Only [faults](Self::faults) can fail the requests of
+/// the test. To exclude these requests, a rule names the user agent of a process.
 pub struct Lab<W = ()> {
     server: Arc<ApiServer>,
     journal: Arc<Journal>,

@@ -60,8 +60,8 @@ pub enum Violation {
         /// The last writes.
         requests: Vec<SentRequest>,
     },
-    /// The operator sent a write although it should have been idle. Depending on the check, this write changed an
-    /// object or changed nothing.
+    /// The operator sent a write although it should have been idle. Some checks allow no write at all, and others allow
+    /// writes that change nothing.
     #[error("{what}:{}", lines(.requests))]
     Wrote {
         /// The rule.
@@ -79,7 +79,7 @@ pub enum Violation {
         /// The last requests of the operator.
         requests: Vec<SentRequest>,
     },
-    /// A process wrote although another process or no process led.
+    /// A process wrote although it was not the leader.
     #[error("{what}: a process wrote without leading:{}", lines(.writes))]
     TwoLeaders {
         /// The disturbance.

@@ -1,7 +1,7 @@
 //! Applies the changes of a handler to the JSON that the API server sent.
 //!
-//! A Rust type may have only some fields of the object. So a patch from the JSON to the returned object would remove
-//! all other fields. Instead, this module compares the object before and after the handler, and applies the differences
+//! A Rust type need not declare all fields of the object. So a patch from the JSON to the returned object would remove
+//! the other fields. Instead, this module compares the object before and after the handler, and applies the differences
 //! to the JSON.
 
 use std::collections::HashMap;

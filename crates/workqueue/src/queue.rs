@@ -348,8 +348,8 @@ impl<K: Clone, C: Clock> WorkQueue<K, C> {
     /// Begins a shutdown. If a shutdown is in progress, the stricter of the two modes applies. The returned [`Drain`]
     /// waits until the shutdown has ended. Drop the `Drain` if you do not want to wait.
     ///
-    /// After this call, the queue rejects adds, and pending delays never end. Keys that are already due are queued
-    /// first, a few in each critical section.
+    /// After this call, the queue rejects adds, and never queues keys with a pending delay. Keys that are already due are
+    /// queued first, in small batches, so the lock is never held for long.
     pub fn shut_down(&self, mode: ShutdownMode) -> Drain<K, C> {
         self.shared.shut_down(mode);
         Drain::new(Arc::clone(&self.shared))

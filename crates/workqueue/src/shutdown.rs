@@ -17,7 +17,7 @@ use crate::wakers::WaiterId;
 
 /// How a queue shuts down, from the most lenient mode to the strictest. During a shutdown, the mode can only become stricter.
 ///
-/// In every mode, the queue rejects adds, and pending delays never end.
+/// In every mode, the queue rejects adds, and never queues keys with a pending delay.
 ///
 /// # Examples
 ///
@@ -34,7 +34,7 @@ use crate::wakers::WaiterId;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ShutdownMode {
     /// Workers still receive all queued keys. A key that was added again while in flight is queued once more. The shutdown ends when no key
-    /// is queued or in flight: client-go's `ShutDown` and `ShutDownWithDrain`.
+    /// is queued or in flight. Client-go's `ShutDown` and `ShutDownWithDrain` use this mode.
     FinishBacklog,
     /// Workers receive no more keys. The shutdown ends when no key is in flight.
     FinishInFlight,
@@ -50,8 +50,7 @@ pub struct ShutdownReport<K> {
     pub mode: ShutdownMode,
     /// Whether the shutdown ended. The value is `false` only if the wait timed out first.
     pub complete: bool,
-    /// Keys that were added and not dequeued after that, in no particular order. If a key was added again while in
-    /// flight, both this list and `in_flight` contain it.
+    /// Keys that are still waiting in the queue, in no particular order. If a key was added again while in flight, both this list and `in_flight` contain it.
     pub queued: Vec<K>,
     /// Keys with a pending delay.
     pub delayed: Vec<K>,

@@ -32,7 +32,7 @@ pub enum TokenFileError {
     Line {
         /// The path of the file.
         path: PathBuf,
-        /// The number of the line. The first line has the number 1.
+        /// The number of the line. Lines are counted from 1.
         line: usize,
     },
 }

@@ -15,7 +15,7 @@ use crate::server::manifests::{self, Document};
 pub struct CheckedManifest {
     /// The path of the file.
     pub path: PathBuf,
-    /// The number of the document in the file. The first document has the number 1.
+    /// The number of the document in the file. Documents are counted from 1.
     pub document: usize,
     /// The kind and the name of the object.
     pub object: String,

@@ -99,8 +99,8 @@ fn list_options(call: &Call, path: &ResourcePath, watch: bool) -> Outcome<ListOp
     Ok(options)
 }
 
-/// Waits until the store reaches a revision. Returns a failure when the wait times out. A stale view never reaches a
-/// later revision than the one that it shows.
+/// Waits until the store reaches a revision. Returns a failure when the wait times out. A stale view stays at its
+/// revision, so a wait for a later revision always times out.
 pub(super) async fn wait_for(registry: &Registry, kind: &Kind, version: u64, view: Option<View>) -> Outcome<()> {
     let uncached = is_uncached(kind);
     let patience = if uncached { Duration::ZERO } else { VERSION_TIMEOUT };

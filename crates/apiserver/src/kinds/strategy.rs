@@ -226,8 +226,8 @@ pub(crate) trait Strategy: Send + Sync {
         Form::Stored
     }
 
-    /// Converts a stored object to this version. `written` is the `apiVersion` of the last write. The text is empty if the version of the
-    /// last write is unknown.
+    /// Converts a stored object to this version. `written` is the `apiVersion` of the last write, or empty if it is
+    /// unknown.
     fn shown(&self, stored: &Arc<Json>, _written: &str) -> Arc<Json> {
         Arc::clone(stored)
     }

@@ -11,7 +11,7 @@ use super::LoadError;
 /// One document in a manifest file.
 pub(crate) struct Document {
     pub(crate) path: PathBuf,
-    /// The number of the document within its file. The first document has the number 1.
+    /// The number of the document within its file. Documents are counted from 1.
     pub(crate) number: usize,
     /// The objects of the document, or the reason why the document cannot be read. If a document is a List, it has several
     /// objects.

@@ -99,7 +99,7 @@ impl ServerSnapshot {
     ///
     /// # Errors
     ///
-    /// Returns the number of the first invalid line. The first line has the number 1.
+    /// Returns the number of the first invalid line. Lines are counted from 1.
     pub fn parse(text: &str) -> Result<Self, InvalidSnapshot> {
         let mut lines = text.lines().enumerate();
         let broken = |number: usize| InvalidSnapshot { line: number + 1 };
@@ -125,6 +125,6 @@ impl ServerSnapshot {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line} is not a valid line of a snapshot")]
 pub struct InvalidSnapshot {
-    /// The number of the first invalid line. The first line has the number 1.
+    /// The number of the first invalid line. Lines are counted from 1.
     pub line: usize,
 }

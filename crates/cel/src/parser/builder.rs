@@ -7,7 +7,7 @@ use crate::ast::{Expr, Id, Kind, Literal, operator};
 use crate::source::Issue;
 
 /// The maximum depth of a syntax tree. The limits of cel-go allow slightly deeper trees, but no reasonable expression
-/// needs them. Each traversal of the tree recurses to this depth.
+/// needs them. Each traversal of the tree recurses up to this depth.
 const MAX_DEPTH: u16 = 400;
 
 /// The depths of an expression.
@@ -15,7 +15,7 @@ const MAX_DEPTH: u16 = 400;
 struct Depth {
     /// The depth of the tree.
     tree: u16,
-    /// The depth in the way that cel-go counts it. This depth includes operators, selections and calls of members.
+    /// The depth as cel-go counts it. Only operators, selections and member calls add a level.
     counted: u16,
 }
 

@@ -1,4 +1,4 @@
-//! Texts of values.
+//! Formats values as text.
 
 use std::fmt;
 

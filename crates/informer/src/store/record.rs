@@ -81,7 +81,7 @@ impl<V> Page<V> {
         }
     }
 
-    /// Returns the value that is visible at `stamp`, if that version has this term of an index.
+    /// Returns the value that is visible at `stamp`, if an index contains that version under `term`.
     pub(super) fn value_with_term(&self, at: usize, stamp: u64, term: u32) -> Option<&V> {
         let head = &self.heads[at];
         match head.stamp <= stamp {

@@ -234,8 +234,8 @@ struct Effort {
 }
 
 impl Effort {
-    /// Counts a value before it is inserted at a path. Returns an error if the count exceeds the limit, or if the value would be nested too
-    /// deeply.
+    /// Adds the size of `value` to the running total, before the value is inserted at `path`. Returns an error if the total exceeds the limit,
+    /// or if the value would be nested too deeply.
     fn place(&mut self, path: &str, value: &Json) -> Result<(), PatchError> {
         let above = path.matches('/').count();
         let placed = DEEPEST.checked_sub(above).and_then(|levels_left| self.count(value, levels_left));

@@ -22,7 +22,7 @@ struct Entry {
     ticket: Ticket,
 }
 
-/// The average number of entries in a segment. A segment has about twice as many entries before it is split.
+/// The average number of entries in a segment. A segment is split at about twice this number.
 const LOAD: usize = 384;
 
 impl Index {
