@@ -11,8 +11,9 @@ use super::command::{Ended, Quiet};
 use super::tally::Tally;
 use super::{Done, Step, TestsFailed, checked, front_page, project, tools};
 
-/// All steps. Fast steps are first. The replayer of recorded cases waits a minute for a bookmark, so it runs in parallel with other steps.
-/// It runs after `shuttle`, because its build replaces this program, and loom and shuttle use this program as a compiler wrapper.
+/// All steps. Fast steps are first. The replayer of recorded cases waits a minute for a bookmark, and the examples wait for timers. So both
+/// run in parallel with other steps. They run after `shuttle`, because their builds replace this program, and loom and shuttle use this program
+/// as a compiler wrapper.
 pub(super) const STEPS: &[Step] = &[
     Step::new("tidy", "the repository's own rules: layers, crate pages, lengths, links, plain language", tidy),
     Step::new("fmt", "rustfmt would change nothing", fmt),
@@ -44,7 +45,8 @@ pub(super) const STEPS: &[Step] = &[
         "examples",
         "every example runs to its end, and kube's client compiles against the embedded server",
         examples,
-    ),
+    )
+    .waits(),
     Step::new(
         "new-operator",
         "a project of `cargo xtask new-operator` compiles, passes its tests, and prints its definition",
