@@ -4,8 +4,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ConfigMap;
-use pintle::apiserver::{CrdChecker, RequestVerb};
 use pintle::apiserver::faults::{Answer, Fault, Rule};
+use pintle::apiserver::{CrdChecker, RequestVerb};
 use pintle::meta::Impersonate;
 use pintle::operator::OperatorError;
 use pintle::prelude::*;
