@@ -59,29 +59,39 @@ async fn wait_until_served(
     until: Instant,
 ) -> Result<(), OperatorError> {
     let (name, spec) = (&definition.metadata.name, &definition.spec);
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let (group, plural) = (text(&spec["group"]), &spec["names"]["plural"]);
+    let (group, plural) = (spec["group"].as_str().unwrap_or_default(), &spec["names"]["plural"]);
     let versions = spec["versions"].as_array().into_iter().flatten();
     for version in versions.filter(|version| version["served"] == true) {
-        let path = format!("/apis/{group}/{}", text(&version["name"]));
-        loop {
-            let list = cluster.client().get().request_uri(&path).object::<Value>().await;
-            let reason = match list {
-                Ok(list)
-                    if list["resources"].as_array().is_some_and(|all| all.iter().any(|one| one["name"] == *plural)) =>
-                {
-                    break;
+        let path = format!("/apis/{group}/{}", version["name"].as_str().unwrap_or_default());
+        let mut reason = format!("{path} does not answer");
+        let served = async {
+            loop {
+                match cluster.client().get().request_uri(&path).object::<Value>().await.map_err(ApiError::from) {
+                    Ok(list) if lists(&list, plural) => return Ok(()),
+                    Ok(_) => reason = format!("{path} does not list {plural}"),
+                    Err(error) if is_final(&error) => return Err(error),
+                    Err(error) => reason = error.to_string(),
                 }
-                Ok(_) => format!("{path} does not list {plural}"),
-                Err(error) => error.to_string(),
-            };
-            if Instant::now() + SERVED_POLL >= until {
+                sleep(SERVED_POLL).await;
+            }
+        };
+        match timeout_at(until, served).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => {
+                let kind = CustomResourceDefinition::KIND;
+                return Err(OperatorError::Install { kind, name: name.clone(), cause: Box::new(error) });
+            }
+            Err(_) => {
                 return Err(OperatorError::NotEstablished { name: name.clone(), seconds: LIMIT.as_secs(), reason });
             }
-            sleep(SERVED_POLL).await;
         }
     }
     Ok(())
+}
+
+/// Returns whether a discovery document lists the resource.
+fn lists(document: &Value, plural: &Value) -> bool {
+    document["resources"].as_array().is_some_and(|all| all.iter().any(|resource| resource["name"] == *plural))
 }
 
 /// Applies an object. Retries failed requests, unless the server has rejected the request.

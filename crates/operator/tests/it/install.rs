@@ -43,3 +43,18 @@ async fn stop_ends_a_pending_installation() {
     eventually("a request fails", async || (faults.hits_of(rule) > 0).then_some(())).await;
     running.stop().await.unwrap();
 }
+
+#[tokio::test]
+async fn installation_looks_the_resource_up_in_discovery() {
+    let world = World::start().await;
+    // Only requests to discovery have no resource.
+    let lookups = || {
+        let audit = world.cluster.server().unwrap().audit();
+        audit.records().iter().filter(|record| record.resource.is_empty()).count()
+    };
+    assert_eq!(lookups(), 0);
+    world.install().await;
+    assert_eq!(lookups(), 1, "the definition was new");
+    world.install().await;
+    assert_eq!(lookups(), 2, "the definition was established");
+}

@@ -68,16 +68,21 @@ impl World {
     /// Starts a cluster that serves websites and contains one site.
     pub(crate) async fn with_site(name: &str) -> Self {
         let world = Self::start().await;
+        world.install().await;
+        world.create(name).await;
+        world
+    }
+
+    /// Installs the definition of websites.
+    pub(crate) async fn install(&self) {
         let stop = CancellationToken::new();
-        let install = Manager::new("installer", world.cluster.clone()).install::<Website>();
+        let install = Manager::new("installer", self.cluster.clone()).install::<Website>();
         let stopped = stop.clone();
         let install = install.service("done", async move |_| {
             stopped.cancel();
             Ok(())
         });
         soon(install.run(&stop)).await.unwrap();
-        world.create(name).await;
-        world
     }
 
     pub(crate) async fn create(&self, name: &str) {
