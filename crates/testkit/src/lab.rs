@@ -15,13 +15,13 @@ use pintle_meta::{ApiError, DeleteOptions, ObjectKey, Resource, ResourceScope, S
 use pintle_restreq::{Api, TransportLayer};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use tokio::time::timeout;
+use tokio::time::{Instant, sleep, timeout};
 
 use self::process::Process;
 use crate::journal::Journal;
 use crate::kit::{Operator, Settings, World};
 use crate::state::{Baseline, State};
-use crate::wait::LIMIT;
+use crate::wait::{LIMIT, interval};
 use crate::{SentRequest, Violation, eventually};
 
 /// The namespace of objects that do not name a namespace, as with kubectl.
@@ -129,7 +129,8 @@ impl<W: World> Lab<W> {
     ///
     /// # Errors
     ///
-    /// Returns the last error, after two minutes on tokio's clock.
+    /// Returns the last error, after two minutes on tokio's clock. Returns the error of the operator at once if it has ended and no
+    /// process is left.
     ///
     /// # Cancel safety
     ///
@@ -180,7 +181,7 @@ impl<W: World> Lab<W> {
     /// # Errors
     ///
     /// Fails if the condition is not true within two minutes on tokio's clock. The error shows the last state of the
-    /// object.
+    /// object. Fails at once with the error of the operator if it has ended and no process is left.
     ///
     /// # Cancel safety
     ///
@@ -215,26 +216,27 @@ impl<W: World> Lab<W> {
         if self.has_failed() { self.check_ended() } else { Ok(()) }
     }
 
-    /// Repeats a request of the user until it succeeds. The request itself also has the time limit.
+    /// Repeats a request of the user until it succeeds, for at most [`LIMIT`] in total. Fails at once if the operator has ended and no
+    /// process is left.
     pub(crate) async fn attempt<T, E: std::fmt::Display>(
         &self,
         what: &str,
         mut request: impl AsyncFnMut() -> Result<T, E>,
     ) -> Result<T, Violation> {
-        let mut done = None;
-        let observe = async || match timeout(LIMIT, request()).await {
-            Ok(Ok(value)) => {
-                done = Some(value);
-                String::new()
+        let start = Instant::now();
+        let mut observed = "it has not ended yet".to_owned();
+        let repeated = async {
+            loop {
+                match request().await {
+                    Ok(done) => return Ok(done),
+                    Err(error) => observed = error.to_string(),
+                }
+                self.check_running()?;
+                sleep(interval(start.elapsed())).await;
             }
-            Ok(Err(error)) => error.to_string(),
-            Err(_) => format!("it did not end within {} s", LIMIT.as_secs()),
         };
-        eventually(what, observe, |error| error.is_empty() || self.has_failed()).await?;
-        if done.is_none() {
-            self.check_running()?;
-        }
-        done.ok_or_else(|| Violation::Step { what: what.into(), cause: "it has no result".into() })
+        let ended = timeout(LIMIT, repeated).await;
+        ended.unwrap_or_else(|_| Err(Violation::NotInTime { what: what.into(), within: LIMIT, observed }))
     }
 
     /// Returns the part of the state that is compared with other runs.

@@ -16,7 +16,7 @@ const INTERVAL: Duration = Duration::from_millis(20);
 const PART: u32 = 50;
 
 /// Returns the interval between observations after this time has passed since the start.
-fn interval(since: Duration) -> Duration {
+pub(crate) fn interval(since: Duration) -> Duration {
     INTERVAL.max(since / PART)
 }
 

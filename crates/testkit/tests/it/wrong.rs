@@ -137,3 +137,33 @@ fn panic_of_the_operator_is_reported() {
         other => panic!("not caught: {other:?}"),
     }
 }
+
+#[test]
+fn wait_fails_with_the_error_of_the_operator() {
+    let kit = Kit::new(|_| -> Manager { panic!("no start") });
+    let created = kit.run(async |lab| lab.create(&site("blog")).await.map(drop));
+    let observed =
+        kit.run(async |lab| lab.until("blog", "exists", |map: Option<&ConfigMap>| map.is_some()).await.map(drop));
+    for outcome in [created, observed] {
+        let Err(Violation::Ended { process, cause }) = outcome else { panic!("not reported: {outcome:?}") };
+        assert_eq!((process.as_str(), cause.as_str()), ("operator-1", "it panicked: no start"));
+    }
+}
+
+#[test]
+fn step_that_never_ends_fails_the_check() {
+    let kit = Kit::new(operator).step("never", async |_| {
+        pending::<()>().await;
+        Ok::<(), Violation>(())
+    });
+    let Err(Violation::NotInTime { what, within, observed }) = kit.survives_crashes() else { panic!("not caught") };
+    assert!(what.contains("never") && within == 120 * SECOND, "{what} {within:?}");
+    assert_eq!(observed, "it has not ended yet");
+}
+
+#[test]
+fn parallel_processes_do_not_use_the_same_port() {
+    let serves = |cluster| operator(cluster).serve(([127, 0, 0, 1], 1));
+    let kit = Kit::new(serves).create(site("blog"));
+    kit.second_run_writes_nothing().unwrap();
+}
