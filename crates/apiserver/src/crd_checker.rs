@@ -115,7 +115,7 @@ impl CrdChecker {
     ///
     /// Returns an error if the manifest cannot be read, or if the server would reject the object.
     pub fn create(&self, manifest: impl Serialize) -> Result<CheckedObject, Rejection> {
-        self.offline.create(Sample::new(manifest)?)
+        self.offline.create(self.offline.completed(Sample::new(manifest)?))
     }
 
     /// Returns the object after an update from `old` to `new`. Transition rules see `old` as `oldSelf`. If `new` has no name, it has the
@@ -128,11 +128,13 @@ impl CrdChecker {
         self.offline.update(Sample::new(old)?, Sample::new(new)?, false)
     }
 
-    /// Returns the object after an update of the subresource `status`, which ignores all other changes.
+    /// Returns the object after an update of the subresource `status`. The update ignores all other changes. The status of `old` is used as
+    /// it is given: it gets no defaults and is not validated.
     ///
     /// # Errors
     ///
-    /// As [`update`](Self::update), and if the definition has no subresource `status`.
+    /// Returns an error if the server would reject the object `old` without its status, or the update. Also returns an error if the definition
+    /// has no subresource `status`.
     pub fn update_status(&self, old: impl Serialize, new: impl Serialize) -> Result<CheckedObject, Rejection> {
         self.offline.update(Sample::new(old)?, Sample::new(new)?, true)
     }

@@ -162,14 +162,18 @@ impl Offline {
         Ok(Defined { name: name.into(), rules: crd::rule_costs(&stored), warnings: checked.warnings })
     }
 
+    /// Adds the type and the name to a sample, if they are absent.
+    pub(super) fn completed(&self, sample: Sample) -> Sample {
+        sample.with_defaults(&self.default_type, SAMPLE_NAME)
+    }
+
     pub(super) fn create(&self, sample: Sample) -> Result<CheckedObject, Rejection> {
-        let sample = sample.with_defaults(&self.default_type, SAMPLE_NAME);
         let _turn = self.checking.lock().unwrap_or_else(PoisonError::into_inner);
         self.write(sample, None, WriteOptions { dry_run: true, ..WriteOptions::default() })
     }
 
     pub(super) fn update(&self, old: Sample, new: Sample, is_status: bool) -> Result<CheckedObject, Rejection> {
-        let old = old.with_defaults(&self.default_type, SAMPLE_NAME);
+        let old = self.completed(old);
         let _turn = self.checking.lock().unwrap_or_else(PoisonError::into_inner);
         let kind = self.kind(&old.value)?;
         let target = target(&kind, &old.value);

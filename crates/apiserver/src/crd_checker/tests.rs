@@ -266,15 +266,14 @@ fn null_of_a_field_without_a_type_is_dropped() {
 }
 
 #[test]
-fn long_pattern_is_refused_without_compiling_it() {
+fn long_pattern_of_an_object_is_refused() {
     let rule = json!([{"rule": "self.a.matches(self.p)"}]);
     let text = |length: usize| json!({"type": "string", "maxLength": length});
     let crd = checker(
         json!({"type": "object", "properties": {"a": text(20), "p": text(1_000_000)}, "x-kubernetes-validations": rule}),
     );
-    let begun = std::time::Instant::now();
-    crd.create(json!({"spec": {"a": "abc", "p": r"(?i)\PL".repeat(4_000)}})).unwrap_err();
-    assert!(begun.elapsed().as_secs() < 5, "{:?}", begun.elapsed());
+    let error = crd.create(json!({"spec": {"a": "abc", "p": r"(?i)\PL".repeat(4_000)}})).unwrap_err().to_string();
+    assert!(error.contains("cost limit exceeded"), "{error}");
 }
 
 #[cfg(unix)]
@@ -286,4 +285,17 @@ fn folder_with_links_to_itself_is_read_once() {
         std::os::unix::fs::symlink(folder.path(), folder.path().join(name)).unwrap();
     }
     assert_eq!(check_manifests(&[folder.path()]).unwrap().len(), 1);
+}
+
+#[test]
+fn file_without_a_kind_or_a_name_is_rejected() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+    write("a.json", &definition("sites", "Site", spec()).to_string());
+    write("b.yaml", "spec: {domain: a}\n---\n{apiVersion: example.com/v1, kind: Site, spec: {domain: a}}");
+    let checked = check_manifests(&[folder.path()]).unwrap();
+    let rejections: Vec<_> = checked.iter().map(|one| one.rejection.as_ref().map(ToString::to_string)).collect();
+    let [None, Some(kind), Some(name)] = &rejections[..] else { panic!("{rejections:?}") };
+    assert_eq!(kind, "no kind \"\" is served in version \"\"; is its definition missing?");
+    assert!(name.contains("metadata.name: Required value: name or generateName is required"), "{name}");
 }

@@ -39,12 +39,11 @@ pub(super) fn all(
     }
 }
 
-/// Returns whether a schema or a nested schema has a default.
+/// Returns whether a schema or a nested schema has a default that is checked.
 fn has_default(schema: &Json) -> bool {
-    let nested = |key: &str| schema.get(key).filter(|nested| nested.is_object());
     schema.has("/default")
         || schema.members("/properties").any(|(_, property)| has_default(property))
-        || ["items", "additionalProperties"].into_iter().filter_map(nested).any(has_default)
+        || schema.get("items").filter(|items| items.is_object()).is_some_and(has_default)
 }
 
 fn forbidden(schema: &Json, top: &str, path: FieldPath<'_>, errors: &mut FieldErrors) {
