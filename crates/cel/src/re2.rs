@@ -17,8 +17,8 @@ const MAX_REPEAT: u64 = 1000;
 
 /// Translates a regular expression from the syntax of RE2 to the syntax of the crate `regex`. Groups lose their names.
 ///
-/// Only the syntax is checked, and the counts of repetitions. The result can be too large to compile. It is at most eight times as long as the pattern, and nests at most
-/// `max_depth` levels.
+/// Checks only the syntax and the counts of repetitions. The result can be too large to compile. It is at most eight times as long as
+/// the pattern, and nests at most `max_depth` levels.
 ///
 /// # Errors
 ///

@@ -117,5 +117,28 @@ fn is_known(name: &str) -> bool {
     let is_kind = |kind: &str| regex_syntax::parse(&format!("\\p{{{kind}={name}}}")).is_ok();
     // The crate `regex` ignores this prefix.
     let has_prefix = name.get(..2).is_some_and(|prefix| prefix.eq_ignore_ascii_case("is"));
-    is_name && !has_prefix && (is_kind("gc") || is_kind("sc"))
+    is_name && !has_prefix && (is_kind("gc") || is_kind("sc") && !is_script_code(name))
+}
+
+/// The names of scripts that have four letters.
+const SHORT_SCRIPTS: [&str; 8] = ["Ahom", "Cham", "Kawi", "Lisu", "Modi", "Newa", "Thai", "Toto"];
+
+/// Returns whether the name of a script is its code, such as `Latn`. All codes have four letters. Go knows only the names.
+fn is_script_code(name: &str) -> bool {
+    name.len() == 4 && !SHORT_SCRIPTS.iter().any(|script| script.eq_ignore_ascii_case(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_known;
+
+    #[test]
+    fn codes_of_scripts_are_unknown() {
+        for name in ["Latn", "Grek", "Zyyy", "Cyrl", "Qaac"] {
+            assert!(!is_known(name), "{name}");
+        }
+        for name in ["Latin", "Greek", "Thai", "Cham", "Yi", "Nko", "Lu", "L"] {
+            assert!(is_known(name), "{name}");
+        }
+    }
 }

@@ -203,4 +203,13 @@ mod tests {
             assert!(checked.is_err(), "{pattern}");
         }
     }
+
+    #[test]
+    fn large_pattern_is_sized_before_it_is_translated() {
+        let classes = |pattern: &str| Pattern::parse(&pattern.repeat(4_000)).unwrap();
+        assert!(classes(r"\pL").size() >= 4_000 * super::UNICODE_CLASS);
+        let folded = classes(r"(?i)\PL");
+        assert!(folded.size() >= 4_000 * super::UNICODE_CLASS * super::FOLDED);
+        assert!(folded.compiled.get().is_none());
+    }
 }
