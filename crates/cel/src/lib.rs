@@ -122,7 +122,7 @@ pub use library::semver::Version;
 pub use library::url::Url;
 pub use node::{Node, Scalar};
 pub use program::{Evaluation, Program};
-pub use re2::translate_pattern;
+pub use re2::{Pattern, Search};
 pub use schema::{Schema, escape, is_identifier, unescape};
 pub use serialize::{CALL_LIMIT, evaluate};
 pub use source::{CompileError, Issue};

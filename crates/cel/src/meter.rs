@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use crate::error::Failure;
-use crate::library::regex::Pattern;
+use crate::re2::Pattern;
 use crate::value::Value;
 
 /// The maximum length of a string that an expression can create.
@@ -17,8 +17,12 @@ const VALUE: u64 = 40;
 pub(crate) const ITEM: usize = 64;
 /// The units of work for compiling a pattern.
 const COMPILE: u64 = 100_000;
-/// The units of work for compiling one state of a pattern.
+/// The units of work for compiling one state or range of a pattern.
 const COMPILE_STATE: u64 = 500;
+/// The units of work for one step of a search.
+const STEP: u64 = 20;
+/// The maximum memory of an automaton in bytes.
+pub(crate) const MAX_AUTOMATON: usize = 1 << 20;
 /// The maximum number of compiled patterns that are kept during an evaluation.
 const MAX_PATTERNS: usize = 32;
 
@@ -97,10 +101,20 @@ impl Meter {
         self.work(length as u64)
     }
 
-    /// Counts the work of searching a text for a pattern. In the worst case, the search visits each state for each
+    /// Counts the work of searching a text with an automaton. In the worst case, the search visits each state for each
     /// character.
     pub(crate) fn search(&mut self, length: usize, pattern: &Pattern) -> Result<(), Failure> {
-        self.work((length as u64).saturating_mul(pattern.size()) / 8)
+        self.work((length as u64).saturating_mul(pattern.states()) / 8)
+    }
+
+    /// Returns the remaining number of [steps](crate::Search::steps).
+    pub(crate) fn steps_left(&self) -> usize {
+        usize::try_from(self.work_left / STEP).unwrap_or(usize::MAX)
+    }
+
+    /// Counts the work of a search.
+    pub(crate) fn steps(&mut self, steps: usize) -> Result<(), Failure> {
+        self.work((steps as u64).saturating_mul(STEP))
     }
 
     /// Returns a compiled pattern. The message of a wrong pattern begins with `prefix`.
@@ -111,9 +125,8 @@ impl Meter {
         }
         let wrong = |message: String| Failure::new(format!("{prefix}{message}"));
         self.work((pattern.len() as u64).saturating_mul(100))?;
-        let parsed = Arc::new(Pattern::parse(pattern).map_err(wrong)?);
+        let parsed = Arc::new(Pattern::parse(pattern, MAX_AUTOMATON).map_err(wrong)?);
         self.work(parsed.size().saturating_mul(COMPILE_STATE).saturating_add(COMPILE))?;
-        parsed.check_size().map_err(wrong)?;
         if self.patterns.len() >= MAX_PATTERNS {
             self.patterns.clear();
         }

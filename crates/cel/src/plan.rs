@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use crate::cost::Pricing;
 use crate::library::Function;
-use crate::library::regex::Pattern;
 use crate::meter::Patterns;
+use crate::re2::Pattern;
 use crate::value::{Key, Value};
 
 pub(crate) use build::plan;

@@ -5,17 +5,21 @@
 
 mod class;
 mod escape;
+mod machine;
+mod pattern;
 mod repeats;
 
 use std::collections::HashMap;
 
+pub use pattern::{Pattern, Search};
 use regex_syntax::ast::parse::ParserBuilder;
 use regex_syntax::ast::{Ast, ErrorKind};
 
 /// The maximum count of a repetition, and of nested repetitions multiplied.
 const MAX_REPEAT: u64 = 1000;
 
-/// Translates a regular expression from the syntax of RE2 to the syntax of the crate `regex`. Groups lose their names.
+/// Translates a regular expression from the syntax of RE2 to the syntax of the crate `regex`. Groups lose their names. Returns the result
+/// with its syntax tree.
 ///
 /// Checks only the syntax and the counts of repetitions. The result can be too large to compile. It is at most eight times as long as
 /// the pattern, and nests at most `max_depth` levels.
@@ -23,17 +27,7 @@ const MAX_REPEAT: u64 = 1000;
 /// # Errors
 ///
 /// Returns the reason in the words of Go's package `regexp/syntax` if RE2 does not accept the pattern.
-///
-/// ```
-/// assert_eq!(pintle_cel::translate_pattern(r"^\d+{$", 100).as_deref(), Ok(r"^[0-9]+\x{7B}$"));
-/// assert_eq!(pintle_cel::translate_pattern("a**", 100), Err("invalid nested repetition operator: `**`".into()));
-/// ```
-pub fn translate_pattern(pattern: &str, max_depth: u32) -> Result<String, String> {
-    parsed(pattern, max_depth).map(|(text, _)| text)
-}
-
-/// Translates a pattern, and returns the result with its syntax tree.
-pub(crate) fn parsed(pattern: &str, max_depth: u32) -> Result<(String, Ast), String> {
+fn parsed(pattern: &str, max_depth: u32) -> Result<(String, Ast), String> {
     let text = Scanner::new(pattern).run()?;
     let parsed = ParserBuilder::new().nest_limit(max_depth).build().parse(&text);
     let ast = parsed.map_err(|error| reason(&error))?;
@@ -270,5 +264,32 @@ fn reason(error: &regex_syntax::ast::Error) -> String {
     match error.kind() {
         ErrorKind::NestLimitExceeded(_) => "expression nests too deeply".into(),
         other => format!("{other}: `{here}`"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::parsed;
+
+    #[test]
+    fn characters_with_another_meaning_are_escaped() {
+        assert_eq!(parsed(r"^\d+{$", 100).map(|(text, _)| text).as_deref(), Ok(r"^[0-9]+\x{7B}$"));
+    }
+
+    proptest::proptest! {
+        #![proptest_config(proptest::test_runner::Config::with_cases(2_000))]
+
+        /// The characters have a meaning in patterns, so that many of the texts are patterns.
+        #[test]
+        fn translation_is_a_pattern_of_bounded_length(text in "([-a-c1-3{},*+?()|\\[\\]^$.&~:<>\\\\ PpQEdDwbBxé]|\\(\\?|\\[:){0,12}") {
+            if let Ok((translated, _)) = parsed(&text, 50) {
+                proptest::prop_assert!(translated.len() <= 8 * text.len(), "{text}: {translated}");
+                // Some patterns are too large.
+                if let Err(error) = regex::Regex::new(&translated) {
+                    let is_large = matches!(error, regex::Error::CompiledTooBig(_));
+                    proptest::prop_assert!(is_large, "{text}: {translated}: {error}");
+                }
+            }
+        }
     }
 }

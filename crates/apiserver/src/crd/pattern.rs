@@ -1,64 +1,42 @@
 //! Regular expressions of the schema keyword `pattern`. Their cost is bounded, because a short pattern such as `\pL{99}` can need an
 //! automaton of several megabytes.
 
-mod go_limits;
-mod machine;
-
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
-use machine::Machine;
-use regex::{Regex, RegexBuilder};
-use regex_syntax::ast::Ast;
-use regex_syntax::ast::parse::ParserBuilder;
-use regex_syntax::hir::Hir;
-use regex_syntax::hir::translate::TranslatorBuilder;
-
-/// The maximum size of an automaton in bytes. A pattern that needs a larger automaton runs on a [`Machine`].
+/// The maximum size of an automaton in bytes.
 const LARGEST_AUTOMATON: usize = 32 << 10;
-/// The number of bytes of text that count as one step.
-pub(super) const STEP_OF_TEXT: usize = 64;
-/// The number of machine instructions that count as one step.
-const STEP_OF_MACHINE: usize = 16;
+/// The number of steps of a search that count as one step of a validation.
+const SEARCH_STEPS: usize = 16;
+/// The maximum number of instructions of a pattern. Go's own limit is about three times as high.
+const MAX_INSTRUCTIONS: u64 = 1 << 20;
 /// The maximum length of a pattern in bytes. The limit is low because three characters can name a class of thousands of characters.
 const LONGEST_PATTERN: usize = 8 << 10;
-/// The maximum nesting depth of a pattern, as in Go.
-const MAX_PATTERN_DEPTH: u32 = 1_000;
 /// The memory budget of all patterns of a definition, in bytes. Each pattern costs [`LARGEST_AUTOMATON`], plus [`OF_PATTERN_CHARACTER`] for
-/// each byte and [`OF_NAMED_CLASS`] for each named Unicode class.
-const PATTERN_BUDGET: usize = 128 << 20;
-const OF_PATTERN_CHARACTER: usize = 1 << 10;
-const OF_NAMED_CLASS: usize = 8 << 10;
+/// each byte, [`OF_INSTRUCTION`] for each instruction and [`OF_NAMED_CLASS`] for each named Unicode class.
+const PATTERN_BUDGET: u64 = 128 << 20;
+const OF_PATTERN_CHARACTER: u64 = 1 << 10;
+const OF_INSTRUCTION: u64 = 32;
+const OF_NAMED_CLASS: u64 = 8 << 10;
 
-/// A pattern. It is compiled on its first use, because the objects of most definitions use only some of the patterns.
+/// A pattern. It is parsed and compiled on its first use, because the objects of most definitions use only some of the patterns.
 #[derive(Debug)]
 pub(crate) struct Pattern {
     text: String,
-    compiled: OnceLock<Option<Compiled>>,
-}
-
-#[derive(Debug)]
-enum Compiled {
-    Automaton(Regex),
-    Machine(Machine),
+    parsed: OnceLock<Option<pintle_cel::Pattern>>,
 }
 
 impl Pattern {
     fn new(text: &str) -> Self {
-        Self { text: text.into(), compiled: OnceLock::new() }
+        Self { text: text.into(), parsed: OnceLock::new() }
     }
 
     /// Returns whether the pattern matches the text, and the number of steps. An invalid pattern matches every text.
     pub(super) fn matches(&self, text: &str) -> (bool, usize) {
-        match self.compiled.get_or_init(|| compile(&self.text).ok().flatten()) {
-            Some(Compiled::Automaton(regex)) => (regex.is_match(text), text.len() / STEP_OF_TEXT),
-            Some(Compiled::Machine(machine)) => {
-                let (matches, steps) = machine.is_match(text);
-                (matches, steps / STEP_OF_MACHINE)
-            }
-            None => (true, 0),
-        }
+        let parsed = self.parsed.get_or_init(|| parse(&self.text).ok()).as_ref();
+        let found = parsed.and_then(|pattern| pattern.search(text, usize::MAX).ok().flatten());
+        found.map_or((true, 0), |search| (search.is_match, search.steps / SEARCH_STEPS))
     }
 }
 
@@ -68,30 +46,14 @@ impl fmt::Display for Pattern {
     }
 }
 
-fn compile(text: &str) -> Result<Option<Compiled>, String> {
+/// Parses a pattern in Go's syntax.
+fn parse(text: &str) -> Result<pintle_cel::Pattern, String> {
+    const TOO_LARGE: &str = "error parsing regexp: expression too large";
     if text.len() > LONGEST_PATTERN {
-        return Ok(None);
+        return Err(TOO_LARGE.into());
     }
-    let (pattern, ast) = parse(text)?;
-    let hir = translate(&pattern, &ast)?;
-    let regex = RegexBuilder::new(&pattern).size_limit(LARGEST_AUTOMATON).nest_limit(MAX_PATTERN_DEPTH).build();
-    Ok(regex.ok().map(Compiled::Automaton).or_else(|| Machine::new(&hir).map(Compiled::Machine)))
-}
-
-/// Parses a pattern in Go's syntax. Returns the pattern in the syntax of the crate `regex`, and its syntax tree.
-fn parse(text: &str) -> Result<(String, Ast), String> {
-    let wrong = |why: String| format!("error parsing regexp: {why}");
-    let pattern = pintle_cel::translate_pattern(text, MAX_PATTERN_DEPTH).map_err(wrong)?;
-    let ast = ParserBuilder::new().nest_limit(MAX_PATTERN_DEPTH).build().parse(&pattern);
-    let ast = ast.map_err(|error| wrong(error.to_string()))?;
-    match go_limits::is_too_large(&ast) {
-        true => Err(wrong("expression too large".into())),
-        false => Ok((pattern, ast)),
-    }
-}
-
-fn translate(pattern: &str, ast: &Ast) -> Result<Hir, String> {
-    TranslatorBuilder::new().build().translate(pattern, ast).map_err(|error| error.to_string())
+    let pattern = pintle_cel::Pattern::parse(text, LARGEST_AUTOMATON)?;
+    if pattern.instructions() > MAX_INSTRUCTIONS { Err(TOO_LARGE.into()) } else { Ok(pattern) }
 }
 
 /// Estimates the cost of compiling a pattern. An automaton contains a copy of the expression for each repetition, and thousands of
@@ -113,7 +75,7 @@ pub(super) struct Patterns {
     by_text: HashMap<String, Arc<Pattern>>,
     checked: HashMap<String, Result<(), String>>,
     /// The remaining bytes of [`PATTERN_BUDGET`].
-    left: usize,
+    left: u64,
 }
 
 impl Default for Patterns {
@@ -149,18 +111,13 @@ impl Patterns {
     }
 
     fn check_new(&mut self, text: &str) -> Result<(), String> {
-        let invalid = |why| format!("must be a valid regular expression, but isn't: {why}");
-        let spend = |left: &mut usize, cost: usize| {
+        let spend = |left: &mut u64, cost: u64| {
             *left = left.checked_sub(cost).ok_or("is one pattern too many for one definition")?;
             Ok::<_, String>(())
         };
-        spend(&mut self.left, LARGEST_AUTOMATON + text.len() * OF_PATTERN_CHARACTER)?;
-        if text.len() > LONGEST_PATTERN {
-            return Err(invalid("error parsing regexp: expression too large".into()));
-        }
-        let (pattern, ast) = parse(text).map_err(invalid)?;
-        spend(&mut self.left, go_limits::classes(&ast) * OF_NAMED_CLASS)?;
-        translate(&pattern, &ast).map(drop).map_err(invalid)
+        spend(&mut self.left, LARGEST_AUTOMATON as u64 + text.len() as u64 * OF_PATTERN_CHARACTER)?;
+        let pattern = parse(text).map_err(|why| format!("must be a valid regular expression, but isn't: {why}"))?;
+        spend(&mut self.left, pattern.unicode_classes() * OF_NAMED_CLASS + pattern.instructions() * OF_INSTRUCTION)
     }
 }
 
@@ -183,14 +140,14 @@ mod tests {
     }
 
     #[test]
-    fn patterns_of_large_classes_run_on_a_machine() {
+    fn steps_of_large_classes_are_bounded() {
         let pattern = Pattern::new(r"^\pL{50}i$");
         for (text, expected) in [(format!("{}i", "\u{e9}".repeat(50)), true), ("a".repeat(51), false)] {
             let (matches, steps) = pattern.matches(&text);
             assert!(matches == expected && (1..100).contains(&steps), "{text}: {steps}");
         }
         let (matches, steps) = Pattern::new(r"\pL{50}1").matches(&"a".repeat(64_000));
-        assert!(!matches && (64_000..64_000 * 60 / STEP_OF_MACHINE).contains(&steps), "{steps}");
+        assert!(!matches && (64_000..64_000 * 60 / SEARCH_STEPS).contains(&steps), "{steps}");
     }
 
     #[test]
@@ -256,7 +213,8 @@ mod tests {
     #[test]
     fn repeats_are_bounded_and_unicode_classes_are_accepted() {
         let mut patterns = Patterns::default();
-        for pattern in ["a{1001}", "(a{100}){100}", &"(".repeat(2_000)] {
+        let large = "((a{1000}b{1000}c{1000}d{1000}))".repeat(256);
+        for pattern in ["a{1001}", "(a{100}){100}", &"(".repeat(2_000), &large] {
             assert!(patterns.check(pattern).is_err(), "{pattern}");
         }
         for number in 0..100 {

@@ -7,7 +7,6 @@ use pintle_json::Json;
 
 use super::field_path::FieldPath;
 use super::formats;
-use super::pattern::STEP_OF_TEXT;
 use super::ratchet::{by_keys, is_unchanged, keys};
 use super::structural::{Additional, Limits, Structural};
 use super::weight;
@@ -40,6 +39,8 @@ pub(super) fn validate_within(
 /// [`STEP_OF_TEXT`] bytes of text in a value or an error. For example, a value is validated once for each branch of an `anyOf`, and nested
 /// branches multiply the steps. Without a limit, validation could take hours even if the sizes of the schema and the object are legal.
 pub(super) const MAX_STEPS: usize = 5_000_000;
+/// The number of bytes of text that count as one step.
+const STEP_OF_TEXT: usize = 64;
 
 #[derive(Default)]
 struct Validation {

@@ -2,8 +2,9 @@
 
 use super::{Checked, MAX_VISITS};
 use crate::ast::{Id, Kind, Literal};
-use crate::library::{self, Clause, FormatError, regex};
-use crate::meter::Meter;
+use crate::library::{self, Clause, FormatError};
+use crate::meter::{MAX_AUTOMATON, Meter};
+use crate::re2::Pattern;
 use crate::source::{Findings, Issue};
 use crate::types::Type;
 use crate::value::Value;
@@ -104,7 +105,7 @@ impl Check<'_> {
                     self.report(*first, format!("invalid {function} argument"));
                 }
             }
-            ("matches", Some(Literal::String(pattern)), _) if regex::Pattern::parse(pattern).is_err() => {
+            ("matches", Some(Literal::String(pattern)), _) if Pattern::parse(pattern, MAX_AUTOMATON).is_err() => {
                 self.report(*first, "invalid matches argument");
             }
             ("format", _, Some(target)) => self.format(id, target, *first),

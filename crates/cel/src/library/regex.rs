@@ -1,12 +1,9 @@
 //! Regular expressions.
 
-mod pattern;
-
-pub(crate) use pattern::Pattern;
-
 use super::{Function, Returned};
 use crate::error::Failure;
 use crate::meter::{ITEM, Meter};
+use crate::re2::Pattern;
 use crate::value::Value;
 
 pub(super) fn function(name: &str) -> Option<Function> {
@@ -27,17 +24,19 @@ fn matches<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
     Some(is_match(meter, text, &pattern).map(Value::Bool))
 }
 
-/// Whether a text matches a pattern.
+/// Returns whether a text matches a pattern.
 pub(crate) fn is_match(meter: &mut Meter, text: &str, pattern: &Pattern) -> Result<bool, Failure> {
     meter.search(text.len(), pattern)?;
-    pattern.regex().map(|regex| regex.is_match(text)).map_err(Failure::new)
+    let found = pattern.search(text, meter.steps_left()).map_err(Failure::new)?.ok_or(Failure::Budget)?;
+    meter.steps(found.steps)?;
+    Ok(found.is_match)
 }
 
 fn find<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
     let (text, pattern) = super::two_texts(args)?;
     let found = meter.pattern(pattern, "Illegal regex: ").and_then(|pattern| {
         meter.search(text.len(), &pattern)?;
-        let regex = pattern.regex().map_err(Failure::new)?;
+        let regex = pattern.automaton().map_err(Failure::new)?;
         Ok(Value::string(regex.find(text).map_or("", |found| found.as_str())))
     });
     Some(found)
@@ -55,7 +54,7 @@ fn find_all<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
 
 fn all(meter: &mut Meter, text: &str, pattern: &str, limit: usize) -> Result<Vec<String>, Failure> {
     let pattern = meter.pattern(pattern, "Illegal regex: ")?;
-    let regex = pattern.regex().map_err(Failure::new)?;
+    let regex = pattern.automaton().map_err(Failure::new)?;
     meter.search(text.len(), &pattern)?;
     let mut found = Vec::new();
     for part in regex.find_iter(text).take(limit) {

@@ -8,8 +8,8 @@ use crate::ast::{ACCUMULATOR, Entry, Field, Fold, Id, Item, Kind, operator};
 use crate::checker::{Checked, MAX_VISITS, type_named};
 use crate::cost;
 use crate::error::Failure;
-use crate::library::{self, regex::Pattern};
-use crate::meter::{Meter, Patterns};
+use crate::library;
+use crate::meter::{MAX_AUTOMATON, Meter, Patterns};
 use crate::types::Type;
 use crate::value::{Key, Value};
 
@@ -191,12 +191,11 @@ impl Planner<'_> {
         if let Some(known) = self.patterns.get(pattern) {
             return Ok(known.clone());
         }
-        let parsed = Arc::new(Pattern::parse(pattern).map_err(Failure::new)?);
+        let parsed = Arc::new(Pattern::parse(pattern, MAX_AUTOMATON).map_err(Failure::new)?);
         self.pattern_size = self.pattern_size.saturating_add(parsed.size());
         if self.patterns.len() >= MAX_PATTERNS || self.pattern_size > MAX_PATTERN_SIZE {
             return Err(Failure::new("expression has too many patterns"));
         }
-        parsed.check_size().map_err(Failure::new)?;
         self.patterns.insert(pattern.into(), parsed.clone());
         Ok(parsed)
     }

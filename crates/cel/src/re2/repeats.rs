@@ -52,7 +52,7 @@ impl Visitor for Repeats {
 }
 
 /// Returns the maximum count of a repetition, or its minimum if it has no maximum.
-fn count(repetition: &Repetition) -> u64 {
+pub(super) fn count(repetition: &Repetition) -> u64 {
     u64::from(match &repetition.op.kind {
         RepetitionKind::Range(RepetitionRange::Exactly(count) | RepetitionRange::AtLeast(count)) => *count,
         RepetitionKind::Range(RepetitionRange::Bounded(_, count)) => *count,

@@ -40,19 +40,18 @@ fn patterns_are_read_as_in_go() {
     assert!(count > 300 && wrong.is_empty(), "{} of {count} answers differ:\n{}", wrong.len(), wrong.join("\n"));
 }
 
-proptest::proptest! {
-    #![proptest_config(proptest::test_runner::Config::with_cases(2_000))]
-
-    /// The characters have a meaning in patterns, so that many of the texts are patterns.
-    #[test]
-    fn translation_is_a_pattern_of_bounded_length(text in "([-a-c1-3{},*+?()|\\[\\]^$.&~:<>\\\\ PpQEdDwbBxé]|\\(\\?|\\[:){0,12}") {
-        if let Ok(translated) = pintle_cel::translate_pattern(&text, 50) {
-            proptest::prop_assert!(translated.len() <= 8 * text.len(), "{text}: {translated}");
-            // Some patterns are too large.
-            if let Err(error) = regex::Regex::new(&translated) {
-                let is_large = matches!(error, regex::Error::CompiledTooBig(_));
-                proptest::prop_assert!(is_large, "{text}: {translated}: {error}");
-            }
-        }
+#[test]
+fn repeated_classes_of_unicode_characters_match() {
+    let environment = Environment::new().variable("text", Type::String).variable("pattern", Type::String);
+    let pattern = r"^[\p{L}\p{N}]{1,253}$";
+    let constant = format!("text.matches(r'{pattern}')");
+    for expression in [&*constant, "text.matches(pattern)"] {
+        let program = environment.compile(expression).unwrap();
+        let texts = ["", "Zo\u{eb}", "Zo\u{eb}!", &"\u{e9}".repeat(253), &"\u{e9}".repeat(254)];
+        let found = texts.map(|text| {
+            let activation = Activation::new().bind("text", text).bind("pattern", pattern);
+            program.test(&activation, 1_000).map_err(|error| error.to_string())
+        });
+        assert_eq!(found, [Ok(false), Ok(true), Ok(false), Ok(true), Ok(false)], "{expression}");
     }
 }

@@ -108,15 +108,13 @@ impl Check<'_> {
             }
         };
         if found.is_empty() {
-            let mut of_values = validator::validate_within(structural, default, None, "", self.steps);
-            if let Some(rules) = part.rules.filter(|_| of_values.is_empty()) {
-                of_values = self.budget.evaluate(rules, structural, default);
-            }
-            for mut error in of_values {
-                self.errors.add(|| {
-                    error.field = joined(path, &error.field);
-                    error
-                });
+            let of_values = validator::validate_within(structural, default, None, "", self.steps);
+            match part.rules.filter(|_| of_values.is_empty()) {
+                Some(rules) => {
+                    let of_rules = self.budget.evaluate(rules, structural, default);
+                    self.errors.extend(placed(of_rules, path, below));
+                }
+                None => self.errors.extend(placed(of_values, path, joined)),
             }
         }
         self.errors.extend(found);
@@ -181,25 +179,35 @@ fn errors_of_objects(default: &Json, structural: &Structural, path: FieldPath<'_
     let mut errors = FieldErrors::default();
     match embedded::malformed(structural, default, path) {
         Some(error) => errors.push(error),
-        None => {
-            for mut error in embedded::errors(structural, default) {
-                errors.add(|| {
-                    error.field = joined(path, &error.field);
-                    error
-                });
-            }
-        }
+        None => errors.extend(placed(embedded::errors(structural, default), path, below)),
     }
     errors
 }
 
-/// Joins a path and the path of a field below it.
+/// Changes the paths of errors of a default, which are relative to the default.
+fn placed<'a, E: IntoIterator<Item = FieldError>>(
+    errors: E,
+    path: FieldPath<'a>,
+    place: fn(FieldPath<'a>, &str) -> String,
+) -> impl Iterator<Item = FieldError> + use<'a, E> {
+    errors.into_iter().map(move |mut error| {
+        error.field = place(path, &error.field);
+        error
+    })
+}
+
+/// Joins a path and the path of a field below it. kube-apiserver puts a dot before an index, too.
 fn joined(path: FieldPath<'_>, field: &str) -> String {
     match field {
         // The field path of an error about the whole value is empty.
         "" | "<nil>" => path.into(),
         field => format!("{path}.{field}"),
     }
+}
+
+/// Joins a path and the path of a field, an item or a key below it.
+fn below(path: FieldPath<'_>, field: &str) -> String {
+    if field.starts_with('[') { format!("{path}{field}") } else { joined(path, field) }
 }
 
 #[cfg(test)]

@@ -6,6 +6,8 @@ use std::collections::HashMap;
 
 use regex_syntax::hir::{Class, ClassUnicode, Hir, HirKind, Look, Repetition};
 
+use super::pattern::Search;
+
 /// A pattern compiled to instructions.
 #[derive(Debug)]
 pub(super) struct Machine {
@@ -33,24 +35,27 @@ impl Machine {
         Some(Self { instructions: compiler.instructions, classes: compiler.classes })
     }
 
-    /// Returns whether the pattern matches anywhere in the text, and the number of executed instructions.
-    pub(super) fn is_match(&self, text: &str) -> (bool, usize) {
+    /// Searches a text. Each executed instruction is a step. Returns `None` if the search needs more than `max_steps`.
+    pub(super) fn search(&self, text: &str, max_steps: usize) -> Option<Search> {
         let mut states = States { is_active: vec![false; self.instructions.len()], all: Vec::new() };
         let (mut steps, mut before, mut left) = (0, None, Vec::new());
         for after in text.chars().map(Some).chain([None]) {
             states.clear();
             // A match may begin at any character.
             left.push(0);
-            let matches = self.follow(&mut left, &mut states, before, after);
+            let is_match = self.follow(&mut left, &mut states, before, after);
             steps += states.all.len();
-            if matches {
-                return (true, steps);
+            if steps > max_steps {
+                return None;
+            }
+            if is_match {
+                return Some(Search { is_match, steps });
             }
             let Some(c) = after else { break };
             left.extend(states.all.iter().filter(|at| self.takes(**at, c)).map(|at| at + 1));
             before = after;
         }
-        (false, steps)
+        Some(Search { is_match: false, steps })
     }
 
     /// Follows the instructions that consume no character. Returns whether one of them
@@ -262,7 +267,8 @@ mod tests {
         for pattern in patterns {
             let (machine, regex) = (machine(pattern), regex::Regex::new(pattern).expect("a pattern"));
             for text in texts {
-                assert_eq!(machine.is_match(text).0, regex.is_match(text), "{pattern:?} {text:?}");
+                let found = machine.search(text, usize::MAX).map(|search| search.is_match);
+                assert_eq!(found, Some(regex.is_match(text)), "{pattern:?} {text:?}");
             }
         }
     }
@@ -277,8 +283,8 @@ mod tests {
         #[test]
         fn steps_are_bounded_by_the_product_of_both_lengths(text in "[ab]{0,40}") {
             let machine = machine("(a|b|ab)*c");
-            let (matches, steps) = machine.is_match(&text);
-            prop_assert!(!matches && steps <= machine.instructions.len() * (text.len() + 1));
+            let found = machine.search(&text, machine.instructions.len() * (text.len() + 1));
+            prop_assert!(found.is_some_and(|search| !search.is_match));
         }
     }
 }

@@ -1,0 +1,350 @@
+//! Compiled patterns.
+
+use std::sync::OnceLock;
+
+use regex::{Regex, RegexBuilder};
+use regex_syntax::ParserBuilder;
+use regex_syntax::ast::{Ast, ClassSetItem, Flag, Visitor, visit};
+
+use super::machine::Machine;
+
+/// The maximum nesting depth of a pattern, as in Go.
+const MAX_NESTING: u32 = 1_000;
+/// The maximum nesting depth of a pattern with an automaton. The crate `regex` needs much stack for each level.
+const MAX_NESTING_OF_AUTOMATON: usize = 200;
+/// The approximate number of ranges of a class of Unicode characters, and of states that an automaton needs for it.
+const UNICODE_CLASS: u64 = 300;
+/// Ignoring the case of a class of Unicode characters takes this many times as long as translating the class.
+const FOLDED: u64 = 8;
+/// The bytes that an automaton needs at least for each state. The time of trying a larger automaton would be wasted.
+const STATE_BYTES: u64 = 16;
+/// The number of bytes that count as one step of an automaton.
+const BYTES_OF_STEP: usize = 4;
+
+/// A regular expression in the syntax of RE2, which Go uses.
+///
+/// It is compiled when it is first used. A large pattern does not get a large automaton: it is matched by a list of active states, as in
+/// Go. So the memory is proportional to the length of the pattern, multiplied by the counts of its repetitions.
+///
+/// ```
+/// let name = pintle_cel::Pattern::parse(r"^\p{L}{1,253}$", 1 << 20)?;
+/// let search = name.search("Zoë", 1_000)?;
+/// assert!(search.is_some_and(|search| search.is_match));
+///
+/// let error = pintle_cel::Pattern::parse("a**", 1 << 20).unwrap_err();
+/// assert_eq!(error, "error parsing regexp: invalid nested repetition operator: `**`");
+/// # Ok::<(), String>(())
+/// ```
+#[derive(Debug)]
+pub struct Pattern {
+    /// The pattern in the syntax of the crate `regex`.
+    text: Box<str>,
+    max_bytes: usize,
+    size: Size,
+    compiled: OnceLock<Result<Compiled, String>>,
+}
+
+#[derive(Debug)]
+enum Compiled {
+    Automaton(Box<Regex>),
+    Machine(Machine),
+}
+
+/// The result of a search.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Search {
+    /// Whether the pattern matches anywhere in the text.
+    pub is_match: bool,
+    /// The work of the search. A step takes up to 20 nanoseconds in an optimized build.
+    pub steps: usize,
+}
+
+impl Pattern {
+    /// Parses a pattern. Its automaton takes at most `max_bytes` of memory.
+    ///
+    /// # Errors
+    ///
+    /// Returns Go's reason if the pattern is invalid.
+    pub fn parse(pattern: &str, max_bytes: usize) -> Result<Self, String> {
+        let (text, parsed) = super::parsed(pattern, MAX_NESTING).map_err(|reason| wrong(&reason))?;
+        let Ok(size) = visit(&parsed, Review::new(&parsed));
+        Ok(Self { text: text.into(), max_bytes, size, compiled: OnceLock::new() })
+    }
+
+    /// Returns the approximate number of instructions of the pattern in Go.
+    #[must_use]
+    pub fn instructions(&self) -> u64 {
+        self.size.instructions
+    }
+
+    /// Returns the number of classes of Unicode characters, such as `\pL`, that occur in the text of the pattern.
+    #[must_use]
+    pub fn unicode_classes(&self) -> u64 {
+        self.size.classes
+    }
+
+    /// Searches a text for the pattern. Returns `None` if the search needs more than `max_steps`.
+    ///
+    /// # Errors
+    ///
+    /// Returns a reason if compiling fails, which is not expected of a valid pattern.
+    pub fn search(&self, text: &str, max_steps: usize) -> Result<Option<Search>, String> {
+        Ok(match self.compiled()? {
+            Compiled::Automaton(regex) => {
+                let steps = text.len() / BYTES_OF_STEP;
+                (steps <= max_steps).then(|| Search { is_match: regex.is_match(text), steps })
+            }
+            Compiled::Machine(machine) => machine.search(text, max_steps),
+        })
+    }
+
+    /// Returns the automaton, which finds the positions of matches.
+    pub(crate) fn automaton(&self) -> Result<&Regex, String> {
+        match self.compiled()? {
+            Compiled::Automaton(regex) => Ok(regex),
+            Compiled::Machine(_) => Err(wrong("expression too large")),
+        }
+    }
+
+    /// Returns the approximate number of states and ranges that compiling the pattern creates.
+    pub(crate) fn size(&self) -> u64 {
+        if self.has_automaton() { self.size.states } else { self.size.instructions.saturating_add(self.size.ranges) }
+    }
+
+    /// Returns the number of states that an automaton visits for each character in the worst case.
+    pub(crate) fn states(&self) -> u64 {
+        if self.has_automaton() { self.size.states } else { 0 }
+    }
+
+    fn has_automaton(&self) -> bool {
+        let is_small = self.size.states.saturating_mul(STATE_BYTES) <= self.max_bytes as u64;
+        is_small && self.size.depth <= MAX_NESTING_OF_AUTOMATON
+    }
+
+    fn compiled(&self) -> Result<&Compiled, String> {
+        self.compiled.get_or_init(|| self.compile()).as_ref().map_err(Clone::clone)
+    }
+
+    fn compile(&self) -> Result<Compiled, String> {
+        if self.has_automaton() {
+            let mut builder = RegexBuilder::new(&self.text);
+            let limited = builder.size_limit(self.max_bytes).dfa_size_limit(self.max_bytes).nest_limit(MAX_NESTING);
+            if let Ok(regex) = limited.build() {
+                return Ok(Compiled::Automaton(Box::new(regex)));
+            }
+        }
+        let parsed = ParserBuilder::new().nest_limit(MAX_NESTING).build().parse(&self.text);
+        let parsed = parsed.map_err(|error| wrong(&error.to_string()))?;
+        Machine::new(&parsed).map(Compiled::Machine).ok_or_else(|| wrong("invalid UTF-8"))
+    }
+}
+
+fn wrong(reason: &str) -> String {
+    format!("error parsing regexp: {reason}")
+}
+
+/// Returns whether a part of the pattern ignores the case.
+fn ignores_case(parsed: &Ast) -> bool {
+    struct Finder(bool);
+
+    impl Visitor for Finder {
+        type Output = bool;
+        type Err = std::convert::Infallible;
+
+        fn finish(self) -> Result<bool, Self::Err> {
+            Ok(self.0)
+        }
+
+        fn visit_pre(&mut self, ast: &Ast) -> Result<(), Self::Err> {
+            let flags = match ast {
+                Ast::Flags(flags) => Some(&flags.flags),
+                Ast::Group(group) => group.flags(),
+                _ => None,
+            };
+            self.0 |= flags.is_some_and(|flags| flags.flag_state(Flag::CaseInsensitive) == Some(true));
+            Ok(())
+        }
+    }
+
+    let Ok(found) = visit(parsed, Finder(false));
+    found
+}
+
+/// The size of a pattern.
+#[derive(Debug)]
+struct Size {
+    /// The instructions, with a copy for each repetition.
+    instructions: u64,
+    /// The states of an automaton, with a copy for each repetition.
+    states: u64,
+    /// The ranges of all classes of Unicode characters in the text.
+    ranges: u64,
+    /// The classes of Unicode characters in the text.
+    classes: u64,
+    /// The number of nested levels.
+    depth: usize,
+}
+
+/// Finds the size of a pattern.
+struct Review {
+    counts: Vec<u64>,
+    depth: usize,
+    size: Size,
+    /// The number of ranges of a class of Unicode characters.
+    class: u64,
+}
+
+impl Review {
+    fn new(parsed: &Ast) -> Self {
+        let class = if ignores_case(parsed) { UNICODE_CLASS * FOLDED } else { UNICODE_CLASS };
+        Self {
+            counts: Vec::new(),
+            depth: 0,
+            size: Size { instructions: 1, states: 0, ranges: 0, classes: 0, depth: 0 },
+            class,
+        }
+    }
+
+    fn grow(&mut self, instructions: u64, states: u64) {
+        let product = self.counts.iter().fold(1, |product: u64, count| product.saturating_mul(*count));
+        let add = |sum: &mut u64, count: u64| *sum = sum.saturating_add(count.saturating_mul(product));
+        add(&mut self.size.instructions, instructions);
+        add(&mut self.size.states, states);
+    }
+
+    fn unicode_class(&mut self, instructions: u64) {
+        self.size.classes += 1;
+        self.size.ranges = self.size.ranges.saturating_add(self.class);
+        self.grow(instructions, self.class);
+    }
+}
+
+impl Visitor for Review {
+    type Output = Size;
+    type Err = std::convert::Infallible;
+
+    fn finish(self) -> Result<Size, Self::Err> {
+        Ok(self.size)
+    }
+
+    fn visit_pre(&mut self, ast: &Ast) -> Result<(), Self::Err> {
+        self.depth += 1;
+        self.size.depth = self.size.depth.max(self.depth);
+        match ast {
+            Ast::Repetition(repetition) => {
+                self.counts.push(super::repeats::count(repetition).max(1));
+                // Each copy can be followed by a choice.
+                self.grow(1, 0);
+            }
+            Ast::ClassBracketed(_) => self.grow(1, 2),
+            Ast::ClassUnicode(_) => self.unicode_class(1),
+            Ast::Flags(_) | Ast::Group(_) => {}
+            Ast::Assertion(_) => self.grow(1, 0),
+            _ => self.grow(1, 1),
+        }
+        Ok(())
+    }
+
+    fn visit_post(&mut self, ast: &Ast) -> Result<(), Self::Err> {
+        self.depth -= 1;
+        if let Ast::Repetition(_) = ast {
+            self.counts.pop();
+        }
+        Ok(())
+    }
+
+    fn visit_class_set_item_pre(&mut self, item: &ClassSetItem) -> Result<(), Self::Err> {
+        if let ClassSetItem::Unicode(_) = item {
+            self.unicode_class(0);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Compiled, Pattern, Search};
+
+    const MAX_BYTES: usize = 32 << 10;
+
+    fn search(pattern: &str, text: &str) -> Search {
+        Pattern::parse(pattern, MAX_BYTES).unwrap().search(text, usize::MAX).unwrap().unwrap()
+    }
+
+    fn is_match(pattern: &str, text: &str) -> bool {
+        search(pattern, text).is_match
+    }
+
+    #[test]
+    fn classes_are_those_of_ascii() {
+        for (pattern, text, expected) in [
+            (r"^\d$", "5", true),
+            (r"^\d$", "\u{663}", false),
+            (r"^\D$", "\u{663}", true),
+            (r"^[\d-]$", "-", true),
+            (r"^[^\W]$", "\u{e9}", false),
+            (r"^\w+$", "a_1", true),
+            (r"^\s$", "\u{a0}", false),
+            (r"^\s$", "\u{b}", false),
+            (r"\ba", "\u{e9}a", true),
+            (r"\Ba", "\u{e9}a", false),
+            (r"\<a\>", "<a>", true),
+            (r"^\pL$", "\u{e9}", true),
+            ("(?i)^K$", "k", true),
+            ("^[[:alpha:]]$", "\u{e9}", false),
+        ] {
+            assert_eq!(is_match(pattern, text), expected, "{pattern} {text}");
+        }
+    }
+
+    #[test]
+    fn pattern_with_large_classes_has_no_automaton() {
+        for pattern in [r"^\pL{50}i$", r"^(\p{L}|\p{N}){1,253}i$", r"(?i)^\PL{0,9}[\pL\pN]{9,1000}i$"] {
+            let parsed = Pattern::parse(pattern, MAX_BYTES).unwrap();
+            assert!(matches!(parsed.compiled(), Ok(Compiled::Machine(_))) && parsed.states() == 0, "{pattern}");
+            assert!(parsed.automaton().is_err() && parsed.size() < 10_000, "{pattern}: {}", parsed.size());
+            assert!(is_match(pattern, &format!("{}i", "\u{e9}".repeat(50))), "{pattern}");
+            assert!(!is_match(pattern, &format!("{}1", "\u{e9}".repeat(50))), "{pattern}");
+        }
+    }
+
+    #[test]
+    fn pattern_that_repeats_much_has_no_automaton() {
+        let pattern = format!("^{}$", "[a-z]{0,1000}".repeat(3));
+        let parsed = Pattern::parse(&pattern, MAX_BYTES).unwrap();
+        assert!(matches!(parsed.compiled(), Ok(Compiled::Machine(_))));
+        assert!(is_match(&pattern, &"a".repeat(3_000)) && !is_match(&pattern, &"a".repeat(3_001)));
+    }
+
+    #[test]
+    fn search_ends_at_its_limit_of_steps() {
+        let text = "\u{e9}".repeat(1_000);
+        for (pattern, expected) in [("^a", 500..501), (r"\pL{50}1", 49_000..50_000)] {
+            let parsed = Pattern::parse(pattern, MAX_BYTES).unwrap();
+            let steps = search(pattern, &text).steps;
+            assert!(expected.contains(&steps), "{pattern}: {steps}");
+            assert_eq!(parsed.search(&text, steps), Ok(Some(Search { is_match: false, steps })));
+            assert_eq!(parsed.search(&text, steps - 1), Ok(None), "{pattern}");
+        }
+    }
+
+    #[test]
+    fn pattern_nests_as_deep_as_in_go() {
+        let nested = |depth: usize| format!("^{}a{}$", "(".repeat(depth), ")*".repeat(depth));
+        // Test threads have 2 MiB of stack, like the threads of a runtime.
+        for max_bytes in [0, MAX_BYTES, 1 << 20] {
+            let parsed = Pattern::parse(&nested(490), max_bytes).unwrap();
+            assert_eq!(parsed.search("aaa", usize::MAX).unwrap().map(|search| search.is_match), Some(true));
+        }
+        assert!(Pattern::parse(&nested(2_000), MAX_BYTES).is_err());
+    }
+
+    #[test]
+    fn large_pattern_is_sized_before_it_is_translated() {
+        let classes = |pattern: &str| Pattern::parse(&pattern.repeat(4_000), MAX_BYTES).unwrap();
+        assert!(classes(r"\pL").size() >= 4_000 * super::UNICODE_CLASS);
+        let folded = classes(r"(?i)\PL");
+        assert!(folded.size() >= 4_000 * super::UNICODE_CLASS * super::FOLDED);
+        assert!(folded.compiled.get().is_none() && folded.unicode_classes() == 4_000);
+    }
+}
