@@ -153,7 +153,7 @@ impl<W: World> Kit<W> {
     ///
     /// # Errors
     ///
-    /// The error of the test.
+    /// The error of the test, or [`Violation::UnusedRule`].
     ///
     /// # Panics
     ///
@@ -162,7 +162,9 @@ impl<W: World> Kit<W> {
         runs::one(async || {
             let lab = self.lab(0).await?;
             lab.start()?;
-            test(&lab).await
+            let result = test(&lab).await?;
+            lab.check_rules()?;
+            Ok(result)
         })
     }
 

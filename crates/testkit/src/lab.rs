@@ -5,10 +5,10 @@ mod steady;
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
-use pintle_apiserver::faults::{Answer, Fault, Faults, Rule};
+use pintle_apiserver::faults::{Answer, Fault, Faults, Rule, RuleId};
 use pintle_apiserver::{ApiServer, ApiServerConfig};
 use pintle_cluster::{Cluster, ClusterConfig};
 use pintle_meta::{ApiError, DeleteOptions, ObjectKey, Resource, ResourceScope, Scope, WriteOptions};
@@ -44,6 +44,8 @@ pub struct Lab<W = ()> {
     seed: u64,
     baseline: Baseline,
     processes: Mutex<BTreeMap<String, Process>>,
+    /// The rules of [`fail`](Self::fail), with their texts.
+    rules: Mutex<Vec<(RuleId, String)>>,
 }
 
 impl<W: World> Lab<W> {
@@ -74,6 +76,7 @@ impl<W: World> Lab<W> {
             settings,
             seed,
             processes: Mutex::default(),
+            rules: Mutex::default(),
         })
     }
 
@@ -90,6 +93,8 @@ impl<W: World> Lab<W> {
     /// Fails the next `times` requests of this kind with this HTTP status, for all processes. A `request` is a verb and a resource, as reports
     /// show them: `patch configmaps`, `patch websites/status`, `list websites`. For other faults, see [`faults`](Self::faults).
     ///
+    /// If the rule fails no request until the test ends, [`Kit::run`](crate::Kit::run) returns [`Violation::UnusedRule`].
+    ///
     /// # Panics
     ///
     /// Panics if `request` has another form.
@@ -99,7 +104,7 @@ impl<W: World> Lab<W> {
         let (verb, resource) =
             parsed.unwrap_or_else(|| panic!("{request:?} is no verb and resource, such as \"patch configmaps\""));
         let (resource, subresource) = resource.split_once('/').unwrap_or((resource, ""));
-        self.faults().add(Rule {
+        let rule = self.faults().add(Rule {
             verb: Some(verb),
             resource: Some(resource.into()),
             subresource: Some(subresource.into()),
@@ -107,6 +112,18 @@ impl<W: World> Lab<W> {
             times: Some(times),
             ..Rule::new(Fault::Answer(Answer::new(status)))
         });
+        self.rules.lock().unwrap_or_else(PoisonError::into_inner).push((rule, format!("{request}: {status}")));
+    }
+
+    /// Fails if a rule of [`fail`](Self::fail) has failed no request.
+    pub(crate) fn check_rules(&self) -> Result<(), Violation> {
+        let rules = self.rules.lock().unwrap_or_else(PoisonError::into_inner);
+        match rules.iter().find(|(rule, _)| self.faults().hits_of(*rule) == 0) {
+            Some((_, rule)) => {
+                Err(Violation::UnusedRule { rule: rule.clone(), requests: self.journal.tail(steady::SHOWN) })
+            }
+            None => Ok(()),
+        }
     }
 
     /// Returns the cluster of the user, for requests of the test.

@@ -93,6 +93,11 @@ impl SentRequest {
         ) || self.resource.ends_with("reviews")
     }
 
+    /// Returns whether the request changed an object of the operator's domain. The installation of a CustomResourceDefinition does not count.
+    pub(crate) fn is_effect(&self) -> bool {
+        !self.is_housekeeping() && self.resource != "customresourcedefinitions" && !self.changes.is_empty()
+    }
+
     /// Returns whether the request shows that the operator is not idle. A request shows this if it changed an object,
     /// or if it is a failed write.
     pub(crate) fn is_activity(&self) -> bool {

@@ -79,6 +79,20 @@ pub enum Violation {
         /// The last requests of the operator.
         requests: Vec<SentRequest>,
     },
+    /// A rule of [`Lab::fail`](crate::Lab::fail) failed no request, so the test did not show how the operator handles the failure.
+    #[error("no request was failed by the rule {rule:?}; the last requests are:{}", lines(.requests))]
+    UnusedRule {
+        /// The kind of request and the status, such as `patch configmaps: 503`.
+        rule: String,
+        /// The last requests of the operator.
+        requests: Vec<SentRequest>,
+    },
+    /// The operator changed nothing in the run without a disturbance, so disturbed runs would prove nothing.
+    #[error("the operator changed nothing after the steps of the user, not even without a disturbance; its last requests are:{}", lines(.requests))]
+    NoEffect {
+        /// The last requests of the operator.
+        requests: Vec<SentRequest>,
+    },
     /// A process wrote although it was not the leader.
     #[error("{what}: a process wrote without leading:{}", lines(.writes))]
     TwoLeaders {

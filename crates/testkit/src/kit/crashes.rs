@@ -16,6 +16,9 @@ use crate::{Lab, SentRequest, Violation};
 /// The maximum time for which the operator is down while the user performs a step.
 const DOWNTIME: Duration = Duration::from_secs(20);
 
+/// The number of requests in a report.
+const SHOWN: usize = 15;
+
 /// The results of a run without disturbances.
 pub(super) struct Undisturbed {
     pub(super) state: State,
@@ -69,7 +72,8 @@ impl<W: World> Kit<W> {
     ///
     /// # Errors
     ///
-    /// Returns the first request after which a run did not converge, and the fields that differ.
+    /// Returns the first request after which a run did not converge, and the fields that differ. Returns [`Violation::NoEffect`] if there are
+    /// steps, but the operator changes nothing in the run without a disturbance.
     ///
     /// # Panics
     ///
@@ -88,7 +92,7 @@ impl<W: World> Kit<W> {
         Ok(CrashReport { runs, requests: undisturbed.requests })
     }
 
-    /// Runs the operator without disturbances.
+    /// Runs the operator without disturbances. Fails if the operator changes nothing after the steps of the user.
     pub(super) fn undisturbed(&self) -> Result<Undisturbed, Violation> {
         runs::one(async || {
             let lab = self.lab(0).await?;
@@ -112,8 +116,22 @@ impl<W: World> Kit<W> {
             tokio::try_join!(progress.perform(&lab, &self.steps), drive)?;
             let tasks = tokio::runtime::Handle::current().metrics().num_alive_tasks();
             let replicas = if lab.journal().leases().is_empty() { 1 } else { 2 };
+            self.check_effect(&lab)?;
             Ok(Undisturbed { state: lab.state(), requests, tasks, replicas })
         })
+    }
+
+    /// Fails if the user performed steps, and the operator did not change an object or the world.
+    pub(super) fn check_effect(&self, lab: &Lab<W>) -> Result<(), Violation> {
+        let has_effect =
+            lab.requests().iter().any(SentRequest::is_effect) || lab.world().state() != W::default().state();
+        if self.steps.is_empty() || has_effect {
+            return Ok(());
+        }
+        let mut requests = lab.requests();
+        requests.retain(|request| !request.is_housekeeping());
+        requests.drain(..requests.len().saturating_sub(SHOWN));
+        Err(Violation::NoEffect { requests })
     }
 
     async fn crashed(&self, job: &Job<'_>, expected: &State) -> Result<(), Violation> {

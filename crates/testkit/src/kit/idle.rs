@@ -14,7 +14,8 @@ impl<W: World> Kit<W> {
     ///
     /// # Errors
     ///
-    /// Returns the requests of the second process that changed an object, and the fields that each request changed.
+    /// Returns the requests of the second process that changed an object, and the fields that each request changed. Returns
+    /// [`Violation::NoEffect`] if there are steps, but the first process changes nothing.
     ///
     /// # Panics
     ///
@@ -24,6 +25,7 @@ impl<W: World> Kit<W> {
             let lab = self.lab(0).await?;
             let process = lab.start()?;
             self.perform(&lab).await?;
+            self.check_effect(&lab)?;
             lab.stop(&process).await?;
             let second = lab.start()?;
             lab.steady().await?;

@@ -8,7 +8,7 @@ use crate::kit::World;
 use crate::state::State;
 
 /// The number of requests in a report.
-const SHOWN: usize = 15;
+pub(super) const SHOWN: usize = 15;
 /// The pause between two comparisons of the state.
 const RETRY: Duration = Duration::from_secs(60);
 

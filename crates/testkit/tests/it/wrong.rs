@@ -9,7 +9,7 @@ use std::time::Duration;
 use pintle_cluster::Cluster;
 use pintle_meta::{ObjectKey, ObjectMeta, Patch, WriteOptions};
 use pintle_operator::{Action, Context, Controller, Manager, Result};
-use pintle_testkit::{Kit, SentRequest, Violation};
+use pintle_testkit::{Kit, Lab, SentRequest, Violation};
 
 use crate::website::{ConfigMap, Website, config_map, operator, site};
 
@@ -73,6 +73,33 @@ fn never_ends(cluster: Cluster, is_watching: bool) -> Manager {
         false => Controller::new().reads::<ConfigMap>(),
     };
     manager(cluster, controller.reconcile(publish))
+}
+
+#[test]
+fn operator_without_an_effect_is_caught() {
+    let fails = |cluster| {
+        let publish = |_: Arc<Website>, _: Context<Website>| async { Err::<Action, _>("no zone".into()) };
+        manager(cluster, Controller::new().reconcile(publish))
+    };
+    let kit = Kit::new(fails).create(site("blog"));
+    let second_run = kit.second_run_writes_nothing();
+    for caught in [kit.survives_crashes().map(drop), kit.survives_chaos(0..3).map(drop), second_run] {
+        assert!(matches!(caught, Err(Violation::NoEffect { .. })), "{caught:?}");
+    }
+    Kit::new(fails).survives_crashes().expect("without steps, only the start is tested");
+}
+
+#[test]
+fn rule_without_a_failed_request_is_caught() {
+    let kit = Kit::new(operator);
+    let test = async |lab: &Lab| {
+        lab.fail("patch configmaps", 503, 1);
+        lab.fail("patch secrets", 503, 1);
+        lab.create(&site("blog")).await?;
+        lab.until::<ConfigMap>("blog", "it is published", |found| found.is_some()).await
+    };
+    let Err(Violation::UnusedRule { rule, requests }) = kit.run(test) else { panic!("not caught") };
+    assert!(rule == "patch secrets: 503" && !requests.is_empty(), "{rule} {requests:?}");
 }
 
 #[test]
