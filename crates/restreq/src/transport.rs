@@ -1,4 +1,4 @@
-//! The transport of requests: connections, TLS and HTTP. Only this module uses hyper's client.
+//! The transport of requests: connections, TLS and HTTP. Only this module uses hyper's client and h2.
 
 mod body;
 pub(crate) mod connect;
@@ -6,6 +6,7 @@ mod connection_group;
 mod eyeballs;
 mod pool;
 pub(crate) mod proxy;
+mod reads;
 mod tls;
 pub(crate) mod tunnel;
 #[cfg(feature = "ws")]
@@ -25,7 +26,7 @@ pub(crate) use self::body::ResponseBody;
 #[cfg(all(feature = "gzip", any(test, fuzzing)))]
 pub(crate) use self::body::inflated;
 use self::connect::Connector;
-use self::connection_group::ConnectionGroup;
+use self::connection_group::{ConnectionGroup, SendError};
 use self::proxy::Proxy;
 use self::tls::TlsSource;
 #[cfg(any(test, fuzzing))]
@@ -35,7 +36,7 @@ use crate::Http2Config;
 use crate::base::Base;
 use crate::error::ConfigError;
 use crate::metrics::Instruments;
-use crate::request::HttpBody;
+use crate::request::{BoxError, HttpBody};
 
 /// The connections to one server.
 pub(crate) struct Transport {
@@ -179,19 +180,18 @@ impl Transport {
                 None => Ok(connection.send(request).await),
                 Some(headers) => tokio::time::timeout(headers, connection.send(request)).await.map_err(|_| headers),
             };
-            let mut error = match sent.map_err(Failure::HeadersTimeout)? {
+            let SendError { source, unsent } = match sent.map_err(Failure::HeadersTimeout)? {
                 Some(Ok(answer)) => return Ok(answer.map(|incoming| ResponseBody::new(incoming, connection))),
                 Some(Err(error)) => error,
                 None => return Err(Failure::interrupted()),
             };
-            let unsent = error.take_message();
-            if unsent.is_some() || !is_of_stream(error.error()) {
+            if unsent.is_some() || !is_of_stream(&*source) {
                 connection.discard();
             }
             match unsent {
                 // A reused connection may have died while it was idle, or the server may have shut it down.
-                Some(unsent) if !is_fresh => request = unsent,
-                unsent => return Err(Failure::of_exchange(error.into_error(), unsent.is_some(), is_fresh)),
+                Some(unsent) if !is_fresh => request = *unsent,
+                unsent => return Err(Failure::of_exchange(source, unsent.is_some(), is_fresh)),
             }
         }
     }
@@ -285,16 +285,16 @@ impl StdError for Failure {
 }
 
 impl Failure {
-    fn connecting(error: crate::request::BoxError) -> Self {
+    fn connecting(error: BoxError) -> Self {
         let source: Arc<dyn StdError + Send + Sync> = error.into();
         let is_refusal = |io: &io::Error| io.kind() == io::ErrorKind::ConnectionRefused;
         let refused = causes(&*source).any(|cause| cause.downcast_ref().is_some_and(is_refusal));
         Self::Connect { refused, source }
     }
 
-    fn of_exchange(error: hyper::Error, is_unsent: bool, is_fresh: bool) -> Self {
-        let is_unprocessed = is_unsent || causes(&error).any(|cause| cause.downcast_ref().is_some_and(is_refused));
-        let source: Arc<dyn StdError + Send + Sync> = Arc::new(error);
+    fn of_exchange(error: BoxError, is_unsent: bool, is_fresh: bool) -> Self {
+        let source: Arc<dyn StdError + Send + Sync> = error.into();
+        let is_unprocessed = is_unsent || causes(&*source).any(|cause| cause.downcast_ref().is_some_and(is_refused));
         // In TLS 1.3, the server can reject the client's certificate after the client has finished the handshake. If
         // the connection was reused, or if the TLS error is a different one, the server may have processed the request.
         let is_turned_away = is_fresh && causes(&*source).any(is_refused_handshake);
@@ -331,7 +331,7 @@ fn is_refused(error: &h2::Error) -> bool {
 }
 
 /// Returns whether an error affects only one stream. If only one stream is affected, the connection can still be used.
-fn is_of_stream(error: &hyper::Error) -> bool {
+fn is_of_stream(error: &(dyn StdError + 'static)) -> bool {
     causes(error).any(|cause| cause.downcast_ref().is_some_and(h2::Error::is_reset))
 }
 

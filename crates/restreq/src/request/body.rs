@@ -128,6 +128,22 @@ impl HttpBody {
         self.over = Some(over);
         Some(lease)
     }
+
+    /// Takes the content of a body that is completely in memory. Returns `None` for other bodies.
+    pub(crate) fn take_whole(&mut self) -> Option<Bytes> {
+        match &mut self.pieces {
+            Pieces::Whole(bytes) => Some(bytes.take().unwrap_or_default()),
+            _ => None,
+        }
+    }
+
+    /// Ends when the guard of [`cancel_guard`](Self::cancel_guard) is dropped.
+    pub(crate) fn poll_abandoned(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        match &mut self.over {
+            Some(over) => Pin::new(over).poll(cx).map(drop),
+            None => Poll::Pending,
+        }
+    }
 }
 
 impl http_body::Body for HttpBody {

@@ -10,18 +10,17 @@ use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
-use hyper::body::Incoming;
 
 #[cfg(all(feature = "gzip", any(test, fuzzing)))]
 pub(crate) use self::inflate::inflated;
-use super::connection_group::PooledConnection;
+use super::connection_group::{Incoming, PooledConnection};
 use crate::request::BoxError;
 
 /// A response body. When the body ends, its connection can be used for another request.
 pub(crate) struct ResponseBody(Source);
 
 enum Source {
-    Hyper {
+    Connection {
         incoming: Incoming,
         connection: Option<PooledConnection>,
     },
@@ -37,7 +36,7 @@ enum Source {
 
 impl ResponseBody {
     pub(super) fn new(incoming: Incoming, connection: PooledConnection) -> Self {
-        let mut source = Source::Hyper { incoming, connection: Some(connection) };
+        let mut source = Source::Connection { incoming, connection: Some(connection) };
         source.end_if_over();
         Self(source)
     }
@@ -62,7 +61,7 @@ impl ResponseBody {
 
 impl Source {
     fn end_if_over(&mut self) {
-        if let Self::Hyper { incoming, connection } = self
+        if let Self::Connection { incoming, connection } = self
             && incoming.is_end_stream()
             && let Some(mut connection) = connection.take()
         {
@@ -77,17 +76,17 @@ impl Body for ResponseBody {
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         match &mut self.0 {
-            Source::Hyper { incoming, connection } => {
+            Source::Connection { incoming, connection } => {
                 let frame = ready!(match connection {
                     Some(connection) => connection.poll_frame(incoming, cx),
-                    None => Pin::new(incoming).poll_frame(cx),
+                    None => incoming.poll_frame(cx),
                 });
                 match &frame {
                     Some(Ok(_)) => self.0.end_if_over(),
                     Some(Err(_)) => {}
                     None => connection.take().into_iter().for_each(|mut connection| connection.release()),
                 }
-                Poll::Ready(frame.map(|frame| frame.map_err(BoxError::from)))
+                Poll::Ready(frame)
             }
             #[cfg(feature = "tower")]
             Source::Layer(body) => body.get_mut().unwrap_or_else(PoisonError::into_inner).as_mut().poll_frame(cx),
@@ -102,7 +101,7 @@ impl Body for ResponseBody {
 
     fn is_end_stream(&self) -> bool {
         match &self.0 {
-            Source::Hyper { incoming, .. } => incoming.is_end_stream(),
+            Source::Connection { incoming, .. } => incoming.is_end_stream(),
             #[cfg(feature = "tower")]
             Source::Layer(body) => body.lock().unwrap_or_else(PoisonError::into_inner).is_end_stream(),
             #[cfg(feature = "gzip")]
@@ -114,7 +113,7 @@ impl Body for ResponseBody {
 
     fn size_hint(&self) -> SizeHint {
         match &self.0 {
-            Source::Hyper { incoming, .. } => incoming.size_hint(),
+            Source::Connection { incoming, .. } => incoming.size_hint(),
             #[cfg(feature = "tower")]
             Source::Layer(body) => body.lock().unwrap_or_else(PoisonError::into_inner).size_hint(),
             // The decompressed size is not known before the end of the body.

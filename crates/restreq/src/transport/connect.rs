@@ -11,11 +11,11 @@ use rustls::pki_types::ServerName;
 use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
-use tokio::sync::Notify;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
 use super::proxy::Proxy;
+use super::reads::Reads;
 use super::tls::TlsSettings;
 use super::{Failure, eyeballs, tunnel};
 use crate::Http2Config;
@@ -79,10 +79,10 @@ impl Connector {
                 Stream::Plain(tcp)
             }
         };
-        let Some(tls) = &self.tls else { return Ok(Conn { stream, is_http2: false, first_read: None }) };
+        let Some(tls) = &self.tls else { return Ok(Conn { stream, is_http2: false, observer: None }) };
         let stream = secure(stream, tls, tls.server_name.as_ref().unwrap_or(&self.host)).await?;
         let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
-        Ok(Conn { stream: Stream::Tls(stream), is_http2, first_read: None })
+        Ok(Conn { stream: Stream::Tls(stream), is_http2, observer: None })
     }
 }
 
@@ -110,7 +110,7 @@ pub(crate) struct Conn {
     stream: Stream,
     /// Whether TLS negotiated HTTP/2.
     pub(super) is_http2: bool,
-    first_read: Option<FirstReadNotifier>,
+    observer: Option<ReadObserver>,
 }
 
 enum Stream {
@@ -119,17 +119,18 @@ enum Stream {
     Tls(Box<TlsStream<Stream>>),
 }
 
-/// Sets the listener that is notified after the first data from the peer has been processed.
-struct FirstReadNotifier {
-    listener: Arc<Notify>,
+/// Watches the reads of a connection.
+struct ReadObserver {
+    reads: Arc<Reads>,
     has_read: bool,
+    is_settled: bool,
 }
 
 impl Conn {
-    /// Notifies the listener after the first data from the peer has been processed. The data has been processed when
+    /// Stores the times of reads, and notifies after the first data from the peer has been processed. The data has been processed when
     /// the reader polls for more data.
-    pub(super) fn notify_after_first_read(mut self, listener: Arc<Notify>) -> Self {
-        self.first_read = Some(FirstReadNotifier { listener, has_read: false });
+    pub(super) fn observed_by(mut self, reads: Arc<Reads>) -> Self {
+        self.observer = Some(ReadObserver { reads, has_read: false, is_settled: false });
         self
     }
 }
@@ -137,12 +138,15 @@ impl Conn {
 impl AsyncRead for Conn {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let polled = Pin::new(&mut self.stream).poll_read(cx, buf);
-        if let Some(first_read) = &mut self.first_read {
+        if let Some(observer) = &mut self.observer {
             match polled {
-                Poll::Ready(_) => first_read.has_read = true,
-                Poll::Pending if first_read.has_read => {
-                    first_read.listener.notify_one();
-                    self.first_read = None;
+                Poll::Ready(_) => {
+                    observer.has_read = true;
+                    observer.reads.mark();
+                }
+                Poll::Pending if observer.has_read && !observer.is_settled => {
+                    observer.reads.settled.notify_one();
+                    observer.is_settled = true;
                 }
                 Poll::Pending => {}
             }

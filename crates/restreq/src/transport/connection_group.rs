@@ -3,6 +3,7 @@
 
 mod gate;
 mod http1;
+mod http2;
 
 use std::collections::HashMap;
 use std::future::poll_fn;
@@ -14,21 +15,20 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Request, Response};
-use http_body::{Body as _, Frame};
-use hyper::body::Incoming;
-use hyper::client::conn::{TrySendError, http2};
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use http_body::{Body as _, Frame, SizeHint};
 use tokio::runtime::Handle;
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
 use self::http1::{Http1, IdleSignal};
+use self::http2::{Http2, KeepAlive};
 use super::Failure;
 use super::connect::{Conn, Connector};
-use super::pool::{Acquired, Actions, ConnId, IDLE_TIMEOUT, MAX_STREAMS, Pool, Protocol, Ticket};
+use super::pool::{Acquired, Actions, ConnId, IDLE_TIMEOUT, Pool, Protocol, Ticket};
+use super::reads::Reads;
 use crate::Http2Config;
-use crate::request::HttpBody;
+use crate::request::{BoxError, HttpBody};
 
 /// The connections for one kind of requests. A connection closes after the group and the last response on the
 /// connection are dropped.
@@ -68,16 +68,8 @@ struct Link {
 
 enum Sender {
     Http1(Box<Http1>),
-    Http2(http2::SendRequest<HttpBody>),
+    Http2(Http2),
 }
-
-/// The maximum size of unread data in one response, as in Go.
-const STREAM_WINDOW: u32 = 4 << 20;
-/// The maximum flow-control window of RFC 9113, section 6.9.1.
-const CONNECTION_WINDOW: u32 = (1 << 31) - 1;
-/// The window of a connection has free space even if the windows of all streams are full. Therefore, an unread response
-/// does not block other responses.
-const _: () = assert!(MAX_STREAMS as u64 * STREAM_WINDOW as u64 <= CONNECTION_WINDOW as u64);
 
 /// The time that a connection may need to finish the previous request.
 const READY_WITHIN: Duration = Duration::from_secs(1);
@@ -329,6 +321,42 @@ impl Drop for DialGuard {
     }
 }
 
+/// A request that got no response.
+pub(super) struct SendError {
+    pub(super) source: BoxError,
+    /// The request, if not a single byte of it was sent.
+    pub(super) unsent: Option<Box<Request<HttpBody>>>,
+}
+
+/// The body of a response, without its connection.
+pub(super) enum Incoming {
+    Http1(hyper::body::Incoming),
+    Http2(http2::ResponseBody),
+}
+
+impl Incoming {
+    pub(super) fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        match self {
+            Self::Http1(incoming) => Pin::new(incoming).poll_frame(cx).map_err(BoxError::from),
+            Self::Http2(incoming) => incoming.poll_frame(cx),
+        }
+    }
+
+    pub(super) fn is_end_stream(&self) -> bool {
+        match self {
+            Self::Http1(incoming) => incoming.is_end_stream(),
+            Self::Http2(incoming) => incoming.is_end_stream(),
+        }
+    }
+
+    pub(super) fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::Http1(incoming) => incoming.size_hint(),
+            Self::Http2(incoming) => incoming.size_hint(),
+        }
+    }
+}
+
 /// A new connection.
 struct Opened {
     protocol: Protocol,
@@ -338,12 +366,14 @@ struct Opened {
 
 /// Drives a connection. The future ends after the last sender and the last response are dropped.
 type Driver = Pin<Box<dyn Future<Output = ()> + Send>>;
-type Http2 = http2::Connection<TokioIo<Conn>, HttpBody, TokioExecutor>;
 
 async fn open(connector: Connector) -> Result<Opened, Failure> {
     let conn = connector.connect().await?;
-    let handshake = if conn.is_http2 { http2(conn, connector.http2).await } else { http1(conn).await };
-    handshake.map_err(|error| Failure::connecting(error.into()))
+    if conn.is_http2 {
+        http2(conn, connector.http2).await.map_err(|error| Failure::connecting(error.into()))
+    } else {
+        http1(conn).await.map_err(|error| Failure::connecting(error.into()))
+    }
 }
 
 async fn http1(conn: Conn) -> hyper::Result<Opened> {
@@ -353,23 +383,11 @@ async fn http1(conn: Conn) -> hyper::Result<Opened> {
     Ok(Opened { protocol: Protocol::Http1, sender: Sender::Http1(Box::new(http1)), drive: Box::new(watch) })
 }
 
-async fn http2(conn: Conn, config: Http2Config) -> hyper::Result<Opened> {
-    let (settled, config) = (Arc::new(Notify::new()), config.countable());
-    let (sender, connection) = http2::Builder::new(TokioExecutor::new())
-        .timer(TokioTimer::new())
-        .initial_stream_window_size(STREAM_WINDOW)
-        .initial_connection_window_size(CONNECTION_WINDOW)
-        // A server can send frames for a stream before it sees that the client cancelled the stream. Frames that arrive
-        // after a cancellation must not end the connection.
-        .max_concurrent_reset_streams(MAX_STREAMS)
-        .max_local_error_reset_streams(None)
-        .keep_alive_interval(config.ping_after)
-        .keep_alive_timeout(config.ping_timeout)
-        .keep_alive_while_idle(true)
-        .handshake(TokioIo::new(conn.notify_after_first_read(settled.clone())))
-        .await?;
-    let drive = |group, conn| -> Driver { Box::pin(drive(group, conn, connection, settled)) };
-    Ok(Opened { protocol: Protocol::Http2, sender: Sender::Http2(sender), drive: Box::new(drive) })
+async fn http2(conn: Conn, config: Http2Config) -> Result<Opened, h2::Error> {
+    let (http2, connection, keep_alive) = http2::over(conn, config).await?;
+    let reads = http2.reads().clone();
+    let drive = |group, conn| -> Driver { Box::pin(drive(group, conn, connection, keep_alive, reads)) };
+    Ok(Opened { protocol: Protocol::Http2, sender: Sender::Http2(http2), drive: Box::new(drive) })
 }
 
 /// Watches an idle HTTP/1 connection. Closes the connection when the server closes it, or after the idle timeout.
@@ -395,8 +413,15 @@ async fn watch_idle(group: Weak<ConnectionGroup>, conn: ConnId, idle_signal: Arc
     }
 }
 
-/// Drives an HTTP/2 connection: reports its stream limit to the pool, and closes the connection after the idle timeout.
-async fn drive(group: Weak<ConnectionGroup>, conn: ConnId, connection: Http2, settled: Arc<Notify>) {
+/// Drives an HTTP/2 connection: reports its stream limit to the pool, and closes the connection after the idle timeout or if the peer
+/// does not answer a ping.
+async fn drive(
+    group: Weak<ConnectionGroup>,
+    conn: ConnId,
+    connection: http2::Connection,
+    mut keep_alive: Option<KeepAlive>,
+    reads: Arc<Reads>,
+) {
     let mut connection = pin!(connection);
     let mut idle_timer = pin!(tokio::time::sleep(IDLE_TIMEOUT));
     let mut is_wanted = true;
@@ -404,13 +429,17 @@ async fn drive(group: Weak<ConnectionGroup>, conn: ConnId, connection: Http2, se
     loop {
         // The server can change its stream limit at any time. The next request polls the connection and then sees the
         // new limit.
-        let changed = poll_fn(|cx| match connection.as_mut().poll(cx) {
+        let changed = poll_fn(|cx| {
             // The requests on this connection get the error.
-            Poll::Ready(_) => Poll::Ready(None),
-            Poll::Pending => match connection.current_max_send_streams() {
+            if keep_alive.as_mut().is_some_and(|keep_alive| keep_alive.poll(cx).is_ready())
+                || connection.as_mut().poll(cx).is_ready()
+            {
+                return Poll::Ready(None);
+            }
+            match connection.max_concurrent_send_streams() {
                 limit if is_settled && reported != Some(limit) => Poll::Ready(Some(limit)),
                 _ => Poll::Pending,
-            },
+            }
         });
         tokio::select! {
             changed = changed => {
@@ -422,7 +451,7 @@ async fn drive(group: Weak<ConnectionGroup>, conn: ConnId, connection: Http2, se
                     group.update_pool(|pool| pool.settled(conn, limit));
                 }
             }
-            () = settled.notified() => is_settled = true,
+            () = reads.settled.notified() => is_settled = true,
             () = idle_timer.as_mut(), if is_wanted => match group.upgrade().and_then(|group| group.idle_deadline(conn)) {
                 Some(until) => idle_timer.as_mut().reset(until),
                 None => is_wanted = false,
@@ -451,7 +480,7 @@ impl PooledConnection {
     async fn is_ready(&mut self) -> bool {
         match self.link.as_mut().map(|link| &mut link.sender) {
             None => false,
-            Some(Sender::Http2(sender)) => !sender.is_closed(),
+            Some(Sender::Http2(http2)) => http2.is_ready().await,
             Some(Sender::Http1(http1)) => {
                 http1.is_ready() || tokio::time::timeout(READY_WITHIN, http1.ready()).await.unwrap_or(false)
             }
@@ -466,17 +495,23 @@ impl PooledConnection {
         matches!(&self.link, Some(Link { sender: Sender::Http1(_), .. }))
     }
 
-    /// Sends a request. If the error contains the request, not a single byte of the request was sent.
+    /// Sends a request.
     pub(super) async fn send(
         &mut self,
         mut request: Request<HttpBody>,
-    ) -> Option<Result<Response<Incoming>, TrySendError<Request<HttpBody>>>> {
+    ) -> Option<Result<Response<Incoming>, SendError>> {
         self.is_used = true;
         self.upload = request.body_mut().cancel_guard();
         let link = self.link.as_mut()?;
         Some(match &mut link.sender {
-            Sender::Http1(http1) => http1.send(request).await,
-            Sender::Http2(sender) => sender.try_send_request(request).await,
+            Sender::Http1(http1) => {
+                let sent = http1.send(request).await;
+                sent.map(|response| response.map(Incoming::Http1)).map_err(|mut error| {
+                    let unsent = error.take_message().map(Box::new);
+                    SendError { source: error.into_error().into(), unsent }
+                })
+            }
+            Sender::Http2(http2) => http2.send(request).await.map(|response| response.map(Incoming::Http2)),
         })
     }
 
@@ -485,10 +520,12 @@ impl PooledConnection {
         &mut self,
         incoming: &mut Incoming,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<hyper::Result<Frame<Bytes>>>> {
-        match self.link.as_mut().map(|link| &mut link.sender) {
-            Some(Sender::Http1(http1)) => http1.poll_frame(incoming, cx),
-            Some(Sender::Http2(_)) | None => Pin::new(incoming).poll_frame(cx),
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        match (self.link.as_mut().map(|link| &mut link.sender), incoming) {
+            (Some(Sender::Http1(http1)), Incoming::Http1(incoming)) => {
+                http1.poll_frame(incoming, cx).map_err(BoxError::from)
+            }
+            (_, incoming) => incoming.poll_frame(cx),
         }
     }
 

@@ -61,7 +61,7 @@ pub(super) async fn round_trip(
         })
         .await
     };
-    let response = response.map_err(|error| Failure::of_exchange(error, false, true))?;
+    let response = response.map_err(|error| Failure::of_exchange(error.into(), false, true))?;
     if response.status() != StatusCode::SWITCHING_PROTOCOLS {
         let (head, body) = response.into_parts();
         // If the body of the rejection cannot be read, return the rejection without a body.

@@ -1,0 +1,234 @@
+//! An HTTP/2 connection. The requests use h2 without hyper: fewer tasks wake each other, and the headers and the body of a request are
+//! written together.
+
+mod keep_alive;
+
+use std::error::Error as StdError;
+use std::fmt;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use h2::client::{self, ResponseFuture, SendRequest};
+use h2::{Reason, RecvStream, SendStream};
+use http::header::{CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING, UPGRADE};
+use http::{HeaderName, HeaderValue, Method, Request, Response};
+use http_body::{Body as _, Frame, SizeHint};
+use tokio::runtime::Handle;
+
+pub(super) use self::keep_alive::KeepAlive;
+use super::SendError;
+use crate::Http2Config;
+use crate::request::{BoxError, HttpBody};
+use crate::transport::connect::Conn;
+use crate::transport::pool::MAX_STREAMS;
+use crate::transport::reads::Reads;
+
+/// The maximum size of unread data in one response, as in Go.
+const STREAM_WINDOW: u32 = 4 << 20;
+/// The maximum flow-control window of RFC 9113, section 6.9.1.
+const CONNECTION_WINDOW: u32 = (1 << 31) - 1;
+/// The window of a connection has free space even if the windows of all streams are full. Therefore, an unread response
+/// does not block other responses.
+const _: () = assert!(MAX_STREAMS as u64 * STREAM_WINDOW as u64 <= CONNECTION_WINDOW as u64);
+/// The maximum size of the headers of a response, in bytes. hyper has the same default.
+const MAX_HEADERS: u32 = 16 << 10;
+/// The number of streams that the client opens before the server has sent its limit. hyper has the same default.
+const INITIAL_STREAMS: usize = 100;
+
+/// Sends requests over one connection. Clones share the connection.
+#[derive(Clone)]
+pub(super) struct Http2 {
+    sender: SendRequest<Bytes>,
+    reads: Arc<Reads>,
+    /// The runtime of the connection. It runs the uploads of bodies that are not completely in memory.
+    runtime: Handle,
+}
+
+/// Reads and writes the frames of all streams.
+pub(super) type Connection = client::Connection<Conn, Bytes>;
+
+/// Opens a connection. Call this function within a tokio runtime.
+pub(super) async fn over(conn: Conn, config: Http2Config) -> Result<(Http2, Connection, Option<KeepAlive>), h2::Error> {
+    let reads = Arc::<Reads>::default();
+    let conn = conn.observed_by(reads.clone());
+    let (sender, mut connection) = client::Builder::new()
+        .enable_push(false)
+        .initial_window_size(STREAM_WINDOW)
+        .initial_connection_window_size(CONNECTION_WINDOW)
+        .max_header_list_size(MAX_HEADERS)
+        .initial_max_send_streams(INITIAL_STREAMS)
+        // A server can send frames for a stream before it sees that the client cancelled the stream. Frames that arrive
+        // after a cancellation must not end the connection.
+        .max_concurrent_reset_streams(MAX_STREAMS)
+        .max_local_error_reset_streams(None)
+        .handshake(conn)
+        .await?;
+    let keep_alive = KeepAlive::new(&mut connection, config.countable(), reads.clone());
+    Ok((Http2 { sender, reads, runtime: Handle::current() }, connection, keep_alive))
+}
+
+impl Http2 {
+    pub(super) fn reads(&self) -> &Arc<Reads> {
+        &self.reads
+    }
+
+    /// Returns whether the connection can send a request.
+    pub(super) async fn is_ready(&mut self) -> bool {
+        poll_fn(|cx| self.sender.poll_ready(cx)).await.is_ok()
+    }
+
+    /// Sends a request, and waits for the headers of the response.
+    pub(super) async fn send(&mut self, request: Request<HttpBody>) -> Result<Response<ResponseBody>, SendError> {
+        if let Err(source) = poll_fn(|cx| self.sender.poll_ready(cx)).await {
+            return Err(SendError { source: failure(source, &self.reads), unsent: Some(Box::new(request)) });
+        }
+        let answer = match self.start(request) {
+            Ok(answer) => answer.await,
+            Err(error) => Err(error),
+        };
+        let answer = answer.map_err(|error| SendError { source: failure(error, &self.reads), unsent: None })?;
+        Ok(ResponseBody::new(answer, self.reads.clone()))
+    }
+
+    /// Queues the frames of a request.
+    fn start(&mut self, request: Request<HttpBody>) -> Result<ResponseFuture, h2::Error> {
+        let (mut head, mut body) = request.into_parts();
+        for name in OF_CONNECTION {
+            head.headers.remove(name);
+        }
+        let length = body.size_hint().exact();
+        if let Some(length) = length.filter(|length| *length > 0 || has_body(&head.method)) {
+            head.headers.entry(CONTENT_LENGTH).or_insert_with(|| HeaderValue::from(length));
+        }
+        let request = Request::from_parts(head, ());
+        let whole = body.take_whole();
+        let is_empty = whole.as_ref().is_some_and(Bytes::is_empty) || body.is_end_stream() && whole.is_none();
+        let (answer, mut stream) = self.sender.send_request(request, is_empty)?;
+        match whole {
+            _ if is_empty => {}
+            Some(bytes) => stream.send_data(bytes, true)?,
+            None => drop(self.runtime.spawn(upload(body, stream))),
+        }
+        Ok(answer)
+    }
+}
+
+/// Headers that HTTP/2 does not have (RFC 9113, section 8.2.2).
+const OF_CONNECTION: [HeaderName; 5] = [
+    CONNECTION,
+    TRANSFER_ENCODING,
+    UPGRADE,
+    HeaderName::from_static("keep-alive"),
+    HeaderName::from_static("proxy-connection"),
+];
+
+/// Returns whether a request with this method usually has a body, so that an empty body is announced.
+fn has_body(method: &Method) -> bool {
+    [Method::POST, Method::PUT, Method::PATCH].contains(method)
+}
+
+/// Returns the error of the connection. After a lost connection, h2 does not know that a ping was not answered.
+fn failure(error: h2::Error, reads: &Reads) -> BoxError {
+    if reads.is_dead() { Box::new(PingTimeout) } else { error.into() }
+}
+
+#[derive(Debug)]
+struct PingTimeout;
+
+impl fmt::Display for PingTimeout {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the server did not answer a ping in time")
+    }
+}
+
+impl StdError for PingTimeout {}
+
+/// Sends a body piece by piece, as fast as the peer reads it.
+async fn upload(mut body: HttpBody, mut stream: SendStream<Bytes>) {
+    if let Some(reason) = poll_fn(|cx| poll_upload(&mut body, &mut stream, cx)).await {
+        stream.send_reset(reason);
+    }
+}
+
+/// Sends pieces of a body until there is no space or no piece. At the end, returns the reason to reset the stream, or `None` if the body was
+/// sent or the stream has already ended.
+fn poll_upload(body: &mut HttpBody, stream: &mut SendStream<Bytes>, cx: &mut Context<'_>) -> Poll<Option<Reason>> {
+    loop {
+        if body.poll_abandoned(cx).is_ready() {
+            return Poll::Ready(Some(Reason::CANCEL));
+        }
+        if stream.poll_reset(cx).is_ready() {
+            return Poll::Ready(None);
+        }
+        // If pieces were queued without free space, a large body could fill the memory.
+        stream.reserve_capacity(1);
+        while stream.capacity() == 0 {
+            if !matches!(ready!(stream.poll_capacity(cx)), Some(Ok(_))) {
+                return Poll::Ready(None);
+            }
+        }
+        let sent = match ready!(Pin::new(&mut *body).poll_frame(cx)) {
+            Some(Err(_)) => return Poll::Ready(Some(Reason::INTERNAL_ERROR)),
+            None => stream.send_data(Bytes::new(), true),
+            Some(Ok(frame)) => match frame.into_data() {
+                Ok(data) => stream.send_data(data, body.is_end_stream()),
+                // kube-apiserver ignores trailers.
+                Err(_) => continue,
+            },
+        };
+        if sent.is_err() || body.is_end_stream() {
+            return Poll::Ready(None);
+        }
+    }
+}
+
+/// The body of a response.
+pub(in crate::transport) struct ResponseBody {
+    stream: RecvStream,
+    reads: Arc<Reads>,
+    /// The length from the header, minus the length that was read.
+    left: Option<u64>,
+    /// Whether all data was read, but not the trailers.
+    is_read: bool,
+}
+
+impl ResponseBody {
+    fn new(response: Response<RecvStream>, reads: Arc<Reads>) -> Response<Self> {
+        let length = response.headers().get(CONTENT_LENGTH);
+        let left = length.and_then(|length| length.to_str().ok()?.parse().ok());
+        response.map(|stream| Self { stream, reads, left, is_read: false })
+    }
+
+    pub(super) fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        if !self.is_read {
+            match ready!(self.stream.poll_data(cx)) {
+                Some(Ok(data)) => {
+                    // The window cannot be too large, because this data has reduced it.
+                    let _ = self.stream.flow_control().release_capacity(data.len());
+                    self.left = self.left.map(|left| left.saturating_sub(data.len() as u64));
+                    return Poll::Ready(Some(Ok(Frame::data(data))));
+                }
+                // The server sent the whole response, and reads no more of the request (RFC 9113, section 8.1).
+                Some(Err(error)) if error.reason() == Some(Reason::NO_ERROR) => return Poll::Ready(None),
+                Some(Err(error)) => return Poll::Ready(Some(Err(failure(error, &self.reads)))),
+                None => self.is_read = true,
+            }
+        }
+        match ready!(self.stream.poll_trailers(cx)) {
+            Ok(Some(trailers)) => Poll::Ready(Some(Ok(Frame::trailers(trailers)))),
+            Ok(None) => Poll::Ready(None),
+            Err(error) => Poll::Ready(Some(Err(failure(error, &self.reads)))),
+        }
+    }
+
+    pub(super) fn is_end_stream(&self) -> bool {
+        self.stream.is_end_stream()
+    }
+
+    pub(super) fn size_hint(&self) -> SizeHint {
+        self.left.map_or_else(SizeHint::default, SizeHint::with_exact)
+    }
+}

@@ -1,0 +1,64 @@
+//! Finds peers that are lost, as client-go does.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::Bytes;
+use h2::{Ping, PingPong, client};
+use tokio::time::{Instant, Sleep, sleep};
+
+use crate::Http2Config;
+use crate::transport::connect::Conn;
+use crate::transport::reads::Reads;
+
+/// Pings a peer that is silent.
+pub(in crate::transport) struct KeepAlive {
+    ping: PingPong,
+    /// The time of silence before a ping.
+    after: Duration,
+    /// The time for the answer.
+    timeout: Duration,
+    reads: Arc<Reads>,
+    timer: Pin<Box<Sleep>>,
+    is_waiting: bool,
+}
+
+impl KeepAlive {
+    /// Returns `None` if the configuration disables pings.
+    pub(super) fn new(
+        connection: &mut client::Connection<Conn, Bytes>,
+        config: Http2Config,
+        reads: Arc<Reads>,
+    ) -> Option<Self> {
+        let after = config.ping_after?;
+        let timer = Box::pin(sleep(after));
+        let ping = connection.ping_pong()?;
+        Some(Self { ping, after, timeout: config.ping_timeout, reads, timer, is_waiting: false })
+    }
+
+    /// Ends if the peer does not answer a ping in time.
+    pub(in crate::transport) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        loop {
+            if self.is_waiting && self.ping.poll_pong(cx).is_ready() {
+                self.is_waiting = false;
+                self.timer.as_mut().reset(Instant::now() + self.after);
+            }
+            ready!(self.timer.as_mut().poll(cx));
+            if self.is_waiting {
+                self.reads.mark_dead();
+                return Poll::Ready(());
+            }
+            let silent_until = self.reads.last() + self.after;
+            if silent_until > Instant::now() {
+                self.timer.as_mut().reset(silent_until);
+                continue;
+            }
+            // Sending fails only if the connection has ended.
+            self.is_waiting = self.ping.send_ping(Ping::opaque()).is_ok();
+            let wait = if self.is_waiting { self.timeout } else { self.after };
+            self.timer.as_mut().reset(Instant::now() + wait);
+        }
+    }
+}
