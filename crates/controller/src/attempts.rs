@@ -1,4 +1,5 @@
-//! Tracks keys that are in flight or have failed, so that the writes of a failed call do not end the key's back-off.
+//! Tracks keys that are in flight or have failed. With this state, the writes of a failed call do not end the key's
+//! back-off.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -29,7 +30,7 @@ pub(crate) struct Attempts<K> {
 #[derive(Debug)]
 struct Attempt {
     state: AttemptState,
-    /// Whether a change that the last call cannot have caused has arrived since that call began.
+    /// Whether a change arrived after the last call began and cannot have been caused by that call.
     is_urgent: bool,
     /// The number of early retries since the last success.
     early_retries: u8,
@@ -48,11 +49,11 @@ enum AttemptState {
 /// When the failed call is retried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Retry {
-    /// After the limiter's delay.
+    /// The retry follows after the rate limiter's delay.
     AfterBackoff,
     /// The retry follows after the delay that the server or the reconciler requested.
     AfterRequest,
-    /// Only after a change.
+    /// The failed call is not retried. Only a change adds the key again.
     Never,
 }
 
@@ -61,7 +62,7 @@ pub(crate) enum Retry {
 pub(crate) enum ChangeAction {
     /// Add the key.
     Add,
-    /// Add the key after the limiter's delay.
+    /// Add the key after the rate limiter's delay.
     AddRateLimited,
     /// Shorten the delay of the pending retry to [`EARLY_RETRY`].
     RetryEarly,
@@ -87,8 +88,7 @@ impl<K: RequestKey> Attempts<K> {
         self.keys.remove(key);
     }
 
-    /// Records that a call failed. Returns whether the changes that arrived during the call may wait for the key's
-    /// retry.
+    /// Records that a call failed. Returns whether changes that arrived during the call may wait for the key's retry.
     pub(crate) fn fail(&mut self, key: &K, retry: Retry, now: Instant) -> bool {
         let state = AttemptState::Failed { at: now, retry };
         let (is_urgent, early_retries) = match self.keys.get(key) {
@@ -126,7 +126,7 @@ impl<K: RequestKey> Attempts<K> {
         self.keys.get(key).is_some_and(Attempt::may_retry_early)
     }
 
-    /// Returns whether a change that the call cannot have caused has arrived since the last call began.
+    /// Returns whether a change arrived after the last call began and cannot have been caused by that call.
     pub(crate) fn is_urgent(&self, key: &K) -> bool {
         self.keys.get(key).is_some_and(|attempt| attempt.is_urgent)
     }

@@ -30,7 +30,7 @@ pub(crate) struct Poll<K> {
 }
 
 struct Current<K> {
-    /// A shared key, so that no code of its type runs under the lock.
+    /// The key is shared, so that no code of its type runs under the lock.
     key: Option<Arc<K>>,
     since: Option<Instant>,
     /// Whether the watchdog has reported this poll.
@@ -107,7 +107,7 @@ pub(crate) trait Watched: Send + Sync {
     /// Returns the duration after which a poll counts as blocking its thread.
     fn limit(&self) -> Duration;
 
-    /// Reports calls that started to block their thread since the last check.
+    /// Reports calls that have started to block their thread since the last check.
     fn report_blocked(&self);
 
     /// Describes the calls that have blocked their thread for at least `limit`.
@@ -167,7 +167,7 @@ impl<K: RequestKey> Poll<K> {
         current.since = Some(Instant::now());
         drop(current);
         let polling = Polling(self);
-        // Drop the key without the lock, because this may run code of its type.
+        // Drop the key after the lock is released, because dropping the key may run code of its type.
         drop(before);
         polling
     }
@@ -190,7 +190,7 @@ impl<K: RequestKey> Drop for Polling<'_, K> {
     }
 }
 
-/// A thread that looks for blocked calls. A task cannot do this work, because blocked runtime threads run no tasks.
+/// A thread that looks for blocked calls. A task cannot look for them, because blocked runtime threads run no tasks.
 /// Dropping the watchdog ends the thread.
 pub(crate) struct Watchdog(Arc<Shared>);
 
@@ -203,15 +203,15 @@ struct Shared {
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// When to exit the process.
+/// Determines when the watchdog exits the process.
 pub(crate) struct Exit {
     pub(crate) stop: CancellationToken,
     pub(crate) after: Duration,
 }
 
 impl Watchdog {
-    /// Starts a watchdog for these controllers. If `exit` is set, the watchdog exits the process if calls still block
-    /// their threads when the time for stopping has passed. The watchdog does so even after it was dropped, because
+    /// Starts a watchdog for these controllers. If `exit` is set and calls still block their threads when the stop
+    /// timeout has passed, the watchdog exits the process. The watchdog does so even if it was dropped before, because
     /// nothing else can end these calls.
     pub(crate) fn start(controllers: Vec<Arc<dyn Watched>>, exit: Option<Exit>) -> Self {
         let tick = controllers.iter().map(|polls| polls.limit() / 2).min().unwrap_or(SECOND);
@@ -246,7 +246,7 @@ impl Shared {
         loop {
             if let Some(exit) = self.exit.as_ref().filter(|exit| exit.stop.is_cancelled()) {
                 let stopped = *stopped.get_or_insert_with(Instant::now);
-                // With this additional time, `main` can end the process first.
+                // The additional time lets `main` end the process first.
                 if stopped.elapsed() >= exit.after.saturating_add((exit.after / 10).min(Duration::from_secs(2))) {
                     self.end_process(exit);
                 }
@@ -292,6 +292,6 @@ impl Shared {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // No code under these locks can panic halfway, so the state is consistent.
+    // No code that runs under these locks can panic halfway through a change, so the state is consistent.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -61,13 +61,14 @@ impl Builder {
         Self { owner: Some(resource), ..named }.source(KindSource::new(objects, EnqueueObject, true))
     }
 
-    /// Reconciles an object whenever a dependent of it changes. A dependent is an object whose controller reference has
-    /// the group, kind and name of the owner. See [`EnqueueOwner`].
+    /// Reconciles an object whenever one of its dependents changes. A dependent of an object is another object whose
+    /// controller reference has the group, kind and name of the first object. [`EnqueueOwner`] describes the rule in
+    /// detail.
     ///
     /// # Panics
     ///
-    /// Panics if the builder comes from [`Controller::named`], because the owner's kind is unknown then. Use
-    /// [`watches`](Self::watches) with an [`EnqueueOwner`] instead.
+    /// Panics if the builder comes from [`Controller::named`], because such a controller has no main kind. With such a
+    /// builder, use [`watches`](Self::watches) and an [`EnqueueOwner`] instead.
     pub fn owns<T: Object>(self, dependents: impl Into<Kind<T>>) -> Self {
         let Some(owner) = &self.owner else {
             panic!(
@@ -81,7 +82,7 @@ impl Builder {
 }
 
 impl<K: RequestKey> Builder<K> {
-    /// Sets the controller's name in logs and metrics. The default is the kind in lower case.
+    /// Sets the controller's name in logs and metrics. The default is the kind of the main objects in lower case.
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = name.into();
         self
@@ -92,26 +93,27 @@ impl<K: RequestKey> Builder<K> {
         self.source(KindSource::new(objects.into(), handler, false))
     }
 
-    /// Reconciles the keys of another source.
+    /// Reconciles the keys that another source adds.
     pub fn source(mut self, source: impl Source<K>) -> Self {
         self.sources.push(Named::new(source));
         self
     }
 
-    /// Sets the configuration.
+    /// Sets the configuration of the controller.
     pub fn config(mut self, config: ControllerConfig<K>) -> Self {
         self.config = config;
         self
     }
 
-    /// Sets how many keys are reconciled concurrently. A [`Concurrency`] can be changed while the controller runs, but
-    /// a number cannot. This setting replaces the number in the configuration.
+    /// Sets how many keys are reconciled concurrently. If `limit` is a [`Concurrency`], it can be changed while the
+    /// controller runs. This limit replaces the limit in the configuration.
     pub fn concurrency(mut self, limit: impl Into<Concurrency>) -> Self {
         self.concurrency = Some(limit.into());
         self
     }
 
-    /// Finishes the controller. The controller does nothing until [`run`](Controller::run) is called.
+    /// Sets the reconciler and returns the finished controller. The controller does nothing until
+    /// [`run`](Controller::run) is called.
     pub fn reconciler(self, reconciler: impl Reconciler<K>) -> Controller<K> {
         let concurrency = self.concurrency.unwrap_or_else(|| self.config.max_concurrent_reconciles.into());
         Controller::new(self.name, self.config, concurrency, self.sources, Arc::new(reconciler))
@@ -119,8 +121,8 @@ impl<K: RequestKey> Builder<K> {
 }
 
 impl Controller {
-    /// Starts to build a controller that reconciles the objects of one kind on each change. Pass a `&SharedInformer`,
-    /// or a [`Kind`] with predicates.
+    /// Starts to build a controller that reconciles each object of one kind when the object changes. Pass a
+    /// `&SharedInformer`, or a [`Kind`] with predicates.
     pub fn of<T: Object>(objects: impl Into<Kind<T>>) -> Builder {
         Builder::of(objects.into())
     }
@@ -129,7 +131,7 @@ impl Controller {
 impl<K: RequestKey> Controller<K> {
     /// Starts to build a controller without a main kind. The keys of this controller can have any type that is a
     /// [`RequestKey`]. The compiler infers the type from the sources and from the reconciler's
-    /// [`ReconcileRequest`](crate::ReconcileRequest). If these accept several types, name it:
+    /// [`ReconcileRequest`](crate::ReconcileRequest). If several types fit, name one of them:
     /// `Controller::<Tenant>::named("tenants")`.
     pub fn named(name: impl Into<String>) -> Builder<K> {
         Builder::named(name)

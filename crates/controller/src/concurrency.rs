@@ -21,18 +21,18 @@ use tokio::sync::watch;
 pub struct Concurrency(Arc<watch::Sender<usize>>);
 
 impl Concurrency {
-    /// Creates a limit. 0 means 1.
+    /// Creates a limit. A limit of 0 is treated as 1.
     pub fn new(limit: usize) -> Self {
         Self(Arc::new(watch::Sender::new(limit.max(1))))
     }
 
-    /// Changes the limit. 0 means 1. Running reconciliations are not interrupted. So after a change to a lower limit,
-    /// more than `limit` reconciliations may still run for a while.
+    /// Changes the limit. A limit of 0 is treated as 1. The change does not interrupt running reconciliations. So if
+    /// the new limit is lower, more than `limit` reconciliations may still run for a while.
     pub fn set(&self, limit: usize) {
         self.0.send_if_modified(|current| std::mem::replace(current, limit.max(1)) != limit.max(1));
     }
 
-    /// Returns the limit.
+    /// Returns the current limit.
     pub fn get(&self) -> usize {
         *self.0.borrow()
     }

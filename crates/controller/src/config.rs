@@ -12,8 +12,8 @@ use pintle_workqueue::{DelayPolicy, MetricsStyle, Priority, QueueConfig};
 use crate::RequestKey;
 use crate::order::{GuardedOrder, OrderPanic};
 
-/// The configuration of a [`Controller`](crate::Controller). It has controller-runtime's defaults. `K` is the type of the
-/// keys, which only [`queue`](Self::queue) depends on: see [`RequestKey`].
+/// The configuration of a [`Controller`](crate::Controller). The defaults are controller-runtime's. `K` is the type of
+/// the keys: see [`RequestKey`]. Only [`queue`](Self::queue) depends on this type.
 ///
 /// # Examples
 ///
@@ -38,42 +38,43 @@ use crate::order::{GuardedOrder, OrderPanic};
 /// ```
 #[derive(Clone)]
 pub struct ControllerConfig<K = ObjectKey> {
-    /// The number of keys that are reconciled concurrently. The default is 1, and 0 means 1. For a number that changes while the controller
-    /// runs, see [`Builder::concurrency`](crate::Builder::concurrency).
+    /// The maximum number of keys that are reconciled concurrently. The default is 1. The number 0 is treated as 1. To
+    /// change the number while the controller runs, see [`Builder::concurrency`](crate::Builder::concurrency).
     pub max_concurrent_reconciles: usize,
     /// The time limit of one reconciliation. When the time limit expires, the reconciliation is dropped and counts as
     /// failed. `None`, the default, sets no limit.
     pub reconcile_timeout: Option<Duration>,
-    /// How long a run waits for all caches to sync. After that time, the run fails with an error that names the missing
-    /// caches. The default is 2 minutes. `None` waits forever. Use `None` for a program that starts before its
-    /// resources or permissions exist. During this wait, the readiness check names the missing caches.
+    /// How long a run of the controller waits until all caches have synced. After that time, the run fails with an
+    /// error that names the caches that have not synced. The default is 2 minutes. `None` means that the run waits
+    /// forever. Use `None` for a program that starts before its resources or permissions exist. While a run waits, the
+    /// readiness check names the caches that have not synced.
     pub cache_sync_timeout: Option<Duration>,
-    /// How long a reconciliation may block its thread. After that time, the reconciliation is logged and counted, and
-    /// the replica is not ready. The default is 5 s. This time is measured by the real clock, even if tokio's clock is
-    /// paused.
+    /// How long a reconciliation may block its thread. After that time, the controller logs and counts the
+    /// reconciliation, and the replica is not ready. The default is 5 s. The time is measured by the real clock, even
+    /// if tokio's clock is paused.
     pub blocked_after: Duration,
     /// How long a stopping controller waits for running reconciliations before it drops them. The default is 25 s. In a
     /// [`Manager`](crate::Manager), the timeout of the manager applies instead.
     pub graceful_shutdown_timeout: Duration,
-    /// The setup of the queue. `None`, the default, means:
+    /// A function that sets up the queue of each run. With `None`, the default, the queue follows these rules:
     ///
-    /// - Changes come before the keys of a first list, because these keys have [`LOW_PRIORITY`]. A waiting key gains
-    ///   one priority level every 3 s. So a key of a first list is reconciled before changes that arrive 5 minutes
-    ///   later, and no key starves. Apart from that, keys are processed first in, first out.
+    /// - Changes come before the keys of a first list. The keys of a first list have [`LOW_PRIORITY`]. A waiting key
+    ///   gains one priority level every 3 s. So a key of a first list comes before changes that arrive 5 minutes later,
+    ///   and no key starves. Keys with the same priority are processed first in, first out.
     /// - The first error of a key delays its retry by 5 ms. Each further error doubles the delay, up to 1000 s.
-    /// - A change ends the delay, unless the failed call may have caused the change. Each change that arrives during
-    ///   the call or up to 5 s after it is assumed to be caused by the call. Such a change only shortens the delay to
-    ///   30 s, and does not shorten a delay that the server or the reconciler requested. A delay is shortened at most
-    ///   ten times between two successes of the key, so a reconciler that writes and fails backs off.
+    /// - A change ends the delay, unless the failed call may have caused the change. The controller assumes that a call
+    ///   has caused each change that arrives during the call or up to 5 s after it. Such a change only shortens the
+    ///   delay to 30 s, and does not shorten a delay that the server or the reconciler requested. A delay is shortened
+    ///   at most ten times between two successes of the key, so a reconciler that writes and fails backs off.
     /// - A new generation, a creation or a deletion of the reconciled object ends the delay immediately. Keys from a
-    ///   [`Trigger`](crate::Trigger) or from your own sources end it too.
+    ///   [`Trigger`](crate::Trigger) or from your own sources also end the delay immediately.
     pub queue: Option<QueueSetup<K>>,
     /// The metrics provider. `None`, the default, disables metrics. The controller's metric series exist until its last
     /// handle is dropped and its last reconciliation has ended. The queue's metric series exist as long as the queue of
     /// a run.
     ///
-    /// All metric series have the label `controller`. [`MetricsStyle`] lists the queue's metric series, whose labels
-    /// are controller-runtime's.
+    /// All metric series have the label `controller`. [`MetricsStyle`] lists the metric series of the queue. The labels
+    /// of these series are controller-runtime's.
     ///
     /// | name | kind | meaning |
     /// |---|---|---|
@@ -89,18 +90,19 @@ pub struct ControllerConfig<K = ObjectKey> {
     pub metrics: Option<Arc<dyn Provider>>,
 }
 
-/// A function that configures the queue: its order, its rate limiter, and how retries and changes interact.
+/// A function that configures the queue of a run. The function sets the order, the rate limiter, and how retries and
+/// changes interact.
 ///
-/// Each run has its own queue, so the function is called once for each run. The queue always has the controller's name.
-/// The queue reports its metrics to the controller's provider, with controller-runtime's labels, unless the function
-/// sets another provider.
+/// Each run has its own queue, so the controller calls the function once for each run. The queue always has the
+/// controller's name. The queue reports its metrics to the controller's provider, with controller-runtime's labels,
+/// unless the function sets another provider.
 ///
 /// Keys from a first list and from resyncs are added with [`LOW_PRIORITY`]. The priority only affects an order that
 /// uses priorities.
 pub type QueueSetup<K = ObjectKey> = Arc<dyn Fn(&mut QueueConfig<K, TokioClock>) + Send + Sync>;
 
-/// The priority of keys that come from a first list or a resync, whose objects may not have changed. The value is
-/// controller-runtime's.
+/// The priority of keys that a first list or a resync adds. The objects of these keys may not have changed. The value
+/// is the same as in controller-runtime.
 pub const LOW_PRIORITY: i32 = -100;
 
 /// How long a key must wait to gain one priority level.
@@ -113,7 +115,7 @@ impl<K: RequestKey> ControllerConfig<K> {
             metrics: self.metrics.clone(),
             metrics_style: MetricsStyle::ControllerRuntime,
             order: Box::new(Priority::with_ageing(LEVEL)),
-            // If a change triggers a call while a retry is pending, that call replaces the retry.
+            // If a change triggers a call while a retry is pending, this call replaces the retry.
             pending_retry: DelayPolicy::Absorb,
             ..QueueConfig::new(TokioClock)
         };

@@ -35,12 +35,13 @@ const PRINT_AFTER: Duration = Duration::from_secs(10);
 
 /// A controller that reconciles objects whenever they or related objects change.
 ///
-/// Sources feed keys into a queue. Workers take keys from the queue and call the reconciler, with one call at a time
-/// for each key, and up to [`max_concurrent_reconciles`](ControllerConfig::max_concurrent_reconciles) calls in total.
-/// The first call starts after all caches have synced. The keys of deleted objects are reconciled as well.
+/// Sources feed keys into a queue. Workers take keys from the queue and call the reconciler. Calls for one key never
+/// overlap, and at most [`max_concurrent_reconciles`](ControllerConfig::max_concurrent_reconciles) calls run at the
+/// same time. The first call starts after all caches have synced. The controller also reconciles the keys of deleted
+/// objects.
 ///
-/// `K` is the type of the keys. Controllers from [`Controller::of`] have an [`ObjectKey`] for each object. For other
-/// types, see [`RequestKey`].
+/// `K` is the type of the keys. Controllers from [`Controller::of`] use the [`ObjectKey`] of each object. For other
+/// types of keys, see [`RequestKey`].
 ///
 /// Clones are handles to the same controller.
 ///
@@ -137,30 +138,30 @@ impl<K: RequestKey> Controller<K> {
         Self { inner: Arc::new(inner) }
     }
 
-    /// Runs the controller until `stop` is cancelled. After that, the controller starts no further keys, and waits for
-    /// running reconciliations, for at most [`graceful_shutdown_timeout`](ControllerConfig::graceful_shutdown_timeout).
-    /// When this time has passed, the controller drops the remaining reconciliations. A reconciliation that blocks its
-    /// thread cannot be dropped. The run then ends although the reconciliation continues, and the error names the key
-    /// of this reconciliation.
+    /// Runs the controller until `stop` is cancelled. After the cancellation, the controller starts no further
+    /// reconciliations. The controller waits for running reconciliations, for at most
+    /// [`graceful_shutdown_timeout`](ControllerConfig::graceful_shutdown_timeout). When this time has passed, the
+    /// controller drops the remaining reconciliations. A reconciliation that blocks its thread cannot be dropped. The
+    /// run then ends although the reconciliation continues, and the error names the key of this reconciliation.
     ///
-    /// For leader election, pass the controller to a [`Manager`](crate::Manager).
+    /// To use leader election, pass the controller to a [`Manager`](crate::Manager).
     ///
-    /// The controller can run again. Each run has a new queue. A run reconciles:
+    /// After a run has ended, the controller can run again. Each run has a new queue. A run reconciles:
     ///
     /// - every object,
-    /// - each key that the previous run did not finish,
+    /// - each key that the previous run did not finish reconciling,
     /// - the key of each object that was deleted between the two runs. The controller remembers the newest 100,000
-    ///   deleted objects. The deletions are recorded from the first run or [`warm_up`](Self::warm_up) until the last
-    ///   handle of the controller is dropped.
+    ///   deleted objects. The controller records deletions from the first run or [`warm_up`](Self::warm_up) until the
+    ///   last handle to the controller is dropped.
     ///
     /// # Errors
     ///
-    /// The run ends with an error if
+    /// Returns an error if
     ///
-    /// - a source cannot sync, has ended or panicked,
-    /// - the queue's setup or order panicked,
-    /// - a worker panicked outside of a reconciliation,
-    /// - the stop timed out,
+    /// - a source cannot sync, has ended or has panicked,
+    /// - the setup or the order of the queue has panicked,
+    /// - a worker has panicked outside of a reconciliation,
+    /// - the controller did not stop in time,
     /// - the controller is already running, or
     /// - a call of an earlier run still blocks its thread after the [sync
     ///   timeout](ControllerConfig::cache_sync_timeout).
@@ -171,16 +172,17 @@ impl<K: RequestKey> Controller<K> {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future ends the run. The reconciliations of a run are tasks, and the runtime drops them soon after.
-    /// A task that another thread is polling at the time of the drop continues until its next await. The next run waits
-    /// for these tasks.
+    /// Dropping the future stops the controller. Each reconciliation is a task, and the runtime drops these tasks soon
+    /// after. If another thread is polling such a task at the time of the drop, the task continues until its next
+    /// await. The next run waits for these tasks.
     pub async fn run(&self, stop: &CancellationToken) -> Result<(), ControllerError> {
         let _watchdog = Watchdog::start(vec![self.inner.polls.clone()], None);
         self.run_within(&Stop::new(stop, self.inner.config.graceful_shutdown_timeout), None).await
     }
 
-    /// Works like [`Controller::run`], but with a stop signal that other controllers share. A failure requests this
-    /// stop. Each reconciliation runs inside `leadership` and is dropped when the leadership term ends.
+    /// Works like [`Controller::run`], but with a stop signal that other controllers share. If this controller fails,
+    /// all of these controllers stop. Each reconciliation runs inside `leadership` and is dropped when the leadership
+    /// term ends.
     pub(crate) async fn run_within(&self, stop: &Stop, leadership: Option<&Leadership>) -> Result<(), ControllerError> {
         let panic = OnceLock::new();
         let ended = Run::begin(&self.inner, &panic)?.work(stop, leadership).await;
@@ -202,22 +204,22 @@ impl<K: RequestKey> Controller<K> {
         &self.inner.name
     }
 
-    /// Returns the sources that have not synced, or whose lists and watches have failed for 2 minutes. Each source is
-    /// paired with the reason. Nothing is reconciled before all sources have synced once.
+    /// Returns the sources that have not synced, and the sources whose lists and watches have failed for 2 minutes.
+    /// Each source is paired with the reason. The controller reconciles nothing before all sources have synced once.
     pub fn unsynced(&self) -> Vec<(String, String)> {
         self.sources().into_iter().filter_map(|(name, problem)| Some((name, problem?))).collect()
     }
 
-    /// Returns the names of all sources, in the order in which they were added. If a source is
-    /// [not synced](Self::unsynced), its name is paired with the reason.
+    /// Returns the names of all sources, in the order in which they were added. If a source is [not
+    /// synced](Self::unsynced), the reason follows its name.
     pub fn sources(&self) -> Vec<(String, Option<String>)> {
         let problem =
             |source: &Named<K>| source.problem().unwrap_or_else(|panic| Some(format!("the source panicked: {panic}")));
         self.inner.sources.iter().map(|source| (source.name().to_owned(), problem(source))).collect()
     }
 
-    /// Returns the number of keys in each state, or `None` if the controller is not running, for example because this
-    /// replica does not lead.
+    /// Returns the number of keys in each state. Returns `None` if the controller is not running, for example because
+    /// this replica does not lead.
     pub fn queue_counts(&self) -> Option<Counts> {
         self.with_queue(Queue::counts)
     }
@@ -227,8 +229,8 @@ impl<K: RequestKey> Controller<K> {
         self.inner.concurrency.get()
     }
 
-    /// Returns the keys whose calls have [blocked their thread](ControllerConfig::blocked_after), each with the
-    /// duration for which the call has blocked.
+    /// Returns the keys whose calls [block their thread](ControllerConfig::blocked_after), each with the time for which
+    /// the call has blocked.
     pub fn blocked_calls(&self) -> Vec<(K, Duration)> {
         let blocked = self.inner.polls.blocked().into_iter();
         blocked.map(|blocked| (K::clone(&blocked.key), blocked.since.elapsed())).collect()
@@ -323,7 +325,7 @@ impl<K: RequestKey> Inner<K> {
 
     async fn sync(&self, syncs: Vec<Synced>) -> Result<(), ControllerError> {
         let limit = self.config.cache_sync_timeout;
-        // An overflow means no limit.
+        // If the addition overflows, there is no limit.
         let until = limit.and_then(|limit| Instant::now().checked_add(limit));
         for (index, synced) in syncs.into_iter().enumerate() {
             let mut synced = pin!(caught(synced));

@@ -10,11 +10,12 @@ use thiserror::Error;
 use crate::RequestKey;
 use crate::key::text;
 
-/// The error of a controller run.
+/// The reason why a run of a controller failed.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ControllerError {
-    /// The controller is already running. Only one run at a time can use the controller's caches and queue.
+    /// The controller is already running. A controller can have only one run at a time, because all its runs use the
+    /// same caches and queue.
     #[error("controller {controller:?} is already running")]
     AlreadyRunning {
         /// The name of the controller.
@@ -27,12 +28,12 @@ pub enum ControllerError {
         controller: String,
         /// The name of the source.
         source_name: String,
-        /// The reason why it has not synced.
+        /// The reason why the source has not synced.
         problem: String,
-        /// How long the run waited. `None` if the run did not wait, because the source cannot sync.
+        /// How long the run waited for the source. `None` if the run did not wait, because the source cannot sync.
         after: Option<Duration>,
     },
-    /// A source ended, so changes would be missed.
+    /// A source has ended, so the controller would miss changes.
     #[error("controller {controller:?}: its source {source_name:?} has ended")]
     SourceEnded {
         /// The name of the controller.
@@ -45,7 +46,7 @@ pub enum ControllerError {
     Panicked {
         /// The name of the controller.
         controller: String,
-        /// The part that panicked.
+        /// The part of the controller that panicked.
         part: String,
         /// The panic message.
         panic: String,
@@ -57,30 +58,30 @@ pub enum ControllerError {
     Blocked {
         /// The name of the controller.
         controller: String,
-        /// The calls, with their keys.
+        /// The blocked calls, with their keys.
         blocked: String,
-        /// How long the run waited.
+        /// How long the run waited for these calls.
         after: Duration,
     },
-    /// The controller could not stop in time, and these reconciliations were dropped.
+    /// The controller did not stop in time, so it dropped the remaining reconciliations.
     #[error("controller {controller:?}: still running {after:?} after the stop: {unfinished}")]
     StopTimedOut {
         /// The name of the controller.
         controller: String,
-        /// The unfinished keys.
+        /// The keys that the run did not finish.
         unfinished: Box<UnfinishedKeys>,
-        /// How long the run waited.
+        /// How long the run waited for its reconciliations.
         after: Duration,
     },
 }
 
 /// The texts of the keys that a run did not finish. The next run of the same controller reconciles these keys.
 ///
-/// An `ObjectKey` is `namespace/name`. For other types of keys, see [`RequestKey`](crate::RequestKey).
+/// An `ObjectKey` has the text `namespace/name`. For other types of keys, see [`RequestKey`](crate::RequestKey).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct UnfinishedKeys {
-    /// The keys in flight.
+    /// The keys whose reconciliation was running.
     pub in_flight: Vec<String>,
     /// The keys that were ready, but whose reconciliation had not started.
     pub queued: Vec<String>,
@@ -109,7 +110,7 @@ impl fmt::Display for UnfinishedKeys {
     }
 }
 
-/// The error of a manager run.
+/// The reason why a run of a manager failed.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ManagerError {
@@ -121,20 +122,20 @@ pub enum ManagerError {
     Runnable {
         /// The name of the service, or of the leader election.
         name: String,
-        /// Its error.
+        /// The error of the service or of the leader election.
         cause: Box<dyn Error + Send + Sync>,
     },
     /// Two controllers have the same name, so their logs, metrics and checks would be indistinguishable.
     #[error("two controllers are named {name:?}; rename one of them with `Builder::name`")]
     DuplicateName {
-        /// The name.
+        /// The name that both controllers have.
         name: String,
     },
-    /// Some controllers, services or other parts of the manager did not stop in time, and were dropped.
+    /// Some parts of the manager did not stop in time and were dropped.
     #[error("the stop timed out after {after:?}; these parts were dropped: {}", .left.join(", "))]
     StopTimedOut {
-        /// The parts that were dropped: controllers with their unfinished keys, services, the leader election if the
-        /// lease could not be released, and informers.
+        /// The parts that were dropped. These can be controllers with their unfinished keys, services, informers, and
+        /// the leader election if the lease could not be released.
         left: Vec<String>,
         /// The time limit for stopping the whole manager.
         after: Duration,

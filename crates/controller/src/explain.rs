@@ -12,7 +12,8 @@ use crate::key::{Text, parse, text};
 use crate::requests::Queue;
 use crate::{Controller, LastCall, RequestKey};
 
-/// The reason why a key is queued, delayed, in flight or idle. `Display` writes an explanation for people.
+/// The reason why a key is queued, delayed, in flight or idle. The `Display` implementation writes an explanation for
+/// people.
 ///
 /// `K` is the type of the key: see [`RequestKey`]. `K` is `String` if the explanation comes from a
 /// [`ControllerStatus`](crate::ControllerStatus).
@@ -30,7 +31,7 @@ use crate::{Controller, LastCall, RequestKey};
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Explanation<K = ObjectKey> {
-    /// The key.
+    /// The key that is explained.
     pub key: K,
     /// The current position of the key.
     pub state: WorkState,
@@ -41,7 +42,7 @@ pub struct Explanation<K = ObjectKey> {
 /// The position of a key in the queue of a controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WorkState {
-    /// A worker processes the key. If `queued_again` is set, the key is queued once more after the call.
+    /// A worker processes the key. If `queued_again` is set, the key is queued again when the call ends.
     InFlight {
         /// Whether the key was added again during the call.
         queued_again: bool,
@@ -50,9 +51,9 @@ pub enum WorkState {
     Queued,
     /// The key waits for its retry, because one or more calls failed.
     RetryIn(Duration),
-    /// The key waits for the delay that the reconciler requested.
+    /// The key waits for the requeue delay that the reconciler requested.
     RequeueIn(Duration),
-    /// The key is not in the queue. The next change adds it.
+    /// The key is not in the queue. The next change adds the key.
     Idle,
     /// The controller is not running, for example because this replica does not lead.
     NotRunning,
@@ -76,7 +77,8 @@ impl WorkState {
 }
 
 impl<K: RequestKey> Controller<K> {
-    /// Explains why a key is queued, delayed or in flight: its state, its newest causes, and its last call.
+    /// Explains why a key is queued, delayed or in flight. The result has the state of the key, its newest causes, and
+    /// its last call.
     ///
     /// The controller remembers the causes of at least the 5,000 keys that were active last. The duration of this call
     /// does not depend on the length of the queue.
@@ -118,7 +120,8 @@ impl<K: RequestKey> Controller<K> {
         self.histories().top(limit, |history| Some(history.last_call.as_ref()?.took))
     }
 
-    /// Returns up to `limit` keys with the most causes. A key that is added again and again may be part of a loop.
+    /// Returns up to `limit` keys. The keys with the most causes come first. A key that is added again and again may be
+    /// part of a loop.
     pub fn most_active(&self, limit: usize) -> Vec<(K, KeyHistory)> {
         self.histories().top(limit, |history| Some(history.total))
     }

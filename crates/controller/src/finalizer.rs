@@ -8,19 +8,19 @@ use pintle_meta::{ApiError, Object, ObjectApi, Patch, WriteOptions};
 
 use crate::{Action, ReconcileError};
 
-/// Adds a finalizer to an object that was read before. This function combines controller-runtime's
-/// `controllerutil.AddFinalizer` with a patch.
+/// Adds a finalizer to an object that was read before. This function works like controller-runtime's
+/// `controllerutil.AddFinalizer`, and also sends the change to the server as a patch.
 ///
-/// The patch contains the object's resourceVersion and only the finalizers, so it never overwrites other writers'
-/// changes. The object may come from a cache, even if its type does not keep all fields.
+/// The patch contains only the finalizers and the object's resourceVersion, so it never overwrites changes of other
+/// writers. The object may come from a cache, even if its type does not keep all fields.
 ///
-/// Returns the stored object. Returns `None` if no request was sent, because the finalizer already exists, or because
-/// the object is being deleted. A server accepts no new finalizers on an object that is being deleted.
+/// Returns the stored object. Returns `None` without a request if the finalizer already exists, or if the object is
+/// being deleted. A server accepts no new finalizers on an object that is being deleted.
 ///
 /// # Errors
 ///
-/// Returns a conflict if the object has changed since it was read. In this case, reconcile the object again. Otherwise,
-/// returns the error of the request.
+/// Returns a conflict if the object has changed since it was read. After a conflict, reconcile the object again. Any
+/// other error of the request is returned unchanged.
 ///
 /// # Cancel safety
 ///
@@ -64,19 +64,20 @@ pub async fn add_finalizer<T: Object>(
     set_finalizers(api, object, &finalizers, options).await.map(Some)
 }
 
-/// Removes a finalizer from an object that was read before. The request is a patch, as for [`add_finalizer`]. If the
-/// object is being deleted and this was the last finalizer of the object, the server removes the object.
+/// Removes a finalizer from an object that was read before. The request is the same kind of patch as for
+/// [`add_finalizer`]. If the object is being deleted and this was the last finalizer of the object, the server removes
+/// the object.
 ///
 /// Returns the stored object. Returns `None` if the finalizer or the object no longer exists.
 ///
 /// # Errors
 ///
-/// Returns a conflict if the object has changed since it was read. Reconcile the object again in this case. Otherwise,
-/// returns the error of the request.
+/// Returns a conflict if the object has changed since it was read. After a conflict, reconcile the object again. Any
+/// other error of the request is returned unchanged.
 ///
 /// # Cancel safety
 ///
-/// The same as for [`add_finalizer`].
+/// If the future is dropped, it is unknown whether the server executed the request. Repeating the call is safe.
 pub async fn remove_finalizer<T: Object>(
     api: &impl ObjectApi<T>,
     object: &T,
@@ -118,15 +119,16 @@ async fn set_finalizers<T: Object>(
 pub enum Cleanup {
     /// The cleanup is complete, so the object may be deleted.
     Done,
-    /// The cleanup is not complete. The cleanup is called again after this delay, or earlier if the object changes.
+    /// The cleanup is not complete. The controller calls the cleanup again after this delay, or earlier if the object
+    /// changes.
     NotYet(Duration),
 }
 
 /// Blocks the deletion of objects until a controller has cleaned up after them.
 ///
-/// [`reconcile`](Self::reconcile) adds the finalizer before the controller's first effect. It then calls the `apply`
-/// function for an object that is not being deleted, and the `cleanup` function for an object that is. When the cleanup
-/// is complete, the controller removes the finalizer.
+/// [`reconcile`](Self::reconcile) adds the finalizer before the controller's first effect. After the finalizer is
+/// stored, this method calls the `apply` function if the object is not being deleted, and otherwise the `cleanup`
+/// function. When the cleanup is complete, the controller removes the finalizer.
 ///
 /// # Examples
 ///
@@ -174,7 +176,7 @@ impl<A> Finalizer<A> {
         Self { api, name: name.into(), options: WriteOptions::default() }
     }
 
-    /// Sets the options for the writes, such as the field manager.
+    /// Sets the options for the writes of the finalizer, such as the field manager.
     #[must_use]
     pub fn options(self, options: WriteOptions) -> Self {
         Self { options, ..self }
@@ -183,18 +185,18 @@ impl<A> Finalizer<A> {
     /// Adds the finalizer and calls `apply` if the object is not being deleted. Calls `cleanup` if the object is being
     /// deleted and has the finalizer. Does nothing if the object is being deleted and does not have the finalizer.
     ///
-    /// `apply` receives the stored object, including the finalizer. `cleanup` may be called again after it was
-    /// complete, if the request to remove the finalizer failed.
+    /// `apply` receives the stored object, including the finalizer. `cleanup` may be called again after it has
+    /// completed, if the request to remove the finalizer failed.
     ///
     /// # Errors
     ///
-    /// Returns the errors of the functions and of the writes. A conflict means that the object was stale. The key is
-    /// then retried, and the metrics do not count an error.
+    /// Returns the errors of `apply`, of `cleanup` and of the writes. A conflict means that the object passed to this
+    /// method was outdated. The controller then retries the key, and the metrics count no error.
     ///
     /// # Cancel safety
     ///
-    /// The object has the finalizer from before `apply` is called until `cleanup` completes. All other effects of dropping
-    /// the future depend on the two functions.
+    /// The finalizer is on the object before `apply` is called, and stays until `cleanup` has completed. Other effects
+    /// of dropping the future depend on `apply` and `cleanup`.
     pub async fn reconcile<T, Apply, Clean>(
         &self,
         object: Arc<T>,

@@ -3,7 +3,7 @@
 use pintle_informer::ResourceEvent;
 use pintle_meta::{ApiResource, Metadata, Object, ObjectKey, Scope};
 
-/// Maps an event to the keys to reconcile, as controller-runtime's `EventHandler`. `K` is the type of the keys: see
+/// Maps an event to the keys to reconcile, like controller-runtime's `EventHandler`. `K` is the type of the keys: see
 /// [`RequestKey`](crate::RequestKey).
 ///
 /// # Examples
@@ -28,12 +28,12 @@ use pintle_meta::{ApiResource, Metadata, Object, ObjectKey, Scope};
 /// EnqueueNamespace.handle(&event, &mut |key| assert_eq!(key.as_str(), "team-a"));
 /// ```
 pub trait Handler<T, K = ObjectKey>: Send + Sync + 'static {
-    /// Calls `enqueue` with each key to reconcile. This method should return quickly, because the other events of the
+    /// Calls `enqueue` with each key to reconcile. This method should return quickly, because the next events of the
     /// source wait for it.
     fn handle(&self, event: &ResourceEvent<T>, enqueue: &mut dyn FnMut(K));
 }
 
-/// Reconciles the object of the event, as controller-runtime's `EnqueueRequestForObject`.
+/// A handler that reconciles the object of the event, like controller-runtime's `EnqueueRequestForObject`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct EnqueueObject;
 
@@ -43,11 +43,12 @@ impl<T: Object> Handler<T> for EnqueueObject {
     }
 }
 
-/// Reconciles the owners of the object that are of a given kind, as controller-runtime's `EnqueueRequestForOwner`.
+/// A handler that reconciles the object's owners of a given kind, like controller-runtime's `EnqueueRequestForOwner`.
 ///
-/// Owners match by group, kind and name. The API version is not compared, so owners match in all versions. The uid is
-/// not compared either, because a re-created owner must also handle the dependents of the previous owner. An update
-/// yields the owners from the object's states before and after the change.
+/// The handler compares the group, kind and name of owners. The handler does not compare the API version, so an owner
+/// reference may use any version. The handler does not compare the uid either, because a re-created owner must also
+/// handle the dependents of the previous owner. For an update, the handler returns the owners from both the old and the
+/// new state of the object.
 ///
 /// # Examples
 ///
@@ -84,7 +85,8 @@ pub struct EnqueueOwner {
 }
 
 impl EnqueueOwner {
-    /// Reconciles the owners of a kind that have a controller reference from the object.
+    /// Creates a handler for owners of the kind `owner`. The handler reconciles the owner to which the object's
+    /// controller reference points.
     pub fn new(owner: &ApiResource) -> Self {
         let ApiResource { group_version, kind, scope, .. } = owner.clone();
         Self { group: group_version.group, kind, scope, controllers_only: true }
@@ -113,8 +115,9 @@ impl<T: Object> Handler<T> for EnqueueOwner {
     }
 }
 
-/// Reconciles the keys that a function returns, as controller-runtime's `EnqueueRequestsFromMapFunc`. An update yields
-/// the keys of the old state and of the new state. The keys can have any type: see [`RequestKey`](crate::RequestKey).
+/// A handler that reconciles the keys that a function returns, like controller-runtime's `EnqueueRequestsFromMapFunc`.
+/// For an update, the function is called for the old state and for the new state. The keys can have any type: see
+/// [`RequestKey`](crate::RequestKey).
 ///
 /// # Examples
 ///
@@ -141,7 +144,7 @@ impl<T: Object> Handler<T> for EnqueueOwner {
 pub struct EnqueueMapped<F>(F);
 
 impl<F> EnqueueMapped<F> {
-    /// Reconciles the keys that `map` returns for an object.
+    /// Creates a handler that reconciles the keys that `map` returns for an object.
     pub fn new<T, I>(map: F) -> Self
     where
         F: Fn(&T) -> I + Send + Sync + 'static,

@@ -10,25 +10,25 @@ use pintle_meta::ObjectKey;
 
 use crate::RequestKey;
 
-/// The number of causes that are kept for a key.
+/// The number of causes that the history keeps for a key.
 const CAUSES: usize = 8;
-/// The minimum number of keys that are kept. The keys with the newest causes are kept. The maximum number of kept keys
-/// is twice this number.
+/// The minimum number of keys whose history is kept. The keys with the newest causes are kept. At most twice this
+/// number of keys are kept.
 const KEYS: usize = 5_000;
 /// The maximum length of a stored error text, in bytes. Without this limit, thousands of keys that fail with long texts
 /// would use much memory.
 const ERROR: usize = 512;
 
-/// Why a key was added to the queue.
+/// An event or a call that caused a key to be added to the queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyCause {
     /// The time at which the key was added, or at which a call failed.
     pub at: SystemTime,
-    /// The reason.
+    /// The reason why the key was added.
     pub reason: CauseReason,
 }
 
-/// The reason of a [`KeyCause`].
+/// The reason why a key was added to the queue: see [`KeyCause`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CauseReason {
@@ -36,23 +36,23 @@ pub enum CauseReason {
     Event {
         /// The name of the informer.
         source: Arc<str>,
-        /// What happened to the object.
+        /// The kind of change that the event reports.
         change: EventChange,
-        /// The object of the event. The object can also be a dependent of the reconciled object.
+        /// The object of the event. The object can be a dependent of the reconciled object.
         object: ObjectKey,
         /// The resourceVersion of the object.
         resource_version: String,
     },
-    /// The program added the key directly, through a [`Trigger`](crate::Trigger) or another source of the program.
+    /// The program added the key through a [`Trigger`](crate::Trigger) or through its own source.
     Program,
     /// The last call requested a requeue.
     Requeue {
-        /// The requested delay.
+        /// The delay that the call requested.
         after: Duration,
     },
     /// The last call failed.
     Retry {
-        /// The error, the panic or the timeout, shortened to 512 bytes.
+        /// The text of the error, the panic or the timeout, shortened to 512 bytes.
         error: String,
     },
     /// An earlier run of the controller did not finish the key.
@@ -77,11 +77,11 @@ pub enum EventChange {
 /// The last call for a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LastCall {
-    /// When it began.
+    /// The time at which the call began.
     pub at: SystemTime,
     /// The duration of the call.
     pub took: Duration,
-    /// The error of the call, if it failed, shortened to 512 bytes.
+    /// The error of the call if the call failed, shortened to 512 bytes.
     pub error: Option<String>,
     /// The number of consecutive failures.
     pub failures: u32,
@@ -90,11 +90,11 @@ pub struct LastCall {
 /// The history of one key.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KeyHistory {
-    /// The newest causes, oldest first.
+    /// The newest causes of the key, oldest first.
     pub causes: VecDeque<KeyCause>,
-    /// The total number of causes.
+    /// The number of causes that the key has had so far.
     pub total: u64,
-    /// The last call that ended.
+    /// The last call for the key that has ended.
     pub last_call: Option<LastCall>,
 }
 
@@ -159,7 +159,7 @@ impl<K: RequestKey> Histories<K> {
         };
         state.newer.insert(key.clone(), history);
         drop(state);
-        // Free the histories without the lock, because freeing thousands of them takes time.
+        // Free the histories after the lock is released, because freeing thousands of them takes time.
         drop(replaced);
     }
 
@@ -174,8 +174,8 @@ impl<K: RequestKey> Histories<K> {
         state.newer.keys().chain(state.older.keys()).cloned().collect()
     }
 
-    /// Returns up to `limit` keys with the greatest values of `rank`, greatest first. Keys for which `rank` returns no
-    /// value are left out.
+    /// Returns up to `limit` keys with the greatest values of `rank`, greatest first. The result does not contain keys
+    /// for which `rank` returns no value.
     pub(crate) fn top<R: Ord>(&self, limit: usize, rank: impl Fn(&KeyHistory) -> Option<R>) -> Vec<(K, KeyHistory)> {
         let state = self.lock();
         let all = state.newer.iter().chain(&state.older);
@@ -191,7 +191,7 @@ impl<K: RequestKey> Histories<K> {
     }
 
     fn lock(&self) -> MutexGuard<'_, State<K>> {
-        // If the `Eq`, `Hash`, `Ord` or `Clone` of a key panics, each map is still consistent.
+        // If the `Eq`, `Hash`, `Ord` or `Clone` implementation of a key panics, each map is still consistent.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

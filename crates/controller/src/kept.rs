@@ -9,12 +9,12 @@ use crate::RequestKey;
 /// remember every object that was ever deleted.
 pub(crate) const MAX_EVENTS: usize = 100_000;
 
-/// Keys that the next run cannot find through existing objects: keys of deleted objects, keys that were added directly,
-/// and unfinished keys. Each key is kept once, with its highest priority.
+/// The keys that the next run cannot find through existing objects. These are keys of deleted objects, keys that were
+/// added directly, and unfinished keys. Each key is kept once, with its highest priority.
 #[derive(Debug)]
 pub(crate) struct Kept<K> {
     keys: HashMap<K, Entry>,
-    /// The keys from events, by sequence number.
+    /// The keys from events, ordered by sequence number.
     events: BTreeMap<u64, K>,
     next: u64,
 }

@@ -8,19 +8,19 @@ use pintle_meta::ObjectKey;
 
 use crate::panic::catch;
 
-/// A key that a controller can reconcile, as the `request` type of controller-runtime's `TypedReconciler`. Each type
-/// with these supertraits implements this trait.
+/// A key that a controller can reconcile, like the `request` type of controller-runtime's `TypedReconciler`. Each type
+/// that implements the supertraits implements this trait.
 ///
 /// The default is [`ObjectKey`], the key of one object. Use another type if several objects map to one unit of work, or
-/// if the name of an object does not identify the work: the name of a tenant, a pair of a cluster and an object, or an
-/// enum of work items. [`Controller::named`](crate::Controller::named) starts such a controller. The handlers of a
-/// controller return its keys, usually through [`EnqueueMapped`](crate::EnqueueMapped).
+/// if the name of an object does not identify the work. Examples are the name of a tenant, a pair of a cluster and an
+/// object, and an enum of work items. [`Controller::named`](crate::Controller::named) creates a controller with such
+/// keys. The handlers of the controller return these keys, usually through [`EnqueueMapped`](crate::EnqueueMapped).
 ///
-/// Logs, errors and debug pages show an [`ObjectKey`] as `namespace/name`, a `String` as its text, and each other type
-/// by its `Debug` output. So two keys should have the same output only if they are equal, and a key should contain no
-/// secret.
+/// Logs, errors and debug pages show an [`ObjectKey`] as `namespace/name`, and a `String` unchanged. Logs, errors and
+/// debug pages show keys of all other types with `Debug`. So the `Debug` outputs of two different keys should differ,
+/// and a key should contain no secret.
 ///
-/// The controller compares, hashes and clones keys under its locks, so these functions should be quick and must not
+/// The controller compares, hashes and clones keys under its locks, so these operations should be quick and must not
 /// panic.
 ///
 /// # Examples

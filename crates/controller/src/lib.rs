@@ -57,37 +57,38 @@
 //!
 //! - A [`Controller`] calls a [`Reconciler`] for each key, with a [`ReconcileRequest`]. The reconciler returns an [`Action`] or a
 //!   [`ReconcileError`]. [`ControllerConfig`] sets the concurrency, the timeouts and the back-off.
-//! - A key is usually the [`ObjectKey`](pintle_meta::ObjectKey) of an object. If several objects map to one unit of work, a
-//!   controller can have keys of any other type: see [`RequestKey`].
-//! - A [`Source`] adds keys: [`Kind`] for the objects of an informer, [`Trigger`] for keys from the program. A
-//!   [`Predicate`](predicate::Predicate) selects events, and a [`Handler`] maps them to keys.
+//! - A key is usually the [`ObjectKey`](pintle_meta::ObjectKey) of an object. If several objects map to one unit of
+//!   work, use keys of another type: see [`RequestKey`].
+//! - A [`Source`] adds keys. A [`Kind`] adds the objects of an informer, and a [`Trigger`] adds keys from the program.
+//!   A [`Predicate`](predicate::Predicate) selects events, and a [`Handler`] maps them to keys.
 //! - A [`Finalizer`] blocks the deletion of objects until the controller has cleaned up after them.
 //! - A [`Manager`] runs controllers under leader election, together with their informers and services.
-//!   [`ManagerStatus`] answers probes.
-//! - [`Controller::explain`] says why a key is queued, delayed or in flight.
+//!   [`ManagerStatus`] answers health probes.
+//! - [`Controller::explain`] explains why a key is queued, delayed or in flight.
 //! - [`ControllerConfig::metrics`] sets the metrics provider. The metrics have the names of controller-runtime and client-go.
 //!
 //! # Guarantees
 //!
-//! - Reconciliations of one key never overlap. A change during a reconciliation causes another reconciliation after it.
-//! - Nothing is reconciled before the caches of all sources have synced.
-//! - Changed objects are reconciled before the objects of a first list. Apart from that, keys are processed first in,
-//!   first out, and no key starves.
-//! - The key of a deleted object is reconciled, even if the deletion happened while the watch was disconnected. The key
-//!   is also reconciled if no replica led at the time of the deletion, provided that a standby or an earlier run of the
-//!   same controller had received the object.
-//! - A panic, an error and a timeout each fail one attempt of one key. Each key has its own back-off. The back-off
+//! - Reconciliations of one key never overlap. If a key changes during its reconciliation, the key is reconciled again
+//!   afterwards.
+//! - No key is reconciled before the caches of all sources have synced.
+//! - Changed objects come before the objects of a first list. Otherwise, keys are processed first in, first out, and no
+//!   key starves.
+//! - The key of a deleted object is reconciled, even if the deletion happened while the watch was disconnected. If no
+//!   replica led at the time of the deletion, a standby or an earlier run of the same controller must have received the
+//!   object.
+//! - A panic, an error or a timeout fails only one attempt for one key. Each key has its own back-off. The back-off
 //!   grows with each failure, and a success resets it.
 //! - A change that a failed call may have caused does not end the back-off, so a reconciler that writes and fails backs
-//!   off. For each of the first ten of these changes, the retry follows within 30 s, because another writer may have
+//!   off. After each of the first ten such changes, the retry follows within 30 s, because another writer may have
 //!   fixed the cause of the failure.
-//! - A reconciliation that blocks its thread is reported in logs, metrics and readiness. If the reconciliation does not
-//!   end when the manager stops, the manager exits the process.
+//! - Logs, metrics and the readiness check report a reconciliation that blocks its thread. If such a reconciliation
+//!   does not end when the manager stops, the manager exits the process.
 //! - A run that cannot continue ends with an error that gives the reason, even after a panic. A run never hangs without
-//!   a message.
+//!   a log message or an error.
 //! - A key that a run did not finish is reconciled in the next run of the same controller, even if its object no longer exists.
-//! - Dropping a run ends its reconciliations and sources. Requesting a stop does the same, within one timeout for the
-//!   whole manager.
+//! - Dropping the future returned by [`Controller::run`] stops its reconciliations and sources. Requesting a stop does
+//!   the same, but running reconciliations may finish first. A manager has one timeout for all its parts.
 
 mod attempts;
 mod blocking;

@@ -32,25 +32,26 @@ use crate::blocking::{Exit, Watchdog};
 use crate::stop::Stop;
 use crate::{Controller, ManagerError, RequestKey};
 
-/// Runs controllers, together with their caches, services and leader election.
+/// Runs controllers together with their caches, services and leader election.
 ///
 /// The manager starts the informers and services first, then the caches of the controllers, and then the election. So
 /// the caches of a standby are filled before the standby becomes the leader. When this replica becomes the leader, the
-/// controllers start. To stop, the manager uses the reverse order. The controllers finish their work while the lease is
-/// still renewed. After that, the manager releases the lease, and then it ends services and informers. Stopping takes
-/// at most [one timeout](ManagerConfig::graceful_shutdown_timeout) in total.
+/// controllers start. The manager stops its parts in the reverse order. The controllers finish their work first, while
+/// the lease is still renewed. After the controllers have ended, the manager releases the lease, and then it ends
+/// services and informers. All these steps together take at most [one
+/// timeout](ManagerConfig::graceful_shutdown_timeout).
 ///
-/// - **Lost term.** A replica that loses its leadership term drops the running reconciliations and contends again. A
-///   call that blocks its thread cannot be dropped. Until this call has ended, the replica is not ready and does not
-///   contend for the lease. If the call takes longer than
-///   [the time limit of a stop](ManagerConfig::graceful_shutdown_timeout), the manager fails.
+/// - **Lost leadership.** A replica that loses its leadership term drops the running reconciliations and contends
+///   again. A call that blocks its thread cannot be dropped. Until such a call has ended, the replica is not ready and
+///   does not contend for the lease. If the call takes longer than [the stop
+///   timeout](ManagerConfig::graceful_shutdown_timeout), the manager fails.
 /// - **Failure.** If a controller or a service fails or panics, the manager stops in the order that is described above.
 /// - **Standby.** A standby reads the events of its caches. The standby remembers the keys of deleted objects, up to
 ///   the newest 100,000 for each controller. When the standby becomes the leader, it reconciles these keys and all
 ///   existing objects. So no deletion is missed, even if no replica leads at that time.
 /// - **Blocked threads.** On a multi-threaded runtime, the election has its own thread, so reconcilers that block the
-///   runtime do not prevent renewals. If all threads of the runtime are blocked, no task can receive a signal, so a
-///   request to stop goes unnoticed.
+///   runtime do not prevent renewals. If all threads of the runtime are blocked, no task can receive a signal, so the
+///   manager does not notice a request to stop.
 ///
 /// # Examples
 ///
@@ -115,19 +116,19 @@ pub struct Manager {
 /// ```
 #[derive(Clone, Debug)]
 pub struct ManagerConfig {
-    /// The time limit for stopping the manager. The default is 25 s, which is less than the 30 s that Kubernetes gives
-    /// a pod.
+    /// The time limit for stopping all parts of the manager. The default is 25 s, which is less than the 30 s that
+    /// Kubernetes gives a pod to stop.
     ///
     /// Controllers may use 80 % of this time to finish running reconciliations. A controller's own
-    /// [limit](crate::ControllerConfig::graceful_shutdown_timeout) applies only without a manager. The lease must be
+    /// [timeout](crate::ControllerConfig::graceful_shutdown_timeout) does not apply in a manager. The lease must be
     /// released before 90 % of the time has passed. Services and informers must end in the last 10 %. If a controller,
-    /// a service or the election does not end in time, it is dropped and named in the error. With a time of zero, all
-    /// of them are dropped immediately.
+    /// a service or the election does not end in time, it is dropped and named in the error. With a timeout of zero,
+    /// all parts are dropped immediately.
     pub graceful_shutdown_timeout: Duration,
-    /// Whether to exit the process if reconciliations still block their threads after the time limit of a stop plus a
-    /// tenth of it (at most 2 s). The process prints a line to stderr and exits with code 1. The default is true.
-    /// Nothing else can end such reconciliations. Even returning from `main` does not, because dropping a runtime waits
-    /// for its threads.
+    /// Whether to exit the process if reconciliations still block their threads after the stop timeout. The manager
+    /// waits for another tenth of the timeout (at most 2 s) before it exits. The manager then prints a line to stderr
+    /// and exits with code 1. The default is true. Nothing else can end reconciliations that block their threads. Even
+    /// returning from `main` does not end them, because dropping a runtime waits for its threads.
     pub exit_if_blocked: bool,
 }
 
@@ -154,8 +155,8 @@ impl Manager {
         self
     }
 
-    /// Adds a controller. It runs on the leader, or on every replica if there is no election. The controllers of a
-    /// manager can have different types of keys.
+    /// Adds a controller. The controller runs on the leader, or on every replica if there is no election. The
+    /// controllers of a manager can have different types of keys.
     pub fn controller<K: RequestKey>(self, controller: Controller<K>) -> Self {
         self.status.add_controller(Arc::new(controller));
         self
@@ -169,8 +170,9 @@ impl Manager {
     }
 
     /// Runs a service on every replica while the manager runs, such as a web server that answers probes from the
-    /// manager's [status](Self::status). The service should end when its token is cancelled. An error or a panic of the
-    /// service stops the manager, but an early return without an error does not.
+    /// manager's [status](Self::status). The service should end when the token that it receives is cancelled. If the
+    /// service returns an error or panics, the manager stops. If the service returns early without an error, the
+    /// manager continues.
     pub fn service<F, Fut>(mut self, name: impl Into<String>, run: F) -> Self
     where
         F: FnOnce(CancellationToken) -> Fut + Send + 'static,
@@ -189,18 +191,19 @@ impl Manager {
     }
 
     /// Returns the status of the manager's parts, for example for health checks or to check whether this replica leads.
-    /// The status includes controllers and caches that are added later, so the status can be passed to a service.
+    /// The status also shows controllers and caches that are added later, so a service can receive the status.
     pub fn status(&self) -> ManagerStatus {
         self.status.clone()
     }
 
-    /// Runs until `stop` is cancelled or a part fails.
+    /// Runs the manager until `stop` is cancelled or a part fails.
     ///
     /// # Errors
     ///
-    /// - Two controllers have the same name. Nothing is started then.
-    /// - A part failed. The first failure is returned, and further failures are logged.
-    /// - The stop timed out. The error names the parts that did not end.
+    /// - Two controllers have the same name. The manager then starts nothing.
+    /// - A controller, a service or another part has failed. The error is the first failure, and further failures are
+    ///   logged.
+    /// - Some parts did not end within the stop timeout. The error names these parts.
     ///
     /// # Panics
     ///
@@ -208,10 +211,10 @@ impl Manager {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future ends all parts, in no particular order, and does not release the lease. Controllers have
-    /// ended when the drop returns, and the election ends soon after. Reconciliations and services are tasks. The
-    /// runtime drops these tasks soon after. A task that another thread is polling at the time of the drop continues
-    /// until its next await.
+    /// Dropping the future ends all parts of the manager, in no particular order, and does not release the lease. The
+    /// controllers have ended when the drop returns, and the election ends soon after. Reconciliations and services are
+    /// tasks. The runtime drops these tasks soon after. If another thread is polling such a task at the time of the
+    /// drop, the task continues until its next await.
     pub async fn run(self, stop: &CancellationToken) -> Result<(), ManagerError> {
         let Self { config, status, services, informers, election } = self;
         let controllers = status.all();
@@ -238,7 +241,7 @@ impl Manager {
                         break;
                     }
                     () = &mut over => {
-                        // Keep the lease, because calls of this leadership term may still run.
+                        // Keep the lease, because calls of this leadership term may still be running.
                         ending.add_leftovers(team.running());
                         ending.add_leftovers(has_election.then(|| election::NAME.into()));
                         break;

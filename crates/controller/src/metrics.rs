@@ -1,4 +1,4 @@
-//! The metrics of a controller, named as in controller-runtime.
+//! The metrics of a controller. The names of the metrics are controller-runtime's.
 
 use std::sync::Arc;
 use std::time::Duration;

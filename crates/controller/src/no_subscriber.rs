@@ -10,7 +10,7 @@ use tracing::dispatcher::{get_default, has_been_set, with_default};
 pub(crate) struct NoSubscriberWarning(AtomicBool);
 
 impl NoSubscriberWarning {
-    /// Prints `trouble`, unless a subscriber is installed or this function has printed before.
+    /// Prints `trouble`, unless a subscriber is installed or this method has printed before.
     pub(crate) fn warn(&self, trouble: impl FnOnce() -> String) {
         if !has_been_set() && !self.0.swap(true, Ordering::Relaxed) {
             print(&trouble());

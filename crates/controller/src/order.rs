@@ -9,9 +9,9 @@ use tokio::sync::watch;
 use crate::RequestKey;
 use crate::panic::catch;
 
-/// Wraps the user's order. A panic in the middle of a queue operation would lose keys. So after the first panic, the
-/// user's order is not called again. After the panic, this wrapper acts like an empty order. The wrapper notifies the
-/// run of the controller, and the run ends.
+/// A wrapper for the user's queue order that catches panics. A panic in the middle of a queue operation would lose
+/// keys. So after the first panic, the user's order is not called again. From then on, this wrapper acts like an empty
+/// order. The wrapper notifies the run of the controller, and the run ends.
 #[derive(Debug)]
 pub(crate) struct GuardedOrder<K> {
     order: Box<dyn Order<K>>,
@@ -40,7 +40,7 @@ impl OrderPanic {
         let message = self.0.wait_for(Option::is_some).await.ok().and_then(|message| message.clone());
         match message {
             Some(message) => message,
-            // The queue and its order were dropped.
+            // No panic can follow, because the queue and its order were dropped.
             None => pending().await,
         }
     }

@@ -6,12 +6,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use futures_util::FutureExt;
 
-/// Calls `part`. If the function panics, returns the panic message.
+/// Calls `part` and returns its result. If the function panics, returns the panic message.
 pub(crate) fn catch<T>(part: impl FnOnce() -> T) -> Result<T, String> {
     catch_unwind(AssertUnwindSafe(part)).map_err(message)
 }
 
-/// Awaits `part`. If the future panics, returns the panic message. Dropping `part` itself must not panic.
+/// Awaits `part` and returns its output. If the future panics, returns the panic message. Dropping `part` itself must
+/// not panic.
 pub(crate) async fn caught<F: Future>(part: F) -> Result<F::Output, String> {
     AssertUnwindSafe(part).catch_unwind().await.map_err(message)
 }

@@ -1,13 +1,13 @@
 //! Predicates that decide which events lead to a reconciliation.
 //!
-//! A predicate receives the old and the new state of an object. The comparing predicates in this module pass all
-//! additions and deletions. So no deletion is missed, even if the object's spec did not change. These predicates read
-//! only metadata, so they decode no object.
+//! A predicate receives the old and the new state of an object. A predicate that compares the two states returns `true`
+//! for all additions and deletions. So no deletion is missed, even if the object's spec did not change. The predicates
+//! of this module read only metadata, so they decode no object.
 
 use pintle_informer::ResourceEvent;
 use pintle_meta::{Metadata, Object};
 
-/// Decides which events pass. Every function from an event to `bool` is a predicate.
+/// Decides which events lead to a reconciliation. Every function from an event to `bool` is a predicate.
 ///
 /// # Examples
 ///
@@ -32,9 +32,9 @@ pub trait Predicate<T>: Send + Sync + 'static {
     /// Returns whether `event` passes.
     fn allows(&self, event: &ResourceEvent<T>) -> bool;
 
-    /// Returns whether [`not`] of this predicate passes `event`. The default is the opposite of
-    /// [`allows`](Self::allows). A predicate that compares two states passes additions and deletions in both cases,
-    /// because these events have only one state.
+    /// Returns whether the [negation](not) of this predicate passes `event`. The default implementation returns the
+    /// opposite of [`allows`](Self::allows). A predicate that compares two states returns `true` from both methods for
+    /// additions and deletions, because these events have only one state.
     fn allows_not(&self, event: &ResourceEvent<T>) -> bool {
         !self.allows(event)
     }
@@ -46,13 +46,13 @@ impl<T, F: Fn(&ResourceEvent<T>) -> bool + Send + Sync + 'static> Predicate<T> f
     }
 }
 
-/// Passes updates that change the desired state, as counted by `metadata.generation`, and updates that begin a
-/// deletion.
+/// Passes updates that change `metadata.generation`, and updates that begin a deletion. The generation counts the
+/// changes of the desired state.
 ///
 /// The server keeps no generation for some kinds (ConfigMap, Secret, Service...). For these kinds, this predicate
-/// passes all updates except resyncs, whereas controller-runtime's predicate of the same name drops all updates.
-/// Changes of labels, annotations and finalizers do not pass. So a reconciler that adds a finalizer and returns is not
-/// called again. Use [`DesiredStateChanged`] for such a reconciler.
+/// passes all updates except resyncs. The predicate of the same name in controller-runtime drops all their updates.
+/// Changes that affect only labels, annotations or finalizers do not pass. So a reconciler that adds a finalizer and
+/// then returns is not called again. Use [`DesiredStateChanged`] for such a reconciler.
 ///
 /// # Examples
 ///
@@ -70,7 +70,7 @@ impl<T, F: Fn(&ResourceEvent<T>) -> bool + Send + Sync + 'static> Predicate<T> f
 pub struct GenerationChanged;
 
 /// Passes updates that change the generation, labels, annotations or finalizers, and updates that begin a deletion.
-/// Updates that change only the status do not pass. This predicate is suitable for the main kind of a controller.
+/// Updates that change only the status do not pass. Use this predicate for the main kind of a controller.
 ///
 /// For kinds without a generation, all updates except resyncs pass, as with [`GenerationChanged`].
 ///
@@ -153,7 +153,7 @@ fn compare<T: Object>(event: &ResourceEvent<T>) -> Option<(&dyn Metadata, &dyn M
     }
 }
 
-/// Passes events that both predicates pass.
+/// Returns a predicate that passes events that both `a` and `b` pass.
 ///
 /// # Examples
 ///
@@ -170,7 +170,7 @@ pub fn and<A, B>(a: A, b: B) -> And<A, B> {
     And(a, b)
 }
 
-/// Passes events that at least one of the predicates passes.
+/// Returns a predicate that passes events that `a`, `b` or both pass.
 ///
 /// # Examples
 ///
@@ -187,9 +187,9 @@ pub fn or<A, B>(a: A, b: B) -> Or<A, B> {
     Or(a, b)
 }
 
-/// Passes events that the predicate does not pass. Even if they are negated, the comparing predicates of this module
-/// pass additions and deletions, alone or within [`and`] and [`or`]. The negation of a function passes every event for
-/// which the function returns `false`.
+/// Returns a predicate that passes the events that `a` does not pass. The comparing predicates of this module pass
+/// additions and deletions even if they are negated. This rule also applies within [`and`] and [`or`]. The negation of
+/// a function passes every event for which the function returns `false`.
 ///
 /// # Examples
 ///
@@ -206,15 +206,15 @@ pub fn not<A>(a: A) -> Not<A> {
     Not(a)
 }
 
-/// See [`and`].
+/// The predicate that [`and`] returns.
 #[derive(Clone, Copy, Debug)]
 pub struct And<A, B>(A, B);
 
-/// See [`or`].
+/// The predicate that [`or`] returns.
 #[derive(Clone, Copy, Debug)]
 pub struct Or<A, B>(A, B);
 
-/// See [`not`].
+/// The predicate that [`not`] returns.
 #[derive(Clone, Copy, Debug)]
 pub struct Not<A>(A);
 

@@ -11,25 +11,26 @@ use pintle_meta::{ApiError, ObjectKey};
 
 use crate::RequestKey;
 
-/// Brings the actual state closer to the desired state of an object, as controller-runtime's `Reconciler`. If `K` is
-/// not [`ObjectKey`], the reconciler handles another unit of work, as `TypedReconciler`: see [`RequestKey`].
+/// Brings the actual state closer to the desired state of an object, like controller-runtime's `Reconciler`. If `K` is
+/// not [`ObjectKey`], a key identifies another unit of work, as in `TypedReconciler`: see [`RequestKey`].
 ///
 /// A call receives a key, but not the event that caused the call. The reconciler reads the current state from listers.
-/// They lack the object if it was deleted. The reconciler must be idempotent, because it may be called at any time,
-/// even without a change. Calls for the same key never overlap.
+/// If the object was deleted, the listers do not return it. A reconciler must be idempotent, because it may be called
+/// at any time, even without a change. Calls for the same key never overlap.
 ///
-/// A panic counts as an error of that key. A closure that takes a [`ReconcileRequest`] and returns a future implements
-/// this trait.
+/// A panic of the reconciler counts as a failure of the key. A closure that takes a [`ReconcileRequest`] and returns a
+/// future implements this trait.
 ///
 /// # Blocking
 ///
-/// A call must not block its thread with a blocking client, a lock held for long, or a long computation. A blocked
-/// thread runs no other tasks of the runtime. In addition, a call that blocks its thread cannot be ended by a timeout,
-/// a loss of leadership or a stop. Move such work to `tokio::task::spawn_blocking`, and await its handle.
+/// A call must not block its thread, for example with a blocking client, a lock that is held for long, or a long
+/// computation. A blocked thread runs no other tasks of the runtime. In addition, a timeout, a loss of leadership or a
+/// stop cannot end a call that blocks its thread. Move blocking work to `tokio::task::spawn_blocking`, and await the
+/// returned handle.
 ///
-/// A call that blocks its thread for longer than [`blocked_after`](crate::ControllerConfig::blocked_after) is logged
-/// and counted, and makes the replica unready. If the call still blocks when the time limit of a stop has passed, the
-/// [`Manager`](crate::Manager) exits the process.
+/// If a call blocks its thread for longer than [`blocked_after`](crate::ControllerConfig::blocked_after), the
+/// controller logs and counts the call, and the replica is not ready. If the call still blocks its thread after the
+/// stop timeout, the [`Manager`](crate::Manager) exits the process.
 ///
 /// # Examples
 ///
@@ -66,13 +67,13 @@ pub trait Reconciler<K = ObjectKey>: Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// After an error the key is retried with a growing delay, unless the error is
+    /// After an error, the controller retries the key with a growing delay, unless the error is
     /// [terminal](ReconcileError::terminal).
     ///
     /// # Cancel safety
     ///
-    /// The future is dropped when it exceeds the controller's timeout, when leadership is lost, and when stopping takes
-    /// too long. A later call must detect unfinished work and continue it.
+    /// The controller drops the future if it exceeds the controller's timeout, if leadership is lost, or if stopping
+    /// takes too long. A later call must then detect the unfinished work and continue it.
     fn reconcile(&self, request: ReconcileRequest<K>) -> impl Future<Output = Result<Action, ReconcileError>> + Send;
 }
 
@@ -86,7 +87,7 @@ where
     }
 }
 
-/// The request to reconcile one key, usually the key of an object.
+/// A request to reconcile one key, usually the key of an object.
 ///
 /// # Examples
 ///
@@ -113,25 +114,25 @@ where
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ReconcileRequest<K = ObjectKey> {
-    /// The key. The objects of the key may no longer exist.
+    /// The key to reconcile. The objects of the key may no longer exist.
     pub key: K,
     /// The number of consecutive failures of this key.
     pub failures: u32,
     /// The leadership term of this call, if the controller runs under leader election. The controller drops the call
-    /// when the term ends. Effects that last longer than the call, for example in another process, each need a
-    /// [permit](Leadership::permit).
+    /// when the term ends. If an effect lasts longer than the call, for example in another process, the effect needs
+    /// its own [permit](Leadership::permit).
     pub leadership: Option<Leadership>,
 }
 
 impl<K> ReconcileRequest<K> {
-    /// Creates a request for a first attempt without leader election, for tests of a reconciler.
+    /// Creates a request for a first attempt without leader election. Use this function to test a reconciler.
     pub fn new(key: K) -> Self {
         Self { key, failures: 0, leadership: None }
     }
 }
 
-/// The result of a reconciliation, as controller-runtime's `Result`. The action determines when the key is reconciled
-/// again if nothing changes.
+/// The result of a reconciliation, like controller-runtime's `Result`. The action determines when the key is reconciled
+/// again if no change arrives.
 ///
 /// # Examples
 ///
@@ -150,12 +151,12 @@ pub struct Action {
 }
 
 impl Action {
-    /// Reconciles the key again only after the next change.
+    /// Returns an action that reconciles the key again only after the next change.
     pub const fn await_change() -> Self {
         Self { requeue_after: None }
     }
 
-    /// Reconciles the key again after the delay `after`, or earlier after a change.
+    /// Returns an action that reconciles the key again after the delay `after`, or earlier if a change arrives.
     pub const fn requeue_after(after: Duration) -> Self {
         Self { requeue_after: Some(after) }
     }
@@ -166,7 +167,8 @@ impl Action {
     }
 }
 
-/// The error of a reconciliation. `?` converts every error into this type. The key is retried after the error.
+/// The error of a reconciliation. The `?` operator converts every error into this type. By default, the controller
+/// retries the key after such an error.
 ///
 /// This type does not implement [`Error`] itself, because an implementation would conflict with the conversion from all
 /// other errors.
@@ -206,16 +208,17 @@ impl ReconcileError {
         Self { cause: cause.into(), terminal: true, retry_after: None }
     }
 
-    /// Sets the minimum delay between the failure and the retry. If no delay is set, the `Retry-After` of a server
-    /// response among the causes applies. In both cases, the delay is not shorter than the delay of the controller's
-    /// rate limiter, and is at most 1000 s.
+    /// Sets the minimum delay between the failure and the retry. If no delay is set, but one of the causes is a server
+    /// response with `Retry-After`, the delay of that response applies. The resulting delay is at least the delay of
+    /// the controller's rate limiter, and at most 1000 s.
     #[must_use]
     pub fn retry_after(self, after: Duration) -> Self {
         Self { retry_after: Some(after), ..self }
     }
 
-    /// Returns whether the cause, or an error in its chain of sources, is a conflict: the object changed between the
-    /// read and the write. The key is retried as after other errors, but the metrics do not count an error.
+    /// Returns whether the cause, or an error in its chain of sources, is a conflict. A conflict means that the object
+    /// has changed between the read and the write. The controller retries the key as after other errors, but the
+    /// metrics do not count an error.
     pub fn is_conflict(&self) -> bool {
         !self.terminal && self.answer().is_some_and(ApiError::is_conflict)
     }
@@ -225,7 +228,7 @@ impl ReconcileError {
         self.retry_after.or_else(|| self.answer()?.retry_after)
     }
 
-    /// Returns the API error in the chain of causes, if there is one.
+    /// Returns the first API error in the chain of causes, if there is one.
     fn answer(&self) -> Option<&ApiError> {
         let mut cause: Option<&(dyn Error + 'static)> = Some(&*self.cause);
         while let Some(error) = cause {
@@ -248,7 +251,7 @@ impl ReconcileError {
     }
 }
 
-/// Converts from each type that converts to a boxed error, such as any error type, a string or an `anyhow::Error`.
+/// Converts from each type that converts to a boxed error. Examples are all error types, strings and `anyhow::Error`.
 impl<E: Into<Box<dyn Error + Send + Sync>>> From<E> for ReconcileError {
     fn from(cause: E) -> Self {
         Self::new(cause)

@@ -1,4 +1,4 @@
-//! The queue of keys to reconcile, in the form that sources use.
+//! The queue of keys to reconcile, in the form that sources can access.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -17,8 +17,8 @@ use crate::{CauseReason, LOW_PRIORITY, RequestKey};
 
 pub(crate) type Queue<K> = WorkQueue<K, TokioClock>;
 
-/// A handle to add keys to a controller's queue. Clones belong to the same controller. `K` is the type of the keys: see
-/// [`RequestKey`].
+/// A handle to add keys to a controller's queue. Clones add keys to the queue of the same controller. `K` is the type
+/// of the keys: see [`RequestKey`].
 ///
 /// Keys that are added while the controller is not running are kept for its next run, without duplicates.
 ///
@@ -71,7 +71,7 @@ pub struct Requests<K = ObjectKey> {
 struct Shared<K> {
     controller: String,
     state: Mutex<State<K>>,
-    /// The attempts have their own lock. It must be taken before the queue's lock.
+    /// The attempts have their own lock. A thread that needs both locks must take this lock before the queue's lock.
     attempts: Mutex<Attempts<K>>,
     histories: Histories<K>,
 }
@@ -95,7 +95,7 @@ impl<K> Default for State<K> {
 
 impl<K> Shared<K> {
     fn lock(&self) -> MutexGuard<'_, State<K>> {
-        // If the `Eq`, `Hash` or `Clone` of a key panics, the state is still consistent.
+        // If the `Eq`, `Hash` or `Clone` implementation of a key panics, the state is still consistent.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -118,27 +118,27 @@ impl<K: RequestKey> Requests<K> {
         Self { shared: Arc::new(Shared { controller: controller.into(), state, attempts, histories }) }
     }
 
-    /// Reconciles `key` as soon as a worker is free. Adds are deduplicated until then. An add during the reconciliation
-    /// of the key leads to one more reconciliation.
+    /// Adds `key`, so that it is reconciled as soon as a worker is free. Until then, further adds of the same key have
+    /// no effect. If the key is added during its reconciliation, it is reconciled once more.
     pub fn add(&self, key: K) {
         self.add_with(key, AddOptions::default());
     }
 
-    /// Reconciles `key` after a delay, or earlier if it is also added in another way. If the controller is not running,
-    /// the key is reconciled when its next run starts.
+    /// Adds `key`, so that it is reconciled after a delay, or earlier if it is added in another way. If the controller
+    /// is not running, the key is reconciled when its next run starts.
     pub fn add_after(&self, key: K, after: Duration) {
         self.add_with(key, AddOptions { after: Some(after), ..AddOptions::default() });
     }
 
-    /// Reconciles `key` with these options, for example with a priority, if the queue's order uses priorities.
+    /// Adds `key` with options such as a priority. A priority has an effect only if the queue's order uses priorities.
     pub fn add_with(&self, key: K, options: AddOptions) {
         self.histories().cause(&key, CauseReason::Program);
         _ = self.attempts().change(&key, true, Instant::now());
         _ = self.enqueue(key, options);
     }
 
-    /// Reconciles `key` because of a change. If a failed call of this controller may have caused the change, the change
-    /// does not end the key's back-off, but may shorten it.
+    /// Adds `key` because of a change. If a failed call of this controller may have caused the change, the change does
+    /// not end the key's back-off, but may shorten it.
     pub(crate) fn change(&self, key: K, priority: i32, is_urgent: bool) {
         let action = self.attempts().change(&key, is_urgent, Instant::now());
         let options = AddOptions { priority, ..AddOptions::default() };
@@ -186,14 +186,14 @@ impl<K: RequestKey> Requests<K> {
 
     fn shorten_backoff(&self, key: K, priority: i32) {
         let early = AddOptions { priority, rate_limited: false, after: Some(EARLY_RETRY) };
-        // If the delay was already shorter, it is not changed and not counted.
+        // If the delay was already shorter than the early retry, it is not changed and not counted.
         if self.enqueue(key.clone(), early) == Some(Added::Scheduled) {
             self.attempts().retried_early(&key);
         }
     }
 
     /// Keeps the key of an event for the next run. If a run has started since the source read the event, this run may
-    /// already have taken the kept keys. In that case, this method adds the key to the queue of the run.
+    /// already have taken the kept keys. This method then adds the key to the queue of that run.
     pub(crate) fn keep_event(&self, key: K) {
         let mut state = self.lock();
         if state.is_open() {
@@ -233,7 +233,7 @@ impl<K: RequestKey> Requests<K> {
         state.kept.take()
     }
 
-    /// Returns whether a run accepts keys.
+    /// Returns whether the controller is running and accepts keys.
     pub(crate) fn is_open(&self) -> bool {
         self.lock().is_open()
     }
@@ -261,7 +261,7 @@ impl<K: RequestKey> Requests<K> {
         queue
     }
 
-    /// Reads the queue of the current run, if there is one.
+    /// Calls `read` with the queue of the current run, if there is one.
     pub(crate) fn with_queue<R>(&self, read: impl FnOnce(&Queue<K>) -> R) -> Option<R> {
         let queue = self.lock().queue.clone()?;
         let result = read(&queue);
@@ -277,27 +277,27 @@ impl<K: RequestKey> Requests<K> {
         self.attempts().end(key);
     }
 
-    /// Records that a call failed. Removes the key from the queue if all adds since the call began may wait for the
-    /// key's retry. Returns whether the key was removed.
+    /// Records that a call failed. If all adds since the call began may wait for the key's retry, removes the key from
+    /// the queue. Returns whether the key was removed.
     pub(crate) fn fail(&self, queue: &Queue<K>, key: &K, retry: Retry) -> bool {
         let mut attempts = self.attempts();
         // Both steps run under one lock, so that no urgent add happens between them.
         attempts.fail(key, retry, Instant::now()) && queue.remove(key)
     }
 
-    /// Delays a failed key for at least the duration `after`. The key was added again and is still in flight. If an
-    /// urgent change has arrived, the key is not delayed.
+    /// Delays a failed key for at least the duration `after`. The caller has added the key again, and the key is still
+    /// in flight. If an urgent change has arrived, the key is not delayed.
     pub(crate) fn postpone(&self, queue: &Queue<K>, key: &K, after: Duration) -> Added {
         let attempts = self.attempts();
         // All steps run under one lock, so that no urgent add happens between them.
         if attempts.is_urgent(key) || queue.postpone(key, after) || !queue.remove(key) {
             return Added::Scheduled;
         }
-        // The rate limiter's delay was zero, so the key was queued.
+        // The delay of the rate limiter was zero, so the key is already queued.
         queue.replace_after(key.clone(), after, DelayKind::Retry)
     }
 
-    /// The user's order and limiter may panic when the last handle of a queue is dropped.
+    /// When the last handle to a queue is dropped, the user's order and limiter are dropped too, and they may panic.
     fn drop_queue(&self, queue: Queue<K>) {
         if let Err(panic) = catch(|| drop(queue)) {
             tracing::error!(controller = self.shared.controller, panic, "the queue panicked when it was dropped");

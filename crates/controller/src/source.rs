@@ -17,9 +17,10 @@ use pintle_meta::ObjectKey;
 use crate::panic::catch;
 use crate::{RequestKey, Requests};
 
-/// A source of keys for a controller, as controller-runtime's `Source`. `K` is the type of the keys: see [`RequestKey`].
+/// A source of keys for a controller, like controller-runtime's `Source`. `K` is the type of the keys: see
+/// [`RequestKey`].
 ///
-/// A source may be started again after a run has ended. The source then starts from the beginning.
+/// A source may be started again after a run has ended. A restarted source starts from the beginning.
 ///
 /// # Examples
 ///
@@ -63,23 +64,25 @@ use crate::{RequestKey, Requests};
 /// }
 /// ```
 pub trait Source<K = ObjectKey>: Send + Sync + 'static {
-    /// Returns the name for logs and errors.
+    /// Returns the name of the source for logs and errors.
     fn name(&self) -> &str;
 
-    /// Receives the handle for adding keys. Called once, when the controller is built. A source that also listens
-    /// between runs stores a clone of the handle. Keys that the source adds between runs are kept for the next run.
+    /// Receives the handle that adds keys to the controller's queue. This method is called once, when the controller is
+    /// built. A source that also listens between runs stores a clone of the handle. The controller keeps keys that the
+    /// source adds between runs for its next run.
     fn attach(&self, _requests: &Requests<K>) {}
 
-    /// Starts to fill the caches of the source before the source is first started. A standby replica calls this.
+    /// Starts to fill the caches of the source before the source is first started. A manager calls this method on
+    /// standby replicas.
     fn warm_up(&self) {}
 
-    /// Returns the reason why the source is not synced or not up to date, or `None`.
+    /// Returns the reason why the source is not synced or not up to date. Returns `None` if the source is synced and up
+    /// to date.
     fn problem(&self) -> Option<String> {
         None
     }
 
-    /// Starts to add keys to `requests`. The source must not do anything except while one of the returned futures is
-    /// polled.
+    /// Starts to add keys to `requests`. The source must do nothing unless one of the returned futures is polled.
     fn start(&self, requests: Requests<K>) -> Feed;
 }
 
@@ -105,22 +108,22 @@ impl<K: RequestKey> Named<K> {
         self.name.as_deref().unwrap_or("(its name panicked)")
     }
 
-    /// Returns the reason why the source is not synced or not up to date, or `None`. Returns an error with the panic
-    /// message if the source panics.
+    /// Returns the reason why the source is not synced or not up to date. Returns `None` if the source is synced and up
+    /// to date. If the source panics, returns an error with the panic message.
     pub(crate) fn problem(&self) -> Result<Option<String>, String> {
         catch(|| self.source.problem())
     }
 }
 
-/// Completes when a source has synced or can no longer sync.
+/// A future that completes when a source has synced or can no longer sync.
 pub(crate) type Synced = Pin<Box<dyn Future<Output = bool> + Send>>;
 
-/// A running source.
+/// The futures of a running source.
 pub struct Feed {
-    /// Completes with `true` when all keys that existed at the start are in the queue. Completes with `false` if that
-    /// can no longer happen.
+    /// A future that completes with `true` when all keys that existed at the start are in the queue. The future
+    /// completes with `false` if these keys can no longer be added.
     pub synced: Synced,
-    /// Adds keys until this future is dropped. If this future completes, the source has ended.
+    /// A future that adds keys until it is dropped. If the future completes, the source has ended.
     pub run: Pin<Box<dyn Future<Output = ()> + Send>>,
 }
 

@@ -22,7 +22,7 @@ impl Stop {
         Self { token: token.child_token(), timeout, requested_at: Arc::default() }
     }
 
-    /// Returns the same stop signal with this percentage of the timeout.
+    /// Returns the same stop signal with this percentage of its timeout.
     pub(crate) fn percent(&self, share: u32) -> Self {
         Self { timeout: self.timeout / 100 * share, ..self.clone() }
     }
@@ -35,13 +35,13 @@ impl Stop {
         self.timeout
     }
 
-    /// Requests the stop. The token that this signal follows is not cancelled.
+    /// Requests a stop. The token that this signal follows is not cancelled by this call.
     pub(crate) fn request(&self) {
         self.token.cancel();
         self.since();
     }
 
-    /// Waits for the request.
+    /// Waits until a stop is requested.
     pub(crate) async fn requested(&self) {
         self.token.cancelled().await;
         self.since();
@@ -58,7 +58,8 @@ impl Stop {
         }
     }
 
-    /// Returns the remaining time. Before a stop is requested, this is the whole timeout.
+    /// Returns the remaining time until the stop timeout has passed. Before a stop is requested, the result is the
+    /// whole timeout.
     pub(crate) fn left(&self) -> Duration {
         match self.token.is_cancelled() {
             true => self.timeout.saturating_sub(self.since().elapsed()),
@@ -71,10 +72,10 @@ impl Stop {
         *self.requested_at.get_or_init(Instant::now)
     }
 
-    /// Waits until the stop was requested and its timeout has passed.
+    /// Waits until a stop has been requested and its timeout has passed.
     pub(crate) async fn timed_out(&self) {
         self.requested().await;
-        // An overflow means no limit.
+        // If the addition overflows, there is no limit.
         match Instant::now().checked_add(self.left()) {
             Some(end) => tokio::time::sleep_until(end).await,
             None => pending().await,

@@ -37,10 +37,10 @@ pub(crate) struct Worker<K> {
     pub(crate) limit: watch::Receiver<usize>,
 }
 
-/// Why a worker ended.
+/// The reason why a worker ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WorkerEnd {
-    /// The queue was shut down, or the leadership term has ended.
+    /// The queue was shut down, or the leadership term ended.
     Stopped,
     /// The limit of concurrent reconciliations was lowered.
     Excess { index: usize },
@@ -56,10 +56,10 @@ enum Ended {
 /// The number of consecutive conflicts of a key after which a warning is logged.
 const CONFLICTS: u32 = 10;
 
-/// The longest delay that a server can request. It equals the longest delay of the default limiter.
+/// The longest delay that a server can request. This limit equals the longest delay of the default limiter.
 const LONGEST: Duration = Duration::from_secs(1_000);
 
-/// The retry delay if the limiter panicked.
+/// The retry delay if the rate limiter has panicked.
 const WITHOUT_LIMITER: Duration = Duration::from_secs(60);
 
 impl<K: RequestKey> Worker<K> {
@@ -91,7 +91,8 @@ impl<K: RequestKey> Worker<K> {
         self.leadership.as_ref().is_none_or(|leadership| leadership.check().is_ok())
     }
 
-    /// Processes an item. This method and all methods below return whether the key is done or back in the queue.
+    /// Reconciles the key of an item that the queue returned. This method and all methods below return whether the key
+    /// is done or back in the queue.
     async fn process(&self, item: WorkItem<K, TokioClock>) -> bool {
         let span =
             tracing::info_span!("reconcile", controller = self.controller, key = %Text(item.key()), cause = Empty);
@@ -140,11 +141,11 @@ impl<K: RequestKey> Worker<K> {
         ended.map_or_else(Ended::Panicked, Ended::Returned)
     }
 
-    /// Records the call. If the key is queued again, this method also records the reason.
+    /// Records the call in the history of the key. If the key is queued again, this method also records the reason.
     fn remember(&self, item: &WorkItem<K, TokioClock>, ended: &Ended, took: Duration) {
         let error = match ended {
             Ended::Returned(Ok(_)) => None,
-            // Format the error here: a panic of its `Display` must not leave the lock poisoned.
+            // Format the error before the lock is taken, because a panic in its `Display` must not poison the lock.
             Ended::Returned(Err(error)) => Some(error.to_string()),
             Ended::Panicked(panic) => Some(format!("panic: {panic}")),
             Ended::TimedOut(timeout) => Some(format!("timed out after {timeout:?}")),
@@ -193,7 +194,7 @@ impl<K: RequestKey> Worker<K> {
     }
 
     fn fail(&self, item: WorkItem<K, TokioClock>, error: &ReconcileError) -> bool {
-        // Format the error here: a log subscriber might format it while it holds a lock.
+        // Format the error here, because a log subscriber might otherwise format it while it holds a lock.
         let text = error.to_string();
         let failures = item.num_requeues() + 1;
         if error.is_conflict() {
@@ -260,8 +261,8 @@ impl<K: RequestKey> Worker<K> {
         }
     }
 
-    /// Retries a key after a panic outside of the reconciler, such as in the limiter, in the error's `Display`, or
-    /// while dropping the future.
+    /// Retries a key after a panic outside of the reconciler. Examples are a panic in the limiter, in the error's
+    /// `Display`, or while the future is dropped.
     fn put_back(&self, key: K, priority: i32, panic: &str) -> bool {
         let retry = AddOptions { priority, rate_limited: true, after: None };
         let added = catch(|| self.queue.add_with(key.clone(), retry)).unwrap_or_else(|_| {

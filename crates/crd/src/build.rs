@@ -9,7 +9,8 @@ use crate::declaration::Declaration;
 use crate::definition::CustomResourceDefinition;
 use crate::structural::structural;
 
-/// A resource with a CustomResourceDefinition. `#[derive(Resource)]` implements this trait. For an example, see the page of this crate.
+/// A resource with a CustomResourceDefinition. `#[derive(Resource)]` implements this trait. The page of this crate has
+/// an example.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` has no CustomResourceDefinition",
     note = "add `#[derive(Resource, JsonSchema)]` and `#[resource(group = \"…\", version = \"…\")]` to the struct"
@@ -22,9 +23,9 @@ pub trait CustomResource: Resource + JsonSchema {
     ///
     /// # Panics
     ///
-    /// Panics if the schema of the type cannot be converted to a structural schema. Panics if the path of a column, of the scale
-    /// subresource or of a selectable field is not in the schema. The result depends only on the type. So one test that calls this function
-    /// is enough to detect a panic.
+    /// Panics if the schema of the type cannot be converted to a structural schema. Panics if the path of a column, of
+    /// the scale subresource or of a selectable field is not in the schema. The result depends only on the type. So a
+    /// single test that calls this function detects such a panic.
     fn crd() -> CustomResourceDefinition {
         match build::<Self>() {
             Ok(definition) => definition,

@@ -1,18 +1,18 @@
 //! The declarations of a custom resource.
 
-/// The declarations of a custom resource that are not part of [`Resource`](pintle_meta::Resource). `#[derive(Resource)]` sets
-/// the fields from the attributes.
+/// The declarations of a custom resource that are not part of [`Resource`](pintle_meta::Resource).
+/// `#[derive(Resource)]` sets these fields from its attributes.
 #[derive(Clone, Copy, Debug)]
 pub struct Declaration {
-    /// The singular name, which can be used in kubectl commands.
+    /// The singular name of the resource, which kubectl commands accept.
     pub singular: &'static str,
-    /// The short names, which can be used in kubectl commands.
+    /// The short names of the resource, which kubectl commands accept.
     pub short_names: &'static [&'static str],
-    /// The categories, which can be used in kubectl commands, such as `all`.
+    /// The categories of the resource, such as `all`. kubectl commands accept these names.
     pub categories: &'static [&'static str],
     /// Whether the status is a subresource.
     pub has_status: bool,
-    /// The scale subresource.
+    /// The scale subresource, if the resource has one.
     pub scale: Option<Scale>,
     /// The printer columns.
     pub columns: &'static [Column],
@@ -20,13 +20,13 @@ pub struct Declaration {
     pub selectable_fields: &'static [&'static str],
     /// The CEL rules for the whole object, each with its error message.
     pub rules: &'static [(&'static str, Option<&'static str>)],
-    /// Whether the version is deprecated. If `true`, clients get a warning when they use this version.
+    /// Whether this version is deprecated. If `true`, clients that use the version get a warning.
     pub is_deprecated: bool,
     /// The text of the deprecation warning. `None` means kube-apiserver's default text.
     pub deprecation_warning: Option<&'static str>,
-    /// Whether the version is served.
+    /// Whether the API server serves this version.
     pub is_served: bool,
-    /// Whether objects are stored in this version. Exactly one version of a definition must be stored.
+    /// Whether objects are stored in this version. A definition must store exactly one version.
     pub is_stored: bool,
 }
 
@@ -37,23 +37,24 @@ pub struct Scale {
     pub spec_replicas: &'static str,
     /// The path of the field with the observed number of replicas, below `.status`.
     pub status_replicas: &'static str,
-    /// The path of the field with the label selector as a string. A HorizontalPodAutoscaler needs it.
+    /// The path of the field with the label selector as a string. A HorizontalPodAutoscaler needs this path.
     pub label_selector: Option<&'static str>,
 }
 
 /// A printer column.
 #[derive(Clone, Copy, Debug)]
 pub struct Column {
-    /// The heading.
+    /// The heading of the column.
     pub name: &'static str,
     /// The JSON path of the value.
     pub json_path: &'static str,
-    /// The type of the column: `integer`, `number`, `string`, `boolean` or `date`. `None` means the type that the schema has at this path.
+    /// The type of the column: `integer`, `number`, `string`, `boolean` or `date`. `None` means the type that the
+    /// schema has at `json_path`.
     pub column_type: Option<&'static str>,
-    /// The OpenAPI format.
+    /// The OpenAPI format of the value.
     pub format: Option<&'static str>,
-    /// The description.
+    /// The description of the column.
     pub description: Option<&'static str>,
-    /// The priority. A column with a priority above 0 is shown only in kubectl's wide output.
+    /// The priority of the column. kubectl shows a column with a priority above 0 only in its wide output.
     pub priority: i32,
 }

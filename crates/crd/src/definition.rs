@@ -16,9 +16,9 @@ pub struct CustomResourceDefinition {
     api_version: String,
     #[serde(default = "kind")]
     kind: String,
-    /// The metadata. The name is `plural.group`.
+    /// The metadata of the definition. The name of a definition is `plural.group`.
     pub metadata: ObjectMeta,
-    /// The spec: the names, the scope and the versions.
+    /// The spec as JSON, with the names, the scope and the versions.
     pub spec: Value,
     /// The status of the definition, which only the server sets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -65,19 +65,20 @@ impl CustomResourceDefinition {
         Self { api_version: api_version(), kind: kind(), metadata, spec, status: None }
     }
 
-    /// Returns whether the server serves the resource. This is the case if the condition `Established` is true.
+    /// Returns whether the server serves the resource. The server serves the resource if the condition `Established` is
+    /// true.
     pub fn is_established(&self) -> bool {
         self.status.as_ref().is_some_and(|status| status.conditions.is_true("Established"))
     }
 
-    /// Merges several versions of a kind into one definition. The versions keep their order. The result has the names of the version that
-    /// is stored.
+    /// Merges several versions of a kind into one definition. The versions keep their order. The result has the names
+    /// that the stored version declares.
     ///
     /// # Errors
     ///
     /// - The definitions have different names.
     /// - A version occurs twice.
-    /// - The number of versions that are stored is not one. The value is this number.
+    /// - The number of stored versions is not one. The error contains this number.
     ///
     /// # Examples
     ///
@@ -129,13 +130,13 @@ impl CustomResourceDefinition {
     }
 }
 
-/// The error of [`CustomResourceDefinition::merge`].
+/// The reason why [`CustomResourceDefinition::merge`] failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum MergeError {
-    /// The definitions have different names. The two values are different names.
+    /// The definitions have different names. The values are two names that differ.
     Names(String, String),
-    /// The number of versions that are stored is not one. The value is this number.
+    /// The number of stored versions is not one. The value is the number of stored versions.
     Stored(usize),
     /// This version occurs twice.
     Repeated(String),

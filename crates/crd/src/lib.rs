@@ -41,7 +41,7 @@
 //! assert_eq!(schema["properties"]["spec"]["properties"]["replicas"]["maximum"], 20);
 //! ```
 //!
-//! With the facade `pintle`, leave out `crate = pintle_crd`.
+//! If you use the facade `pintle`, leave out `crate = pintle_crd`.
 //!
 //! # Attributes
 //!
@@ -63,25 +63,29 @@
 //!
 //! # Schemas
 //!
-//! schemars derives the schema. This crate makes it [structural](https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definitions/#specifying-a-structural-schema):
+//! schemars derives the schema of the struct. This crate converts that schema to a
+//! [structural](https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definitions/#specifying-a-structural-schema)
+//! schema:
 //!
 //! - An enum of unit variants is a string with `enum`. An enum of objects gets the properties of all variants, and
-//!   `oneOf` or `anyOf` describes each variant. The enum can be tagged, untagged or flattened.
-//! - A field of the type `Option` is not required. If its value is `null`, kube-apiserver drops the field. Items and values of maps are `nullable`.
+//!   `oneOf` or `anyOf` describes each variant. Such an enum can be tagged, untagged or flattened.
+//! - A field of the type `Option` is not required. If the value of such a field is `null`, kube-apiserver drops the
+//!   field. Items of lists and values of maps are `nullable` instead.
 //! - A map has `additionalProperties`. `serde_json::Value` preserves unknown fields.
-//! - An integer or a string, such as k8s-openapi's `IntOrString`, gets `x-kubernetes-int-or-string`.
+//! - A value that is an integer or a string, such as k8s-openapi's `IntOrString`, gets `x-kubernetes-int-or-string`.
 //! - A set is a list of the type `set` if its items are scalars. [`Conditions`](pintle_meta::Conditions) are a list of the type `map`.
-//! - Formats that kube-apiserver does not support, such as `uint32`, are removed. The bounds are kept.
+//! - Formats that kube-apiserver does not support, such as `uint32`, are removed. The bounds of such numbers are kept.
 //! - Keywords with the prefix `x-kubernetes-` are kept: `#[schemars(extend("x-kubernetes-validations" = [{"rule": "self > 0"}]))]`.
 //!
-//! A recursive type has no structural schema. For such a type, [`crd`](CustomResource::crd) panics with a message that contains the field
-//! and the fix: the schema [`preserve_unknown_fields`]. One test that calls `crd` is sufficient to detect this.
+//! A recursive type has no structural schema. For such a type, [`crd`](CustomResource::crd) panics. The message
+//! contains the field and the fix, which is the schema [`preserve_unknown_fields`]. A single test that calls `crd`
+//! detects this panic.
 //!
 //! # Main items
 //!
-//! - [`Resource`]: the derive macro
-//! - [`CustomResource`]: the trait that the macro implements
-//! - [`CustomResourceDefinition`]: the object to apply
+//! - [`Resource`] is the derive macro.
+//! - [`CustomResource`] is the trait that the macro implements.
+//! - [`CustomResourceDefinition`] is the object that a program applies.
 
 mod build;
 mod columns;

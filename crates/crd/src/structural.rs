@@ -43,7 +43,7 @@ const KEPT: &[&str] = &[
     "not",
 ];
 
-/// The formats that kube-apiserver recognizes. It warns about other formats.
+/// The formats that kube-apiserver recognizes. kube-apiserver warns about other formats.
 const FORMATS: &[&str] = &[
     "bsonobjectid",
     "byte",
@@ -102,9 +102,10 @@ impl fmt::Display for SchemaError {
     }
 }
 
-/// Returns the schema of a field that may have any JSON value, for `#[schemars(schema_with = "pintle_crd::preserve_unknown_fields")]`.
+/// Returns the schema of a field that may have any JSON value. Use this function in `#[schemars(schema_with =
+/// "pintle_crd::preserve_unknown_fields")]`.
 ///
-/// kube-apiserver does not validate or prune such a field. Recursive types need it.
+/// kube-apiserver does not validate or prune such a field. Recursive types need this schema.
 pub fn preserve_unknown_fields(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "x-kubernetes-preserve-unknown-fields": true })
 }
@@ -118,7 +119,7 @@ pub(crate) fn structural<T: JsonSchema + ?Sized>() -> Result<Object, SchemaError
     convert(settings.into_generator().into_root_schema_for::<T>().to_value(), "")
 }
 
-/// Converts the schema of a list item or a map value. Errors contain `path`.
+/// Converts the schema of a list item or a map value. Errors contain the path `path`.
 pub(crate) fn convert(schema: Value, path: &str) -> Result<Object, SchemaError> {
     let mut schema = convert_nullable(schema, path)?;
     // Remove null from the values, because kube-apiserver rejects null for every enum, even if the enum is nullable.
@@ -300,7 +301,7 @@ fn children(schema: &mut Object, path: &str) -> Result<(), SchemaError> {
         }
         Some(values) => {
             let values = convert(values, &format!("{path}.*"))?;
-            // A structural schema cannot contain both of these keywords.
+            // A structural schema cannot contain both `properties` and `additionalProperties`.
             if schema.contains_key("properties") {
                 schema.insert(PRESERVE.into(), true.into());
             } else {
@@ -324,7 +325,8 @@ fn children(schema: &mut Object, path: &str) -> Result<(), SchemaError> {
 
 /// Adds the type if the keywords of the schema imply one.
 fn finish(schema: &mut Object) {
-    // A structural schema cannot contain both keywords, but the two variants of an enum can each require one of them.
+    // A structural schema cannot contain both `properties` and `additionalProperties`, but the two variants of an enum
+    // can each require one of them.
     if schema.contains_key("properties") && schema.remove("additionalProperties").is_some() {
         schema.insert(PRESERVE.into(), true.into());
     }

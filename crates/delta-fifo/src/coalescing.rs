@@ -7,15 +7,16 @@ use crate::line::Line;
 
 /// A queue of changes for a listener that can be slower than its producer.
 ///
-/// Queued changes of one key are merged. Therefore, the length is at most the number of keys that exist or that the
-/// listener knows. With [ordered delivery](Delivery::Ordered), up to `bound` more changes can be in the queue. With
-/// every [`Delivery`], a listener that applies all changes in order reaches the state of the source.
+/// Queued changes of one key are merged. Therefore, the queue has at most one entry for each key that exists or that
+/// the listener knows. With [ordered delivery](Delivery::Ordered), up to `bound` more changes can be queued. If a
+/// listener applies all changes in order, it reaches the state of the source, with every [`Delivery`].
 ///
 /// Keys are popped in the order of their first change, and a key keeps its position while more changes are merged. An object that was added
 /// and deleted between two pops is not delivered, except with ordered delivery.
 ///
 /// If an object is deleted and another object is created with the same key, the queue delivers two changes. The first
-/// change is the deletion, with the last observed state. The next pop returns the addition.
+/// change is the deletion, and contains the last observed state of the deleted object. The second change is the
+/// addition, which the next `pop` returns.
 ///
 /// # Examples
 ///
@@ -42,19 +43,19 @@ pub struct CoalescingFifo<K, T> {
     joined: u64,
 }
 
-/// How a [`CoalescingFifo`] merges queued changes.
+/// Determines how a [`CoalescingFifo`] merges queued changes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Delivery {
-    /// Merges the changes of one key into one change, from the state that the listener knows to the newest state. A queued update keeps
-    /// both states in memory.
+    /// Merges the changes of one key into one change. This change leads from the state that the listener knows to the
+    /// newest state. A queued update keeps both states in memory.
     #[default]
     Coalesced,
-    /// Like `Coalesced`, but updates have no old state. The queue keeps no old objects in memory, except for the last
-    /// states of deleted objects.
+    /// Works like `Coalesced`, but updates have no old state. The queue keeps no old objects in memory, except for the
+    /// last states of deleted objects.
     Newest,
-    /// Delivers each change separately, and all changes in order, even for different keys. If `bound` changes are queued, a new change is
-    /// merged into the last queued change of its key. The merged change is then delivered before changes of other keys
-    /// that were queued earlier. [`joined`](CoalescingFifo::joined) counts these merges.
+    /// Delivers each change separately and in order, even if the changes have different keys. If `bound` changes are
+    /// queued, a new change is merged into the last queued change of its key. The merged change is then delivered
+    /// before changes of other keys that were queued earlier. [`joined`](CoalescingFifo::joined) counts these merges.
     Ordered {
         /// The maximum number of changes that are kept separate. A change of a key without a queued change is queued
         /// even if the bound is reached.
@@ -67,7 +68,7 @@ pub enum Delivery {
 pub struct Overtaken<T> {
     /// The newest state of the object, or `None` if it was deleted.
     pub newest: Option<T>,
-    /// A queued state that will no longer be delivered to the listener, if there is one.
+    /// A queued state that the listener will no longer receive, if there is one.
     pub untold: Option<T>,
 }
 
@@ -76,21 +77,21 @@ pub struct Overtaken<T> {
 pub enum Change<T> {
     /// The object is new to the listener.
     Added {
-        /// The newest state.
+        /// The newest state of the object.
         object: T,
         /// Whether the object existed before the listener was added.
         is_initial: bool,
     },
     /// The object changed, or a resync delivers it again. The listener knows the object.
     Updated {
-        /// The state that the listener knows, or `None` if the queue keeps [only the newest](Delivery::Newest) state.
+        /// The state that the listener knows. `None` if the queue keeps [only the newest](Delivery::Newest) state.
         old: Option<T>,
-        /// The newest state.
+        /// The newest state of the object.
         new: T,
     },
     /// The object was deleted.
     Deleted {
-        /// The last observed state. The listener may not have received this state of the object before.
+        /// The last observed state of the object. The listener may not have received this state before.
         object: T,
         /// Whether `object` is the state at the deletion. If `false`, the deletion was inferred, and `object` may be stale.
         final_state_known: bool,
@@ -129,14 +130,14 @@ impl<K: Clone + Eq + Hash, T: Clone> CoalescingFifo<K, T> {
         Self { line: Line::new(), delivery, same_identity, initial: 0, joined: 0 }
     }
 
-    /// Queues the addition of an object. `is_initial` is true if the object existed before the listener was added. Returns the same as
-    /// [`updated`](Self::updated).
+    /// Queues the addition of an object. `is_initial` is true if the object existed before the listener was added.
+    /// Returns a queued state that the listener will no longer receive, as [`updated`](Self::updated) does.
     pub fn added(&mut self, key: K, object: T, is_initial: bool) -> Option<T> {
         self.present(key, object, |_, object| Waiting::Added { object, is_initial })
     }
 
-    /// Queues an update of an object. If a queued state will no longer be delivered, returns this state, so that a caller that holds a lock
-    /// can drop it later. Apart from this state, the call drops no objects except its arguments.
+    /// Queues an update of an object. If the listener will no longer receive a queued state, returns this state. A
+    /// caller that holds a lock can drop the state later. The call drops no other objects except its arguments.
     pub fn updated(&mut self, key: K, old: T, new: T) -> Option<T> {
         self.present(key, new, |fifo, new| match (fifo.same_identity)(&old, &new) {
             true => fifo.update(old, new),
@@ -144,14 +145,15 @@ impl<K: Clone + Eq + Hash, T: Clone> CoalescingFifo<K, T> {
         })
     }
 
-    /// Queues the deletion of an object. `known` is the state before the deletion, and `last` is the last observed state. If an addition of
-    /// the key is queued, removes the addition instead, so that the listener receives nothing. Returns the same as
-    /// [`updated`](Self::updated).
+    /// Queues the deletion of an object. `known` is the state before the deletion, and `last` is the last observed
+    /// state. If an addition of the key is queued, the queue drops both the addition and the deletion, so the listener
+    /// receives nothing. Returns a queued state that the listener will no longer receive, as [`updated`](Self::updated)
+    /// does.
     pub fn deleted(&mut self, key: K, known: T, last: T, final_state_known: bool) -> Option<T> {
         let hash = self.line.hash(&key);
         let ended = |known: &T, same_identity: fn(&T, &T) -> bool| match same_identity(known, &last) {
             true => Waiting::Deleted { last: last.clone(), final_state_known },
-            // The deletion of the object that the listener knows was not observed.
+            // The object that the listener knows was deleted, but its deletion was not observed.
             false => Waiting::Deleted { last: known.clone(), final_state_known: false },
         };
         let Some(place) = self.place_to_join(hash, &key) else {
@@ -183,10 +185,10 @@ impl<K: Clone + Eq + Hash, T: Clone> CoalescingFifo<K, T> {
         }
     }
 
-    /// Removes the queued change of a key whose object the caller is about to deliver as an initial object. Returns the
-    /// newest state. The caller must deliver this state instead. If the queued change also adds another object with the
-    /// same key, the addition stays queued. Returns `None` if no change of the key is queued, or with
-    /// [ordered delivery](Delivery::Ordered).
+    /// Removes the queued change of a key, because the caller is about to deliver the object of this key as an initial
+    /// object. Returns the newest state of the object. The caller must deliver this state instead. If the queued change
+    /// also adds another object with the same key, the addition stays queued. Returns `None` if no change of the key is
+    /// queued, or if the queue has [ordered delivery](Delivery::Ordered).
     pub fn overtake(&mut self, key: &K) -> Option<Overtaken<T>> {
         if matches!(self.delivery, Delivery::Ordered { .. }) {
             return None;
@@ -207,7 +209,7 @@ impl<K: Clone + Eq + Hash, T: Clone> CoalescingFifo<K, T> {
         }
     }
 
-    /// Removes and returns the oldest change, or `None` if the queue is empty.
+    /// Removes and returns the oldest change. Returns `None` if the queue is empty.
     pub fn pop(&mut self) -> Option<(K, Change<T>)> {
         let (place, key) = self.line.front()?;
         if let Waiting::Recreated { last, final_state_known, object } = &self.line[place] {
@@ -239,12 +241,12 @@ impl<K: Clone + Eq + Hash, T: Clone> CoalescingFifo<K, T> {
         self.line.is_empty()
     }
 
-    /// Returns how many queued changes are additions of objects that existed before the listener was added.
+    /// Returns the number of queued additions of objects that existed before the listener was added.
     pub fn initial_len(&self) -> usize {
         self.initial
     }
 
-    /// Returns how many changes were merged into another change since the creation of the queue.
+    /// Returns the number of changes that were merged into another change since the creation of the queue.
     pub fn joined(&self) -> u64 {
         self.joined
     }

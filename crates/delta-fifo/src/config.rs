@@ -4,13 +4,13 @@ use std::fmt;
 
 use crate::{BoxError, KeyError, KeyListerGetter};
 
-/// Returns the key of an object.
+/// A function that returns the key of an object.
 pub(crate) type KeyFunc<K, T> = Box<dyn Fn(&T) -> Result<K, KeyError> + Send + Sync>;
 pub(crate) type KnownObjects<K, T> = Box<dyn KeyListerGetter<K, T> + Send + Sync>;
 pub(crate) type Transformer<T> = Box<dyn Fn(T) -> Result<T, BoxError> + Send + Sync>;
 pub(crate) type LookupErrorHandler<K> = Box<dyn Fn(&K, &BoxError) + Send + Sync>;
 
-/// The configuration of a [`DeltaFifo`](crate::DeltaFifo): client-go's `DeltaFIFOOptions`.
+/// The configuration of a [`DeltaFifo`](crate::DeltaFifo), like client-go's `DeltaFIFOOptions`.
 ///
 /// # Examples
 ///
@@ -33,27 +33,31 @@ pub(crate) type LookupErrorHandler<K> = Box<dyn Fn(&K, &BoxError) + Send + Sync>
 /// # Ok::<(), pintle_delta_fifo::StoreError>(())
 /// ```
 pub struct DeltaFifoConfig<K, T> {
-    /// The objects that the consumer knows. If `None`, the queue does not detect missed deletions of objects that are no longer queued.
+    /// The objects that the consumer knows. If `None`, the queue cannot detect missed deletions of objects that are no
+    /// longer queued.
     pub known_objects: Option<KnownObjects<K, T>>,
-    /// Transforms each object once when it is queued. The key is computed before the transformation. The objects of tombstones and resyncs
-    /// are not transformed a second time.
+    /// A function that transforms each object once when it is queued. The key is computed before the transformation.
+    /// The objects of tombstones and resyncs are not transformed a second time.
     pub transformer: Option<Transformer<T>>,
-    /// Called for each known object whose lookup fails. The queue then continues without this object. The documentation
-    /// of each operation describes how the missing object affects the operation.
+    /// A handler that is called for each known object whose lookup fails. The queue then continues without this object.
+    /// The documentation of each operation describes how the missing object affects the operation.
     pub on_lookup_error: Option<LookupErrorHandler<K>>,
     /// Whether `replace` delivers its objects as [`Delta::Replaced`](crate::Delta::Replaced) instead of
-    /// [`Delta::Sync`](crate::Delta::Sync). The default is false for compatibility with old consumers. New consumers should set it.
+    /// [`Delta::Sync`](crate::Delta::Sync). The default is false for compatibility with old consumers. New consumers
+    /// should set this field to `true`.
     pub emit_replaced: bool,
 }
 
-/// The configuration of a [`RealFifo`](crate::RealFifo): client-go's `RealFIFOOptions`.
+/// The configuration of a [`RealFifo`](crate::RealFifo), like client-go's `RealFIFOOptions`.
 pub struct RealFifoConfig<K, T> {
-    /// The objects that the consumer knows. If set, lists are delivered object by object, and the consumer must update the known objects
-    /// with each popped item before it calls the queue again. If `None`, lists are delivered as one item: client-go's `AtomicEvents`.
+    /// The objects that the consumer knows. If set, lists are delivered object by object. The consumer must then update
+    /// the known objects with each popped item before it calls the queue again. If `None`, a list is delivered as one
+    /// item, as with client-go's `AtomicEvents`.
     pub known_objects: Option<KnownObjects<K, T>>,
-    /// Transforms each object once when it is queued. The objects of tombstones and resyncs are not transformed a second time.
+    /// A function that transforms each object once when it is queued. The objects of tombstones and resyncs are not
+    /// transformed a second time.
     pub transformer: Option<Transformer<T>>,
-    /// Called for each known object whose lookup fails. The queue then continues without this object.
+    /// A handler that is called for each known object whose lookup fails. The queue then continues without this object.
     pub on_lookup_error: Option<LookupErrorHandler<K>>,
 }
 

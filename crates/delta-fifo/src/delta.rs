@@ -13,31 +13,31 @@ pub enum Delta<K, T> {
     Deleted(DeletedObject<K, T>),
     /// The object is part of a list that replaces all objects. The object may be new, changed or unchanged.
     Replaced(T),
-    /// The object is delivered again without a change (a resync).
+    /// A resync delivers the object again without a change.
     Sync(T),
 }
 
 /// The kinds of [`Delta`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum DeltaType {
-    /// [`Delta::Added`].
+    /// The kind of [`Delta::Added`].
     Added,
-    /// [`Delta::Updated`].
+    /// The kind of [`Delta::Updated`].
     Updated,
-    /// [`Delta::Deleted`].
+    /// The kind of [`Delta::Deleted`].
     Deleted,
-    /// [`Delta::Replaced`].
+    /// The kind of [`Delta::Replaced`].
     Replaced,
-    /// [`Delta::Sync`].
+    /// The kind of [`Delta::Sync`].
     Sync,
 }
 
 /// A deleted object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DeletedObject<K, T> {
-    /// The deletion was observed. The object in this delta is the final state.
+    /// The deletion was observed. The object is in its final state.
     Observed(T),
-    /// The deletion was inferred.
+    /// The deletion was inferred, so the final state of the object is unknown.
     Tombstone(DeletedFinalStateUnknown<K, T>),
 }
 
@@ -46,11 +46,11 @@ pub enum DeletedObject<K, T> {
 pub struct DeletedFinalStateUnknown<K, T> {
     /// The key of the object.
     pub key: K,
-    /// The last observed state, if any. This state may be older than the final state.
+    /// The last observed state of the object, if there is one. This state may be older than the final state.
     pub object: Option<T>,
 }
 
-/// The queued changes of one key, oldest first. There is always at least one change.
+/// The queued changes of one key, oldest first. The list contains at least one change.
 ///
 /// # Examples
 ///
@@ -64,7 +64,7 @@ pub struct DeletedFinalStateUnknown<K, T> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Deltas<K, T> {
     oldest: Delta<K, T>,
-    /// The changes are stored inline, because most keys have a single change when they are popped.
+    /// The first change is not in a vector, because most keys have a single change when they are popped.
     rest: Vec<Delta<K, T>>,
 }
 
@@ -121,7 +121,7 @@ impl<K, T> DeletedObject<K, T> {
 }
 
 impl<K, T> Deltas<K, T> {
-    /// Creates the changes of a key with a single change.
+    /// Creates a list with a single change.
     pub fn new(delta: Delta<K, T>) -> Self {
         Self { oldest: delta, rest: Vec::new() }
     }
@@ -136,7 +136,7 @@ impl<K, T> Deltas<K, T> {
         self.rest.last().unwrap_or(&self.oldest)
     }
 
-    /// Returns the number of changes, at least 1.
+    /// Returns the number of changes, which is at least 1.
     #[expect(clippy::len_without_is_empty, reason = "there is always at least one change")]
     pub fn len(&self) -> usize {
         1 + self.rest.len()
@@ -147,8 +147,8 @@ impl<K, T> Deltas<K, T> {
         std::iter::once(&self.oldest).chain(&self.rest)
     }
 
-    /// Appends a change. If the last two changes are deletions, keeps the first of them, unless the first is a
-    /// tombstone. Other changes are not merged.
+    /// Appends a change. If the last two changes are deletions, keeps only the first of them. If the first is a
+    /// tombstone, keeps the second. Other changes are not merged.
     pub(crate) fn push(&mut self, delta: Delta<K, T>) {
         let Delta::Deleted(_) = &delta else { return self.rest.push(delta) };
         let newest = self.rest.last_mut().unwrap_or(&mut self.oldest);
@@ -192,7 +192,7 @@ impl fmt::Display for DeltaType {
     }
 }
 
-/// The error of converting an empty list to [`Deltas`].
+/// The error for the conversion of an empty list to [`Deltas`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ZeroLengthDeltas;
 

@@ -10,20 +10,20 @@ use crate::{
     BoxError, DeletedFinalStateUnknown, DeletedObject, Delta, DeltaFifoConfig, Deltas, KeyError, Store, StoreError,
 };
 
-/// A queue that keeps every change, grouped by key: client-go's `DeltaFIFO`.
+/// A queue that keeps every change, grouped by key, like client-go's `DeltaFIFO`.
 ///
-/// The producer queues changes of objects. The consumer pops the keys one after the other, each with all changes since
-/// it was last popped. Keys are popped in the order in which they were queued, and a key keeps its position when more
-/// changes are queued. If two consecutive changes are deletions, the queue keeps only one of them. The queue does not
-/// merge other changes.
+/// The producer queues changes of objects. The consumer pops one key after the other, each with all changes that were
+/// queued since the key was last popped. Keys are popped in the order in which they were queued, and a key keeps its
+/// position when more changes are queued. If two consecutive changes of a key are deletions, the queue keeps only one
+/// of them. The queue does not merge other changes.
 ///
 /// With [known objects](DeltaFifoConfig::known_objects), the queue also detects missed deletions. If the consumer knows an object and a new
 /// list does not contain it, the queue delivers a deletion with a [tombstone](DeletedFinalStateUnknown). Therefore, the consumer must apply
 /// the changes of each popped key before it calls the queue again.
 ///
-/// The queue takes no lock and never waits. [`SharedFifo`](crate::SharedFifo) shares it between threads or tasks.
+/// The queue takes no lock and never waits. [`SharedFifo`](crate::SharedFifo) shares a queue between threads or tasks.
 ///
-/// The queue is unbounded: it keeps one delta for each change until the consumer pops it.
+/// The queue is unbounded, because it keeps each change until the consumer pops it.
 ///
 /// # Examples
 ///
@@ -53,18 +53,18 @@ pub struct DeltaFifo<K, T> {
 
 struct Entry<K, T> {
     deltas: Deltas<K, T>,
-    /// The number of lists when the last change of the key was queued.
+    /// The number of lists that were queued when the last change of the key was queued.
     list: u64,
 }
 
 /// A key and its changes, as popped from a [`DeltaFifo`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Popped<K, T> {
-    /// The key.
+    /// The popped key.
     pub key: K,
-    /// The changes.
+    /// The changes of the key.
     pub deltas: Deltas<K, T>,
-    /// Whether the key belongs to the first list.
+    /// Whether the key is in the first list.
     pub is_in_initial_list: bool,
 }
 
@@ -81,8 +81,8 @@ impl<K: Clone + Eq + Hash, T: Clone> DeltaFifo<K, T> {
     ///
     /// # Errors
     ///
-    /// [`StoreError::Key`] if the object has no key, [`StoreError::Transform`] if the transformer rejects it. In both cases, nothing is
-    /// queued.
+    /// Returns [`StoreError::Key`] if the object has no key, and [`StoreError::Transform`] if the transformer rejects
+    /// it. After either error, nothing is queued.
     pub fn add(&mut self, object: T) -> Result<(), StoreError> {
         self.progress.changed();
         self.enqueue(object, Delta::Added)
@@ -92,20 +92,20 @@ impl<K: Clone + Eq + Hash, T: Clone> DeltaFifo<K, T> {
     ///
     /// # Errors
     ///
-    /// The same errors as [`add`](Self::add).
+    /// Returns the same errors as [`add`](Self::add).
     pub fn update(&mut self, object: T) -> Result<(), StoreError> {
         self.progress.changed();
         self.enqueue(object, Delta::Updated)
     }
 
-    /// Queues the deletion of an object. `object` is its final state.
+    /// Queues the deletion of an object. `object` is the final state of the object.
     ///
     /// Does nothing if the key is not queued and is not the key of a known object. If the lookup of the known object
     /// fails, the deletion is queued.
     ///
     /// # Errors
     ///
-    /// The same errors as [`add`](Self::add). After [`StoreError::Key`], the queue is unchanged.
+    /// Returns the same errors as [`add`](Self::add). After [`StoreError::Key`], the queue is unchanged.
     pub fn delete(&mut self, object: T) -> Result<(), StoreError> {
         let key = self.key_of(&object)?;
         self.progress.changed();
@@ -117,7 +117,7 @@ impl<K: Clone + Eq + Hash, T: Clone> DeltaFifo<K, T> {
         Ok(())
     }
 
-    /// Queues the deletion of an object whose final state was not observed. Does nothing for an unknown key, as
+    /// Queues the deletion of an object whose final state was not observed. Does nothing if the key is unknown, as
     /// [`delete`](Self::delete) does.
     pub fn delete_unseen(&mut self, tombstone: DeletedFinalStateUnknown<K, T>) {
         self.progress.changed();
@@ -130,11 +130,11 @@ impl<K: Clone + Eq + Hash, T: Clone> DeltaFifo<K, T> {
     /// queued or known. The tombstone contains the newest queued state. If no state is queued, the tombstone contains the known state, or
     /// no state if the lookup fails.
     ///
-    /// The queue ignores the resourceVersion. Other stores use it.
+    /// This queue ignores the resourceVersion. Other stores use it.
     ///
     /// # Errors
     ///
-    /// The same errors as [`add`](Self::add). The objects of the list before the object that failed stay queued.
+    /// Returns the same errors as [`add`](Self::add). Objects that precede the failed object in the list stay queued.
     pub fn replace(&mut self, objects: Vec<T>, _resource_version: &str) -> Result<(), StoreError> {
         let delta = if self.config.emit_replaced { Delta::Replaced } else { Delta::Sync };
         self.lists += 1;
@@ -155,12 +155,13 @@ impl<K: Clone + Eq + Hash, T: Clone> DeltaFifo<K, T> {
         Ok(())
     }
 
-    /// Queues each known object again as [`Delta::Sync`]. Objects that are queued are skipped, because their known state is outdated.
-    /// Objects whose lookup fails are skipped as well. Does nothing without known objects.
+    /// Queues each known object again as [`Delta::Sync`]. Objects that are queued are skipped, because their known
+    /// state is outdated. Objects whose lookup fails are skipped as well. Does nothing if the queue has no known
+    /// objects.
     ///
     /// # Errors
     ///
-    /// [`StoreError::Key`] if a known object has no key.
+    /// Returns [`StoreError::Key`] if a known object has no key.
     pub fn resync(&mut self) -> Result<(), StoreError> {
         for object in self.unqueued().into_iter().filter_map(|(_, object)| object) {
             let key = self.key_of(&object)?;
@@ -175,7 +176,7 @@ impl<K: Clone + Eq + Hash, T: Clone> DeltaFifo<K, T> {
     ///
     /// # Errors
     ///
-    /// [`StoreError::Key`] if the object of the newest change has no key.
+    /// Returns [`StoreError::Key`] if the object of the newest change has no key.
     pub fn add_if_not_present(&mut self, deltas: Deltas<K, T>) -> Result<(), StoreError> {
         let key = self.key_of_deltas(&deltas)?;
         self.progress.changed();
@@ -186,8 +187,8 @@ impl<K: Clone + Eq + Hash, T: Clone> DeltaFifo<K, T> {
         Ok(())
     }
 
-    /// Removes the oldest key and returns it with all its changes, or `None` if the queue is empty. The call also marks the previous key as
-    /// [processed](Self::processed).
+    /// Removes the oldest key and returns it with all its changes. Returns `None` if the queue is empty. The call also
+    /// marks the previous key as [processed](Self::processed).
     pub fn pop(&mut self) -> Option<Popped<K, T>> {
         self.progress.processed();
         let (key, Entry { deltas, .. }) = self.line.pop_front()?;
@@ -199,13 +200,13 @@ impl<K: Clone + Eq + Hash, T: Clone> DeltaFifo<K, T> {
         self.progress.processed();
     }
 
-    /// Returns whether the first list has been processed. If the first call that queued changes was not `replace`, the result is always
-    /// `true` after that call.
+    /// Returns whether the first list has been processed. If objects were queued before the first call of `replace`,
+    /// the result is `true` from then on.
     pub fn has_synced(&self) -> bool {
         self.progress.has_synced()
     }
 
-    /// Closes the queue. Queued items can still be popped, and later additions are still queued.
+    /// Closes the queue. Queued items can still be popped, and new items can still be queued.
     pub fn close(&mut self) {
         self.progress.close();
     }
@@ -220,7 +221,7 @@ impl<K: Clone + Eq + Hash, T: Clone> DeltaFifo<K, T> {
         self.line.iter().filter_map(|(.., entry)| entry.deltas.newest().object().cloned()).collect()
     }
 
-    /// Returns the queued keys, in order.
+    /// Returns the queued keys, in the order in which they will be popped.
     pub fn list_keys(&self) -> Vec<K> {
         self.line.iter().map(|(_, key, _)| key.clone()).collect()
     }
@@ -254,7 +255,7 @@ impl<K: Clone + Eq + Hash, T: Clone> DeltaFifo<K, T> {
         self.config.known_objects.is_some()
     }
 
-    /// Returns the key of an object.
+    /// Returns the key that the key function finds in an object.
     ///
     /// # Errors
     ///
@@ -263,7 +264,7 @@ impl<K: Clone + Eq + Hash, T: Clone> DeltaFifo<K, T> {
         (self.key_func)(object)
     }
 
-    /// Returns the key of a change. A tombstone contains its key.
+    /// Returns the key of a change. For a tombstone, this is the key that the tombstone contains.
     ///
     /// # Errors
     ///
@@ -279,7 +280,7 @@ impl<K: Clone + Eq + Hash, T: Clone> DeltaFifo<K, T> {
         }
     }
 
-    /// Returns the key of the newest of these changes.
+    /// Returns the key of the newest change in `deltas`.
     ///
     /// # Errors
     ///

@@ -1,5 +1,4 @@
-//! The errors of queues and stores. Except for the error of a closed queue, all errors are returned by functions of the
-//! user.
+//! The errors of queues and stores. Except for the error of a closed queue, all errors come from functions of the user.
 
 use std::error::Error;
 use std::fmt;
@@ -96,14 +95,14 @@ impl From<KeyError> for StoreError {
     }
 }
 
-/// Some writes of a [transaction](crate::Store::transaction) failed. The other writes were applied.
+/// Some writes of a [transaction](crate::Store::transaction) failed. The other writes of the transaction were applied.
 #[derive(Debug)]
 pub struct TransactionError {
-    /// The indices of the writes that were applied, in order.
+    /// The indices of the writes that were applied, in ascending order.
     pub successful: Vec<usize>,
     /// The total number of writes.
     pub total: usize,
-    /// The errors of the failed writes, in order.
+    /// The errors of the failed writes, in the order of the writes.
     pub causes: Vec<StoreError>,
 }
 

@@ -9,10 +9,10 @@ use hashbrown::HashMap;
 use crate::KeyError;
 use crate::config::KeyFunc;
 
-/// A store of objects by key that expire: client-go's `ExpirationCache`.
+/// A store of objects by key that expire, like client-go's `ExpirationCache`.
 ///
-/// Callers pass the time. Expired objects are removed when their key is looked up, or when [`list`](Self::list) is
-/// called.
+/// The store reads no clock, so callers pass the current time. Expired objects are removed when their key is looked up,
+/// or when [`list`](Self::list) is called.
 ///
 /// # Examples
 ///
@@ -36,13 +36,14 @@ pub struct ExpirationStore<K, T> {
 }
 
 impl<K: Clone + Eq + Hash, T: Clone> ExpirationStore<K, T> {
-    /// Creates an empty store. An object expires when it has been stored for longer than `ttl`. With a zero `ttl`, objects never expire.
-    /// `key_func` returns the key of an object and must always return the same key for the same object.
+    /// Creates an empty store whose objects expire when they have been stored for longer than `ttl`. If `ttl` is zero,
+    /// objects never expire. `key_func` returns the key of an object and must always return the same key for the same
+    /// object.
     pub fn new(key_func: impl Fn(&T) -> Result<K, KeyError> + Send + Sync + 'static, ttl: Duration) -> Self {
         Self { key_func: Box::new(key_func), ttl, objects: HashMap::new() }
     }
 
-    /// Stores an object and replaces the object with the same key. The time to live of the object begins now.
+    /// Stores an object and replaces the object with the same key. The time to live of the object begins at `now`.
     ///
     /// # Errors
     ///
@@ -63,7 +64,7 @@ impl<K: Clone + Eq + Hash, T: Clone> ExpirationStore<K, T> {
         Ok(())
     }
 
-    /// Replaces all objects. The time to live of the new objects begins now.
+    /// Replaces all objects. The time to live of the new objects begins at `now`.
     ///
     /// # Errors
     ///

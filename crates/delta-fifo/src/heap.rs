@@ -7,12 +7,12 @@ use crate::config::KeyFunc;
 use crate::keyed::{Keyed, Place};
 use crate::{KeyError, StoreError};
 
-/// A priority queue that pops the least object first: client-go's `Heap`.
+/// A priority queue that pops the least object first, like client-go's `Heap`.
 ///
 /// The heap contains at most one object for each key. Equal objects are popped in an arbitrary order. If a comparison
 /// panics, the heap stays consistent, and the affected object is not added, updated or removed.
 ///
-/// The queue takes no lock and never waits. [`SharedFifo`](crate::SharedFifo) shares it between threads or tasks.
+/// The heap takes no lock and never waits. [`SharedFifo`](crate::SharedFifo) shares a heap between threads or tasks.
 ///
 /// # Examples
 ///
@@ -37,7 +37,7 @@ pub struct Heap<K, T> {
     closed: bool,
 }
 
-/// Returns whether the first object is popped before the second object.
+/// A function that returns whether the first object is popped before the second object.
 type Less<T> = Box<dyn Fn(&T, &T) -> bool + Send + Sync>;
 
 struct Entry<T> {
@@ -47,8 +47,8 @@ struct Entry<T> {
 }
 
 impl<K: Clone + Eq + Hash, T: Clone> Heap<K, T> {
-    /// Creates an empty heap. `key_func` returns the key of an object. `less` returns whether its first argument is popped before the
-    /// second. Both functions must always return the same result for the same objects.
+    /// Creates an empty heap. `key_func` returns the key of an object. `less` returns whether its first argument is
+    /// popped before the second. Both `key_func` and `less` must always return the same result for the same objects.
     pub fn new(
         key_func: impl Fn(&T) -> Result<K, KeyError> + Send + Sync + 'static,
         less: impl Fn(&T, &T) -> bool + Send + Sync + 'static,
@@ -57,11 +57,11 @@ impl<K: Clone + Eq + Hash, T: Clone> Heap<K, T> {
         Self { key_func, less, items: Keyed::new(), order: Vec::new(), closed: false }
     }
 
-    /// Adds an object, replacing the object with the same key.
+    /// Adds an object, or replaces the object with the same key.
     ///
     /// # Errors
     ///
-    /// [`StoreError::Key`] if the object has no key. [`StoreError::Closed`] if the heap is closed.
+    /// Returns [`StoreError::Key`] if the object has no key. Returns [`StoreError::Closed`] if the heap is closed.
     pub fn add(&mut self, object: T) -> Result<(), StoreError> {
         self.bulk_add(vec![object])
     }
@@ -70,7 +70,7 @@ impl<K: Clone + Eq + Hash, T: Clone> Heap<K, T> {
     ///
     /// # Errors
     ///
-    /// The same errors as [`add`](Self::add).
+    /// Returns the same errors as [`add`](Self::add).
     pub fn bulk_add(&mut self, objects: Vec<T>) -> Result<(), StoreError> {
         for (key, object) in self.with_keys(objects)? {
             let hash = self.items.hash(&key);
@@ -96,7 +96,7 @@ impl<K: Clone + Eq + Hash, T: Clone> Heap<K, T> {
     ///
     /// # Errors
     ///
-    /// The same errors as [`add`](Self::add).
+    /// Returns the same errors as [`add`](Self::add).
     pub fn add_if_not_present(&mut self, object: T) -> Result<(), StoreError> {
         match self.place_of(&(self.key_func)(&object)?) {
             Some(_) if !self.closed => Ok(()),
@@ -104,7 +104,7 @@ impl<K: Clone + Eq + Hash, T: Clone> Heap<K, T> {
         }
     }
 
-    /// Removes and returns the object with the key of `object`, or `None` if there is no such object.
+    /// Removes and returns the object with the key of `object`. Returns `None` if there is no such object.
     ///
     /// # Errors
     ///
@@ -114,7 +114,7 @@ impl<K: Clone + Eq + Hash, T: Clone> Heap<K, T> {
         Ok(place.and_then(|place| self.remove(self.items[place].at)))
     }
 
-    /// Removes and returns the least object, or `None` if the heap is empty.
+    /// Removes and returns the least object. Returns `None` if the heap is empty.
     pub fn pop(&mut self) -> Option<T> {
         self.remove(0)
     }
@@ -190,8 +190,8 @@ impl<K: Clone + Eq + Hash, T: Clone> Heap<K, T> {
         Some(entry.object)
     }
 
-    /// Returns the final index of `object`, if it is inserted at `at` among the first `len` items and then moved up or
-    /// down. The method changes nothing, so the heap stays consistent if `less` panics.
+    /// Returns the final index of `object` after an insertion at `at` among the first `len` items and a move up or
+    /// down. This method changes nothing, so the heap stays consistent if `less` panics.
     fn target(&self, at: usize, object: &T, len: usize) -> usize {
         let mut to = at;
         while to > 0 && (self.less)(object, self.object((to - 1) / 2)) {
@@ -219,7 +219,7 @@ impl<K: Clone + Eq + Hash, T: Clone> Heap<K, T> {
             at = (at - 1) / 2;
         }
         while at < to {
-            // The child of `at` that lies on the path to `to`.
+            // The child of `at` on the path to `to`.
             let levels = (to + 1).ilog2() - (at + 1).ilog2();
             let next = ((to + 1) >> (levels - 1)) - 1;
             self.swap(at, next);

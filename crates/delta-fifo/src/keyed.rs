@@ -1,4 +1,4 @@
-//! Records by key. Each record has a stable index.
+//! A table of records by key. Each record has a stable index.
 
 use std::hash::{BuildHasher, Hash};
 use std::ops::{Index, IndexMut};
@@ -8,16 +8,16 @@ use hashbrown::{DefaultHashBuilder, HashTable};
 /// The index of a record in [`Keyed`]. The index does not change until the record is removed.
 pub(crate) type Place = u32;
 
-/// The part of a key's hash that is stored.
+/// The part of a key's hash that the table stores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct KeyHash(u32);
 
-/// Records by key. Each key is stored once, and is hashed only once while its record exists.
+/// A table of records by key. Each key is stored once, and is hashed only once while its record exists.
 #[derive(Debug)]
 pub(crate) struct Keyed<K, V> {
     hasher: DefaultHashBuilder,
-    /// The places of all records that lookups by key find, with the hashes of their keys. Because the table contains
-    /// the hashes, a lookup does not read other records, and the table can grow without reading records.
+    /// The places of all records that lookups by key can find, with the hashes of their keys. Because the table
+    /// contains the hashes, a lookup does not read other records, and the table can grow without reading records.
     table: HashTable<(KeyHash, Place)>,
     records: Vec<Option<Record<K, V>>>,
     /// The places without a record.
@@ -29,11 +29,11 @@ struct Record<K, V> {
     hash: KeyHash,
     key: K,
     value: V,
-    /// Whether lookups by key find the record. Such a record is *listed*.
+    /// Whether lookups by key can find the record. Such a record is *listed*.
     is_listed: bool,
 }
 
-/// The maximum capacity for records that is kept when the last record is removed.
+/// The maximum capacity for records that the table keeps when the last record is removed.
 const SPARE: usize = 1024;
 
 impl<K, V> Keyed<K, V> {

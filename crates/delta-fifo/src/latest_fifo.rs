@@ -8,14 +8,14 @@ use crate::line::Line;
 use crate::progress::Progress;
 use crate::{KeyError, Store, StoreError};
 
-/// A queue that keeps the latest object of each key: client-go's `FIFO`.
+/// A queue that keeps the latest object of each key, like client-go's `FIFO`.
 ///
-/// The consumer pops each key once, with its latest object. If an object is deleted before it is popped, it is removed from the queue. Use
-/// this queue for consumers that do not need deletions. Keys are popped in the order in which they were queued, and a key keeps its
-/// position when its object changes.
+/// The consumer pops each key once, with its latest object. If an object is deleted before it is popped, it is removed
+/// from the queue. Use this queue if the consumer does not need deletions. Keys are popped in the order in which they
+/// were queued, and a key keeps its position when its object changes.
 ///
-/// The queue takes no lock and never waits. [`SharedFifo`](crate::SharedFifo) shares it between threads or tasks. The
-/// length of the queue is at most the number of keys.
+/// The queue takes no lock and never waits. [`SharedFifo`](crate::SharedFifo) shares a queue between threads or tasks.
+/// The length of the queue is at most the number of keys.
 ///
 /// # Examples
 ///
@@ -41,7 +41,7 @@ pub struct LatestFifo<K, T> {
 
 struct Waiting<T> {
     object: T,
-    /// Whether the object belongs to the first list. The queue has synced when all objects of the first list were
+    /// Whether the object belongs to the first list. The queue has synced when all objects of the first list have been
     /// processed or deleted.
     is_initial: bool,
 }
@@ -51,9 +51,9 @@ struct Waiting<T> {
 pub struct Latest<K, T> {
     /// The key of the object.
     pub key: K,
-    /// The latest object.
+    /// The latest state of the object.
     pub object: T,
-    /// Whether the key belongs to the first list.
+    /// Whether the key is in the first list.
     pub is_in_initial_list: bool,
 }
 
@@ -67,7 +67,7 @@ impl<K: Clone + Eq + Hash, T: Clone> LatestFifo<K, T> {
     ///
     /// # Errors
     ///
-    /// [`StoreError::Key`] if the object has no key. The queue is then unchanged.
+    /// Returns [`StoreError::Key`] if the object has no key. The queue is then unchanged.
     pub fn add(&mut self, object: T) -> Result<(), StoreError> {
         let key = (self.key_func)(&object)?;
         self.progress.changed();
@@ -75,11 +75,11 @@ impl<K: Clone + Eq + Hash, T: Clone> LatestFifo<K, T> {
         Ok(())
     }
 
-    /// The same as [`add`](Self::add).
+    /// Works exactly like [`add`](Self::add).
     ///
     /// # Errors
     ///
-    /// The same errors as [`add`](Self::add).
+    /// Returns the same errors as [`add`](Self::add).
     pub fn update(&mut self, object: T) -> Result<(), StoreError> {
         self.add(object)
     }
@@ -88,7 +88,7 @@ impl<K: Clone + Eq + Hash, T: Clone> LatestFifo<K, T> {
     ///
     /// # Errors
     ///
-    /// The same errors as [`add`](Self::add).
+    /// Returns the same errors as [`add`](Self::add).
     pub fn add_if_not_present(&mut self, object: T) -> Result<(), StoreError> {
         match self.line.place_of(&(self.key_func)(&object)?) {
             Some(_) => Ok(()),
@@ -100,7 +100,7 @@ impl<K: Clone + Eq + Hash, T: Clone> LatestFifo<K, T> {
     ///
     /// # Errors
     ///
-    /// The same errors as [`add`](Self::add).
+    /// Returns the same errors as [`add`](Self::add).
     pub fn delete(&mut self, object: T) -> Result<(), StoreError> {
         let key = (self.key_func)(&object)?;
         self.progress.changed();
@@ -112,14 +112,14 @@ impl<K: Clone + Eq + Hash, T: Clone> LatestFifo<K, T> {
         Ok(())
     }
 
-    /// Replaces all queued objects by the objects of the list, in the order of the list. Until the queue has synced,
+    /// Replaces all queued objects with the objects of a list, in the order of the list. Until the queue has synced,
     /// each new list counts as the first list.
     ///
-    /// The resourceVersion is ignored by this queue, although other stores use it.
+    /// This queue ignores the resourceVersion. Other stores use it.
     ///
     /// # Errors
     ///
-    /// [`StoreError::Key`] if an object has no key. The queue is then unchanged.
+    /// Returns [`StoreError::Key`] if an object has no key. The queue is then unchanged.
     pub fn replace(&mut self, objects: Vec<T>, _resource_version: &str) -> Result<(), StoreError> {
         let with_key = |object| Ok(((self.key_func)(&object)?, object));
         let objects = objects.into_iter().map(with_key).collect::<Result<Vec<(K, T)>, KeyError>>()?;
@@ -132,8 +132,8 @@ impl<K: Clone + Eq + Hash, T: Clone> LatestFifo<K, T> {
         Ok(())
     }
 
-    /// Removes and returns the oldest object, or `None` if the queue is empty. The call also marks the previous object as
-    /// [processed](Self::processed).
+    /// Removes and returns the oldest object. Returns `None` if the queue is empty. The call also marks the previous
+    /// object as [processed](Self::processed).
     pub fn pop(&mut self) -> Option<Latest<K, T>> {
         self.progress.processed();
         let (key, Waiting { object, .. }) = self.line.pop_front()?;
@@ -145,13 +145,13 @@ impl<K: Clone + Eq + Hash, T: Clone> LatestFifo<K, T> {
         self.progress.processed();
     }
 
-    /// Returns whether the first list has been processed. Objects that were deleted before they were popped count as processed. If the
-    /// first call that changed the queue was not `replace`, the result is always `true` after that call.
+    /// Returns whether the first list has been processed. Objects that were deleted before they were popped count as
+    /// processed. If the queue was changed before the first call of `replace`, the result is `true` from then on.
     pub fn has_synced(&self) -> bool {
         self.progress.has_synced()
     }
 
-    /// Closes the queue. Queued items can still be popped, and later additions are still queued.
+    /// Closes the queue. Queued items can still be popped, and new items can still be queued.
     pub fn close(&mut self) {
         self.progress.close();
     }
@@ -161,12 +161,12 @@ impl<K: Clone + Eq + Hash, T: Clone> LatestFifo<K, T> {
         self.progress.is_closed()
     }
 
-    /// Returns the queued objects, in order.
+    /// Returns the queued objects, in the order in which they will be popped.
     pub fn list(&self) -> Vec<T> {
         self.line.iter().map(|(.., waiting)| waiting.object.clone()).collect()
     }
 
-    /// Returns the queued keys, in order.
+    /// Returns the queued keys, in the order in which they will be popped.
     pub fn list_keys(&self) -> Vec<K> {
         self.line.iter().map(|(_, key, _)| key.clone()).collect()
     }
@@ -186,7 +186,7 @@ impl<K: Clone + Eq + Hash, T: Clone> LatestFifo<K, T> {
         self.line.is_empty()
     }
 
-    /// Always false.
+    /// Returns `false`, because the queue has no known objects.
     pub(crate) fn has_known_objects(&self) -> bool {
         false
     }
@@ -200,7 +200,7 @@ impl<K: Clone + Eq + Hash, T: Clone> LatestFifo<K, T> {
     }
 }
 
-/// `resync` does nothing, because queued objects are delivered in any case.
+/// `resync` does nothing, because queued objects are delivered anyway.
 impl<K: Clone + Eq + Hash, T: Clone> Store<K, T> for LatestFifo<K, T> {
     type Entry = T;
 

@@ -37,13 +37,15 @@
 //! - A [`DeltaFifo`] keeps each change, grouped by key. A [`RealFifo`] keeps each change in order. A [`LatestFifo`] keeps the latest
 //!   object of each key. A [`Heap`] pops the least object first. [`DeltaFifoConfig`] and [`RealFifoConfig`] configure
 //!   `DeltaFifo` and `RealFifo`.
-//! - A [`CoalescingFifo`] queues [`Change`]s for a slow listener. Its [`Delivery`] setting determines how queued
-//!   changes are merged.
+//! - A [`CoalescingFifo`] queues [`Change`]s for a slow listener. The [`Delivery`] setting of the queue determines how
+//!   queued changes are merged.
 //! - A [`SharedFifo`] shares any [`Queue`] between threads or tasks, bounds it, and reports its [`FifoMetrics`].
-//! - *Known objects* are the objects of the consumer. The queue reads them through a [`KeyListerGetter`].
-//! - A [`Store`] keeps objects by key. An [`Indexer`] also finds them by index. A [`MemoryStore`] is both. The objects of an
-//!   [`ExpirationStore`] expire. An [`UndeltaStore`] passes on all its objects after each change.
-//! - A [`MutationCache`] keeps the client's own writes until the client's store has them.
+//! - *Known objects* are the objects that the consumer already has. The queue reads known objects through a
+//!   [`KeyListerGetter`].
+//! - A [`Store`] keeps objects by key. An [`Indexer`] also finds objects by index. A [`MemoryStore`] is both a store
+//!   and an indexer. The objects of an [`ExpirationStore`] expire. An [`UndeltaStore`] passes all its objects to a
+//!   function after each change.
+//! - A [`MutationCache`] keeps the client's own writes until the client's store contains them.
 //!
 //! The crate does not depend on Kubernetes or an async runtime. A [`Wait`] works with any runtime or without one. All
 //! other types take no lock, and callers pass the current time.

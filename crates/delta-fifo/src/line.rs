@@ -75,7 +75,7 @@ impl<K, V> Line<K, V> {
         self.link(place);
     }
 
-    /// Hides an entry from lookups by key. It stays in the list.
+    /// Hides an entry from lookups by key. The entry stays in the list.
     pub(crate) fn unlist(&mut self, place: Place) {
         self.nodes.unlist(place);
     }
@@ -113,7 +113,7 @@ impl<K: Eq + Hash, V> Line<K, V> {
         self.nodes.find(hash, key)
     }
 
-    /// Returns the place of the entry that lookups find for a key. Computes the hash of the key first.
+    /// Returns the place of the entry that lookups find for a key. This method computes the hash of the key.
     pub(crate) fn place_of(&self, key: &K) -> Option<Place> {
         self.find(self.hash(key), key)
     }

@@ -10,7 +10,7 @@ use crate::config::{KeyFunc, Transformer};
 use crate::keyed::Keyed;
 use crate::{BoxError, Indexer, KeyError, KeyGetter, KeyLister, Store, StoreError};
 
-/// A store of objects by key, with named indexes: client-go's `Store` and `Indexer`.
+/// A store of objects by key, with named indexes, like client-go's `Store` and `Indexer`.
 ///
 /// The store takes no lock. The store computes the index values of an object once, when the object is stored.
 ///
@@ -42,23 +42,24 @@ type IndexFunc<T> = Box<dyn Fn(&T) -> Vec<String> + Send + Sync>;
 
 struct Stored<T> {
     object: T,
-    /// The index values of the object, for each index. The indexes are in order.
+    /// The index values of the object, for each index. The entries have the order of the indexes.
     values: Vec<Vec<String>>,
 }
 
 struct Index<K, T> {
     name: String,
     function: IndexFunc<T>,
-    /// The keys of each value. A value without objects has no entry, so such a value uses no memory.
+    /// For each value of the index, the keys of the objects that have this value. A value without objects has no entry,
+    /// so such a value uses no memory.
     keys: HashMap<String, BTreeSet<K>>,
 }
 
-/// The changes when a list replaces the objects of a store.
+/// The changes that happen when a list replaces the objects of a store.
 #[derive(Debug)]
 pub struct Replacement<T> {
     /// The objects that are not in the list, ordered by key.
     pub deleted: Vec<T>,
-    /// The objects of the list, in order. Each object is paired with the previous object of its key.
+    /// The objects of the list, in the order of the list. Each object is paired with the previous object of its key.
     pub present: Vec<(Option<T>, T)>,
 }
 
@@ -68,8 +69,8 @@ impl<K: Clone + Eq + Hash + Ord, T: Clone> MemoryStore<K, T> {
         Self { key_func: Box::new(key_func), transformer: None, objects: Keyed::new(), indices: Vec::new() }
     }
 
-    /// Sets a transformer for objects that are stored after this call. The key is computed before the transformation, and the index values
-    /// are computed after it.
+    /// Sets a transformer for objects that are stored after this call. The key is computed before the transformation,
+    /// and the index values are computed after the transformation.
     pub fn set_transformer(&mut self, transformer: impl Fn(T) -> Result<T, BoxError> + Send + Sync + 'static) {
         self.transformer = Some(Box::new(transformer));
     }
@@ -111,7 +112,7 @@ impl<K: Clone + Eq + Hash + Ord, T: Clone> MemoryStore<K, T> {
     ///
     /// # Errors
     ///
-    /// [`StoreError::Transform`] if the transformer rejects the object. The store is then unchanged.
+    /// Returns [`StoreError::Transform`] if the transformer rejects the object. The store is then unchanged.
     pub fn insert(&mut self, key: K, object: T) -> Result<Option<T>, StoreError> {
         let stored = self.transformed(object)?;
         Ok(self.put(key, stored))
@@ -142,17 +143,19 @@ impl<K: Clone + Eq + Hash + Ord, T: Clone> MemoryStore<K, T> {
         self.objects.iter().map(|(key, _)| key)
     }
 
-    /// Returns the keys of the objects that have `value` in the index `name`, in order, or `None` if there is no such index.
+    /// Returns the keys of the objects that have `value` in the index `name`, in ascending order. Returns `None` if
+    /// there is no such index.
     pub fn keys_by_index(&self, name: &str, value: &str) -> Option<impl Iterator<Item = &K>> {
         Some(self.index(name)?.keys.get(value).into_iter().flatten())
     }
 
-    /// Returns the objects that have `value` in the index `name`, ordered by key, or `None` if there is no such index.
+    /// Returns the objects that have `value` in the index `name`, ordered by key. Returns `None` if there is no such
+    /// index.
     pub fn objects_by_index(&self, name: &str, value: &str) -> Option<impl Iterator<Item = &T>> {
         Some(self.keys_by_index(name, value)?.filter_map(|key| self.by_key(key)))
     }
 
-    /// Returns all values in the index `name`, in no particular order, or `None` if there is no such index.
+    /// Returns all values in the index `name`, in no particular order. Returns `None` if there is no such index.
     pub fn values_of_index(&self, name: &str) -> Option<impl Iterator<Item = &str>> {
         Some(self.index(name)?.keys.keys().map(String::as_str))
     }
@@ -207,8 +210,9 @@ impl<K: Clone + Eq + Hash + Ord, T: Clone> MemoryStore<K, T> {
     }
 }
 
-/// `add` and `update` behave the same. `resync`, and the deletion of an unknown key, do nothing. If a list has several
-/// objects with one key, the last object is stored. If the store rejects one of its objects, nothing is replaced.
+/// `add` and `update` behave in the same way. `resync` does nothing, and deleting an unknown key does nothing either.
+/// If a list has several objects with one key, the last object is stored. If the store rejects an object of the list,
+/// nothing is replaced.
 impl<K: Clone + Eq + Hash + Ord, T: Clone> Store<K, T> for MemoryStore<K, T> {
     type Entry = T;
 

@@ -1,4 +1,4 @@
-//! A cache of the client's own writes, until its store has them.
+//! A cache of the client's own writes, which keeps each write until the client's store contains it.
 
 use std::fmt;
 use std::hash::Hash;
@@ -7,15 +7,15 @@ use std::time::{Duration, Instant};
 use crate::KeyError;
 use crate::line::Line;
 
-/// Lets a client read its own writes while the store is behind: client-go's `MutationCache`.
+/// Lets a client read its own writes while its store is behind, like client-go's `MutationCache`.
 ///
-/// A client inserts the server's responses to its writes. For a lookup, the caller passes the stored object. The lookup
-/// returns the stored object or the written object, whichever is newer. Call [`on_delete`](Self::on_delete) for each
-/// deletion in the store, so that deleted objects do not reappear.
+/// After each write, the client inserts the server's response into this cache. To look up a key, the caller passes the
+/// stored object. The lookup returns the stored object or the written object, whichever is newer. Call
+/// [`on_delete`](Self::on_delete) for each deletion in the store, so that deleted objects do not reappear.
 ///
-/// The cache does not access the store or a clock. Callers pass the stored object and the time. A write is kept until
-/// the store has caught up, but at most for the TTL, and only for a limited number of keys. Therefore, the cache helps
-/// in most cases, but does not guarantee that a client reads its own writes.
+/// The cache has no access to the store or a clock. So callers pass the stored object and the current time. A write is
+/// kept until the store has caught up, but at most for the TTL, and only for a limited number of keys. Therefore, the
+/// cache helps in most cases, but does not guarantee that a client reads its own writes.
 ///
 /// # Examples
 ///
@@ -38,7 +38,7 @@ use crate::line::Line;
 pub struct MutationCache<K, T> {
     version_of: VersionFunc<K, T>,
     config: MutationCacheConfig,
-    /// The writes. The least recently used key is first.
+    /// The writes, least recently used first.
     line: Line<K, Mutation<T>>,
 }
 
@@ -47,11 +47,12 @@ type VersionFunc<K, T> = Box<dyn Fn(&T) -> Result<ObjectVersion<K>, KeyError> + 
 /// The configuration of a [`MutationCache`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MutationCacheConfig {
-    /// The maximum number of keys. The least recently used key is evicted. The default is 100.
+    /// The maximum number of keys whose write is kept. When this number is exceeded, the least recently used key is
+    /// evicted. The default is 100.
     pub capacity: usize,
     /// The time for which a write is kept. The default is 5 minutes.
     pub ttl: Duration,
-    /// Whether lookups return writes of objects that the store does not have. The default is `false`: lookups return
+    /// Whether lookups return writes of objects that the store does not have. The default is `false`, so lookups return
     /// only objects that the store has.
     pub includes_adds: bool,
 }
@@ -59,18 +60,18 @@ pub struct MutationCacheConfig {
 /// The identity and the version of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObjectVersion<K> {
-    /// The key.
+    /// The key of the object.
     pub key: K,
-    /// The UID. The UID distinguishes the object from other objects with the same key.
+    /// The UID of the object. The UID distinguishes the object from other objects with the same key.
     pub uid: String,
-    /// The resourceVersion. A state with a higher number is newer. The numbers can be compared even between different
-    /// objects of one resource type.
+    /// The resourceVersion of the object as a number. A state with a higher number is newer. The numbers can be
+    /// compared even between different objects of one resource type.
     pub version: u128,
 }
 
 struct Mutation<T> {
-    /// The written object. `None` if the object was deleted. In this case, writes up to `version` and all writes with
-    /// `uid` are outdated.
+    /// The written object. `None` if the object was deleted. If the object was deleted, writes up to `version` and all
+    /// writes with `uid` are outdated.
     object: Option<T>,
     uid: String,
     version: u128,
@@ -86,12 +87,12 @@ impl<K: Clone + Eq + Hash, T: Clone> MutationCache<K, T> {
         Self { version_of: Box::new(version_of), config, line: Line::new() }
     }
 
-    /// Inserts the server's response to a write. Does nothing if the cache contains a newer state of the key, or has
+    /// Inserts the server's response to a write. Does nothing if the cache contains a newer state of the object, or has
     /// recorded the deletion of the object.
     ///
     /// # Errors
     ///
-    /// Returns the error of `version_of`.
+    /// Returns the error of `version_of` if the object has no identity or version.
     pub fn mutation(&mut self, object: T, now: Instant) -> Result<(), KeyError> {
         let written = (self.version_of)(&object)?;
         let is_outdated = self.known(&written.key, now).is_some_and(|known| {
@@ -105,9 +106,9 @@ impl<K: Clone + Eq + Hash, T: Clone> MutationCache<K, T> {
         Ok(())
     }
 
-    /// Returns the written object or the stored object of a key, whichever is newer. Returns `None` if there is no such
-    /// object. Also returns `None` if the store has no object and
-    /// [adds are not included](MutationCacheConfig::includes_adds).
+    /// Returns the written object or the stored object of a key, whichever is newer. Returns `None` if neither object
+    /// exists. Also returns `None` if the store has no object with this key and [adds are not
+    /// included](MutationCacheConfig::includes_adds).
     pub fn get_by_key(&mut self, key: &K, stored: Option<T>, now: Instant) -> Option<T> {
         match stored {
             Some(stored) => Some(self.newer(key, stored, now)),
@@ -116,10 +117,10 @@ impl<K: Clone + Eq + Hash, T: Clone> MutationCache<K, T> {
         }
     }
 
-    /// Returns the objects with an index value. `stored` contains the objects with this value in the store's index. If
-    /// the written object is newer than the stored object, it replaces the stored object. If
-    /// [adds are included](MutationCacheConfig::includes_adds), written objects that are not in `stored` are added.
-    /// Objects that do not match are removed.
+    /// Returns the objects that have a given index value, including the client's own writes. `stored` contains the
+    /// objects that the store's index returns for this value. If a written object is newer than the stored object, it
+    /// replaces the stored object. If [adds are included](MutationCacheConfig::includes_adds), written objects that are
+    /// not in `stored` are added. Objects for which `matches` returns `false` are removed from the result.
     pub fn by_index(&mut self, stored: Vec<T>, matches: impl Fn(&T) -> bool, now: Instant) -> Vec<T> {
         let mut keys = Vec::new();
         let mut found = Vec::with_capacity(stored.len());
@@ -143,8 +144,8 @@ impl<K: Clone + Eq + Hash, T: Clone> MutationCache<K, T> {
         found
     }
 
-    /// The caller must call this method when the store has added or updated an object. Removes the written object,
-    /// unless it is newer than the stored object.
+    /// Call this method when the store has added or updated an object. Removes the written object, unless the written
+    /// object is newer than the stored object.
     pub fn on_add_or_update(&mut self, object: &T) {
         let Ok(stored) = (self.version_of)(object) else { return };
         if let Some(place) = self.line.place_of(&stored.key)
@@ -154,11 +155,12 @@ impl<K: Clone + Eq + Hash, T: Clone> MutationCache<K, T> {
         }
     }
 
-    /// The caller must call this method when the store has deleted an object. `object` is the last observed state of
-    /// the deleted object. Removes earlier writes of the object. Later writes of the object are ignored.
+    /// Call this method when the store has deleted an object. `object` is the last observed state of the deleted
+    /// object. Removes earlier writes of the object. The cache ignores later writes of the object.
     pub fn on_delete(&mut self, object: &T, now: Instant) {
         let Ok(deleted) = (self.version_of)(object) else { return };
-        // If the newer write has another UID, it belongs to another object, and this object may exist. So keep it.
+        // If the newer write has another UID, it belongs to another object, and this object may exist. So keep the
+        // write.
         let is_news = self
             .known(&deleted.key, now)
             .is_none_or(|known| known.version <= deleted.version || known.uid == deleted.uid);

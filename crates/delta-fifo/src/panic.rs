@@ -9,13 +9,14 @@ use std::thread;
 pub(crate) struct FirstPanic(Option<Box<dyn Any + Send>>);
 
 impl FirstPanic {
-    /// Calls user code. If the call panics, and there was no panic before, stores the panic.
+    /// Calls user code. If this is the first call that panics, stores the panic.
     pub(crate) fn catch(&mut self, call: impl FnOnce()) {
         let panic = catch_unwind(AssertUnwindSafe(call)).err();
         self.0 = self.0.take().or(panic);
     }
 
-    /// Resumes the stored panic, unless the thread is already unwinding. A second panic would abort the process.
+    /// Resumes the stored panic, unless the thread is already unwinding. A second panic during unwinding would abort
+    /// the process.
     pub(crate) fn pass_on(self) {
         if let Some(panic) = self.0
             && !thread::panicking()

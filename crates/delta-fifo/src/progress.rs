@@ -5,7 +5,7 @@
 pub(crate) struct Progress {
     /// Whether any change or list was queued.
     populated: bool,
-    /// The number of items of the first list that are not processed yet. It includes popped items.
+    /// The number of items of the first list that are not processed yet. Popped items are included.
     initial: usize,
     /// The number of popped items that are not marked as processed yet.
     in_process: usize,
@@ -38,7 +38,7 @@ impl Progress {
         self.initial = self.initial.saturating_sub(std::mem::take(&mut self.in_process));
     }
 
-    /// Returns the number of items of the first list that are not processed yet, or `None` if it is zero.
+    /// Returns the number of items of the first list that are not processed yet. Returns `None` if it is zero.
     pub(crate) fn initial(&self) -> Option<usize> {
         Some(self.initial).filter(|initial| *initial > 0)
     }

@@ -10,15 +10,15 @@ pub trait Queue {
     /// The type of popped items.
     type Popped;
 
-    /// Removes and returns the next item, or `None` if the queue is empty. The call also marks the previous item as
-    /// [processed](Self::processed).
+    /// Removes and returns the next item. Returns `None` if the queue is empty. The call also marks the previous item
+    /// as [processed](Self::processed).
     fn pop(&mut self) -> Option<Self::Popped>;
 
     /// Marks the popped items as processed.
     fn processed(&mut self);
 
-    /// Returns whether the first list has been processed. If the first call that changed the queue was not a list, the result is always
-    /// `true` after that call.
+    /// Returns whether the first list has been processed. If the queue was changed before the first list, the result is
+    /// `true` from then on.
     fn has_synced(&self) -> bool;
 
     /// Closes the queue. Queued items can still be popped.
@@ -35,8 +35,8 @@ pub trait Queue {
         self.len() == 0
     }
 
-    /// Returns whether the queue uses known objects. If so, the consumer must update these objects with each popped item before it calls
-    /// the queue again.
+    /// Returns whether the queue uses known objects. If the queue uses known objects, the consumer must update these
+    /// objects with each popped item before it calls the queue again.
     fn has_known_objects(&self) -> bool;
 }
 

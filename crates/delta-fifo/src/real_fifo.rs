@@ -1,4 +1,4 @@
-//! A queue that keeps every change, in the order of all changes.
+//! A queue that keeps every change of every object in order.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -11,19 +11,18 @@ use crate::config::KeyFunc;
 use crate::progress::Progress;
 use crate::{DeletedFinalStateUnknown, DeletedObject, Delta, KeyError, RealFifoConfig, StoreError};
 
-/// A queue that keeps every change in order: client-go's `RealFIFO`.
+/// A queue that keeps every change in order, like client-go's `RealFIFO`.
 ///
-/// Changes are not grouped or merged, so the consumer receives the states of all objects in the order in which they
-/// existed. The queue also delivers deletions of unknown objects.
+/// The queue does not group or merge changes. So the consumer receives the states of all objects in the order in which
+/// they existed. The queue also delivers deletions of unknown objects.
 ///
-/// The queue delivers a list in one of two ways. With [known objects](RealFifoConfig::known_objects), the queue
-/// computes which objects are missing from the list. The queue then delivers a tombstone for each missing object, and
-/// then each listed object as [`Delta::Replaced`]. Without known objects, the queue is *atomic*: it delivers the list
-/// as one item. The consumer then compares the list with its own objects, and can replace all of them in one atomic
-/// step.
+/// The queue can deliver a list in two ways. With [known objects](RealFifoConfig::known_objects), the queue computes
+/// which objects are missing from the list. The queue then delivers a tombstone for each missing object, and then each
+/// listed object as [`Delta::Replaced`]. Without known objects, the queue is *atomic* and delivers the list as one
+/// item. The consumer then compares the list with its own objects, and can replace all of them in one atomic step.
 ///
 /// The queue takes no lock and never waits. The queue is unbounded, and keeps one item for each change until the
-/// consumer pops it. [`SharedFifo`](crate::SharedFifo) shares it between threads or tasks and bounds it.
+/// consumer pops it. [`SharedFifo`](crate::SharedFifo) shares a queue between threads or tasks, and bounds it.
 ///
 /// # Examples
 ///
@@ -50,8 +49,8 @@ pub struct RealFifo<K, T> {
     items: VecDeque<Item<K, T>>,
     progress: Progress,
     hasher: DefaultHashBuilder,
-    /// The hashes of the keys in the current batch, with the index of each item in the batch. The map is a field only
-    /// so that its memory is reused.
+    /// The hashes of the keys in the current batch, with the index of each item in the batch. This map is a field only
+    /// so that its memory can be reused.
     keys: HashTable<(u64, usize)>,
 }
 
@@ -60,23 +59,23 @@ pub struct RealFifo<K, T> {
 pub enum Item<K, T> {
     /// One object changed.
     One {
-        /// The key.
+        /// The key of the object.
         key: K,
-        /// The change.
+        /// The change of the object.
         delta: Delta<K, T>,
     },
     /// A list replaces all objects.
     ReplacedAll {
-        /// The objects.
+        /// The objects of the list.
         objects: Vec<T>,
         /// The revision of the list.
         resource_version: String,
     },
-    /// All objects are delivered again (a resync).
+    /// A resync. All objects are delivered again.
     SyncAll,
-    /// A bookmark. There are no changes up to this revision that were not delivered.
+    /// A bookmark. All changes up to this revision have been delivered.
     Bookmark {
-        /// The revision.
+        /// The revision of the bookmark.
         resource_version: String,
     },
 }
@@ -84,13 +83,14 @@ pub enum Item<K, T> {
 /// An item that was popped from a [`RealFifo`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PoppedItem<K, T> {
-    /// The item.
+    /// The popped item.
     pub item: Item<K, T>,
     /// Whether the item belongs to the first list.
     pub is_in_initial_list: bool,
 }
 
-/// Items that the consumer can process together. There is at least one item, and all keys are different.
+/// Items that the consumer can process together in one step. A batch contains at least one item, and all keys are
+/// different.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Batch<K, T> {
     /// The items, oldest first.
@@ -119,8 +119,8 @@ impl<K: Clone + Eq + Hash, T: Clone> RealFifo<K, T> {
     ///
     /// # Errors
     ///
-    /// [`StoreError::Key`] if the object has no key. [`StoreError::Transform`] if the transformer rejects the object. In both cases,
-    /// nothing is queued.
+    /// Returns [`StoreError::Key`] if the object has no key. Returns [`StoreError::Transform`] if the transformer
+    /// rejects the object. After either error, nothing is queued.
     pub fn add(&mut self, object: T) -> Result<(), StoreError> {
         self.enqueue(object, Delta::Added)
     }
@@ -129,21 +129,22 @@ impl<K: Clone + Eq + Hash, T: Clone> RealFifo<K, T> {
     ///
     /// # Errors
     ///
-    /// The same errors as [`add`](Self::add).
+    /// Returns the same errors as [`add`](Self::add).
     pub fn update(&mut self, object: T) -> Result<(), StoreError> {
         self.enqueue(object, Delta::Updated)
     }
 
-    /// Queues the deletion of an object, even if the object is unknown. `object` is its final state.
+    /// Queues the deletion of an object, even if the object is unknown. `object` is the final state of the object.
     ///
     /// # Errors
     ///
-    /// The same errors as [`add`](Self::add).
+    /// Returns the same errors as [`add`](Self::add).
     pub fn delete(&mut self, object: T) -> Result<(), StoreError> {
         self.enqueue(object, |object| Delta::Deleted(DeletedObject::Observed(object)))
     }
 
-    /// Queues the deletion of an object whose final state was not observed. `tombstone` contains the last observed state.
+    /// Queues the deletion of an object whose final state was not observed. `tombstone` contains the last observed
+    /// state of the object.
     pub fn delete_unseen(&mut self, tombstone: DeletedFinalStateUnknown<K, T>) {
         self.progress.changed();
         self.push_tombstone(tombstone);
@@ -153,10 +154,10 @@ impl<K: Clone + Eq + Hash, T: Clone> RealFifo<K, T> {
     ///
     /// # Errors
     ///
-    /// - [`StoreError::Key`] if an object has no key. In this case, no object of the list is queued. An atomic queue
-    ///   does not compute keys, so it never returns this error.
-    /// - [`StoreError::Transform`] if the transformer rejects an object. In this case, an atomic queue queues nothing. In other queues, the
-    ///   objects before the rejected object stay queued.
+    /// - [`StoreError::Key`] if an object has no key. No object of the list is then queued. An atomic queue computes no
+    ///   keys, so it never returns this error.
+    /// - [`StoreError::Transform`] if the transformer rejects an object. An atomic queue then queues nothing. In other
+    ///   queues, the objects that precede the rejected object stay queued.
     pub fn replace(&mut self, objects: Vec<T>, resource_version: &str) -> Result<(), StoreError> {
         if self.config.known_objects.is_some() {
             self.replace_each(objects)?;
@@ -168,8 +169,8 @@ impl<K: Clone + Eq + Hash, T: Clone> RealFifo<K, T> {
         Ok(())
     }
 
-    /// Queues a resync. An atomic queue delivers one [`Item::SyncAll`]. Other queues deliver each known object that is not queued as
-    /// [`Delta::Sync`].
+    /// Queues a resync of all objects. An atomic queue delivers one [`Item::SyncAll`]. Other queues deliver each known
+    /// object that is not queued, as a [`Delta::Sync`].
     pub fn resync(&mut self) {
         let Some(known) = &self.config.known_objects else {
             self.items.push_back(Item::SyncAll);
@@ -188,15 +189,15 @@ impl<K: Clone + Eq + Hash, T: Clone> RealFifo<K, T> {
         self.items.extend(syncs);
     }
 
-    /// Queues a bookmark. Only an atomic queue delivers this item.
+    /// Queues a bookmark. Only an atomic queue delivers bookmarks.
     pub fn bookmark(&mut self, resource_version: &str) {
         if self.config.known_objects.is_none() {
             self.items.push_back(Item::Bookmark { resource_version: resource_version.into() });
         }
     }
 
-    /// Removes and returns the oldest item, or `None` if the queue is empty. The call also marks the previous item as
-    /// [processed](Self::processed).
+    /// Removes and returns the oldest item. Returns `None` if the queue is empty. The call also marks the previous item
+    /// as [processed](Self::processed).
     pub fn pop(&mut self) -> Option<PoppedItem<K, T>> {
         self.progress.processed();
         let item = self.items.pop_front()?;
@@ -236,13 +237,13 @@ impl<K: Clone + Eq + Hash, T: Clone> RealFifo<K, T> {
         self.progress.processed();
     }
 
-    /// Returns whether the first list has been processed. If the first call that changed the queue was not [`replace`](Self::replace), the
-    /// result is always `true` after that call.
+    /// Returns whether the first list has been processed. If the queue was changed before the first call of
+    /// [`replace`](Self::replace), the result is `true` from then on.
     pub fn has_synced(&self) -> bool {
         self.progress.has_synced()
     }
 
-    /// Closes the queue. Queued items can still be popped, and later additions are still queued.
+    /// Closes the queue. Queued items can still be popped, and new items can still be queued.
     pub fn close(&mut self) {
         self.progress.close();
     }
@@ -262,7 +263,7 @@ impl<K: Clone + Eq + Hash, T: Clone> RealFifo<K, T> {
         self.items.is_empty()
     }
 
-    /// Returns whether the queue uses known objects. If not, the queue is atomic.
+    /// Returns whether the queue uses known objects. A queue without known objects is atomic.
     pub fn has_known_objects(&self) -> bool {
         self.config.known_objects.is_some()
     }
@@ -280,8 +281,9 @@ impl<K: Clone + Eq + Hash, T: Clone> RealFifo<K, T> {
         Ok(())
     }
 
-    /// Returns tombstones for objects that are queued or known, but missing from a list. Queued objects come first. If
-    /// an object is both queued and known, its tombstone has the queued state, because it is newer.
+    /// Returns tombstones for objects that are queued or known, but that are missing from a list. Queued objects come
+    /// first. If an object is both queued and known, its tombstone contains the queued state, because that state is
+    /// newer.
     fn unlisted(&self, listed: &[(K, T)]) -> Vec<DeletedFinalStateUnknown<K, T>> {
         let keys: HashSet<&K> = listed.iter().map(|(key, _)| key).collect();
         let mut queued: HashMap<&K, &Delta<K, T>> = HashMap::new();
@@ -338,7 +340,8 @@ impl<K: Clone + Eq + Hash, T: Clone> RealFifo<K, T> {
     }
 }
 
-/// Returns whether the key of `item` is new in the batch `items`. If so, records the key with the position that `item` will have.
+/// Returns whether the key of `item` is new in the batch `items`. If the key is new, records the key with the position
+/// that `item` will have.
 fn is_new<K: Eq + Hash, T>(
     keys: &mut HashTable<(u64, usize)>,
     hasher: &DefaultHashBuilder,
@@ -358,7 +361,7 @@ fn is_new<K: Eq + Hash, T>(
 }
 
 impl<K, T> Item<K, T> {
-    /// Returns the key of the changed object, or `None` if the item affects all objects.
+    /// Returns the key of the changed object. Returns `None` if the item affects all objects.
     pub fn key(&self) -> Option<&K> {
         match self {
             Self::One { key, .. } => Some(key),

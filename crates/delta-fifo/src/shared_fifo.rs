@@ -15,11 +15,12 @@ use crate::{FifoClosed, Queue};
 
 /// A [`Queue`] that is shared between threads, tasks, or both.
 ///
-/// The queue has no background task and needs no runtime. Its wait methods return futures that can also [block a thread](Wait::wait).
-/// Producers access the queue through [`lock`](Self::lock), or through [`room`](Self::room) to wait for a slow consumer. Consumers either
-/// [`process`](Self::process) items under the lock, or [`take`](Self::take) them and leave the queue unlocked. In both cases, the queue
-/// [has synced](Queue::has_synced) when the first list has been processed, not when it was popped.
-/// [`synced`](Self::synced) waits until the queue has synced.
+/// The queue has no background task and needs no runtime. The wait methods of the queue return futures, which can also
+/// [block a thread](Wait::wait). Producers access the queue through [`lock`](Self::lock). To wait for a slow consumer,
+/// producers use [`room`](Self::room) instead. Consumers either [`process`](Self::process) items under the lock, or
+/// [`take`](Self::take) them and process them without the lock. Either way, the queue [has synced](Queue::has_synced)
+/// when the first list has been processed, not when it was popped. [`synced`](Self::synced) waits until the queue has
+/// synced.
 ///
 /// # Examples
 ///
@@ -50,8 +51,8 @@ use crate::{FifoClosed, Queue};
 /// ```
 pub struct SharedFifo<Q> {
     state: Mutex<State<Q>>,
-    /// The wakers of callers that wait for a change of the queue. These wakers have a separate lock, so that a caller
-    /// that holds the queue's lock can drop a wait.
+    /// The wakers of callers that wait for a change of the queue. The wakers have a separate lock, so a caller that
+    /// holds the queue's lock can drop a wait.
     waiters: Mutex<Waiters>,
     config: SharedFifoConfig,
     /// The thread that runs a `process` function and therefore holds the lock of `state`.
@@ -60,44 +61,47 @@ pub struct SharedFifo<Q> {
 
 /// The configuration of a [`SharedFifo`].
 pub struct SharedFifoConfig {
-    /// [`room`](SharedFifo::room) waits until fewer items than this are queued. The default is 2,000, as in client-go.
+    /// The number of queued items at which [`room`](SharedFifo::room) makes producers wait. The default is 2,000, as in
+    /// client-go.
     pub bound: usize,
     /// The metrics of the queue. `None` disables metrics.
     pub metrics: Option<Box<dyn FifoMetrics>>,
 }
 
 /// The metrics of a [`SharedFifo`], as in client-go. The queue calls these methods under its lock, so the last reported
-/// value matches the queue. The methods must not block, and must not use the queue.
+/// values match the queue. The methods must not block, and must not use the queue.
 ///
-/// A panic of a method propagates from the call that changed the queue, after all waiters have been woken.
+/// If a method panics, the panic propagates from the call that changed the queue, after all waiters have been woken.
 pub trait FifoMetrics: Send + Sync {
-    /// Reports the number of queued items: a gauge, `informer_queued_items` in client-go.
+    /// Reports the number of queued items. In client-go, this is the gauge `informer_queued_items`.
     fn queued(&self, items: usize);
 
-    /// Reports the processing time of popped items: a histogram, `informer_processing_latency_seconds` in client-go.
+    /// Reports the processing time of popped items. In client-go, this is the histogram
+    /// `informer_processing_latency_seconds`.
     fn processed(&self, took: Duration);
 }
 
-/// Exclusive access to the queue in a [`SharedFifo`]. Dropping the guard wakes the callers that wait for a change of the queue.
+/// A guard that gives exclusive access to the queue of a [`SharedFifo`]. Dropping the guard wakes the callers that wait
+/// for a change of the queue.
 ///
 /// # Panics
 ///
-/// Dropping the guard propagates the first panic of the metrics or of a waker, unless the thread is already panicking.
-/// All waiters are woken before the panic is propagated.
+/// The drop propagates the first panic of the metrics or of a waker, unless the thread is already panicking. All
+/// waiters are woken before the panic is propagated.
 pub struct Guard<'a, Q: Queue> {
-    // The lock of the queue. The inner guard is dropped first, so that waiters are woken outside the lock.
+    // The guard of the queue's lock. This field is dropped first, so that waiters are woken outside the lock.
     state: MutexGuard<'a, State<Q>>,
     fifo: &'a SharedFifo<Q>,
     has_changed: bool,
-    /// The popped items. Dropping the guard marks the popped items as processed.
+    /// The popped items that are being processed. Dropping the guard marks them as processed.
     in_process: Option<InProcess>,
     after: After,
 }
 
 /// Items taken from a [`SharedFifo`]. Dropping this value marks the items as processed.
 ///
-/// You can move `popped` out of this value. Keep the rest of the value until the items are processed. Dropping the
-/// value takes the queue's lock, so do not drop it while you hold a [`Guard`].
+/// You can move the field `popped` out of this value. Keep the remaining value until the items are processed. Dropping
+/// the value takes the queue's lock, so do not drop it while you hold a [`Guard`].
 pub struct Taken<'a, Q: Queue, P> {
     /// The popped items.
     pub popped: P,
@@ -111,7 +115,7 @@ struct Claim<'a, Q: Queue> {
 
 #[derive(Clone, Copy)]
 struct InProcess {
-    /// `None` without metrics.
+    /// `None` if metrics are disabled.
     since: Option<Instant>,
 }
 
@@ -141,13 +145,13 @@ impl<Q: Queue> SharedFifo<Q> {
         Self { state: Mutex::new(state), waiters: Mutex::default(), config, processing: Mutex::new(None) }
     }
 
-    /// Waits for exclusive access to the queue, regardless of its length. Use this method for lookups, for `close`, and
-    /// for changes that must not wait until the queue has room.
+    /// Waits for exclusive access to the queue, even if the queue is full. Use this method for lookups, for `close`,
+    /// and for changes that must not wait for room in the queue.
     ///
     /// # Panics
     ///
-    /// Panics if this method is called by a function that [`process`](Self::process) runs, because the call would
-    /// deadlock. The `process` function receives the queue as an argument.
+    /// Panics if a function that [`process`](Self::process) runs calls this method, because the call would deadlock.
+    /// Such a function receives the queue as an argument.
     pub fn lock(&self) -> Guard<'_, Q> {
         let state = match self.state.try_lock() {
             Ok(state) => state,
@@ -159,17 +163,17 @@ impl<Q: Queue> SharedFifo<Q> {
                     Some(thread::current().id()),
                     "`lock` was called by a `process` function, which holds the lock; use the queue that is passed to the function",
                 );
-                // The queue stays consistent when user code panics, so poisoning can be ignored.
+                // The queue stays consistent if user code panics, so poisoning can be ignored.
                 self.state.lock().unwrap_or_else(PoisonError::into_inner)
             }
         };
         Guard { state, fifo: self, has_changed: false, in_process: None, after: After::default() }
     }
 
-    /// Waits until the queue has room, and then until the caller has exclusive access. Producers use this method for
-    /// back-pressure. A closed queue always has room.
+    /// Waits until the queue has room, and then until the caller has exclusive access to the queue. Producers use this
+    /// method for back-pressure. A closed queue always has room.
     ///
-    /// The guard is not `Send`, so drop it before the next `.await`.
+    /// The guard is not `Send`, so drop the guard before the next `.await`.
     ///
     /// # Cancel safety
     ///
@@ -181,23 +185,23 @@ impl<Q: Queue> SharedFifo<Q> {
         })
     }
 
-    /// Waits until `pop` returns items, and returns these items. The queue is unlocked while the caller processes them. `pop` is a function
-    /// such as `RealFifo::pop` or `|fifo| fifo.pop_batch(1000)`. Other consumers wait until the returned value is
-    /// dropped.
+    /// Waits until `pop` returns items, and returns these items. While the caller processes the items, the queue is
+    /// unlocked. `pop` is a function such as `RealFifo::pop` or `|fifo| fifo.pop_batch(1000)`. Other consumers wait
+    /// until the returned value is dropped.
     ///
     /// # Errors
     ///
-    /// [`FifoClosed`] if the queue is closed and empty.
+    /// Returns [`FifoClosed`] if the queue is closed and empty.
     ///
     /// # Panics
     ///
-    /// Panics if the queue has [known objects](Queue::has_known_objects). Between the pop and the update of the known
-    /// objects, the popped object is not queued and not known. So a call of `replace` at that time would miss the
-    /// deletion of the object.
+    /// Panics if the queue has [known objects](Queue::has_known_objects). Between `pop` and the update of the known
+    /// objects, the popped object would not be queued and not be known. If `replace` were called at that time,
+    /// `replace` would miss the deletion of the object.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future pops no items.
+    /// If the future is dropped, no items are popped.
     pub fn take<P>(
         &self,
         mut pop: impl FnMut(&mut Q) -> Option<P>,
@@ -214,21 +218,21 @@ impl<Q: Queue> SharedFifo<Q> {
     /// Waits until `pop` returns items, and calls `process` with the queue and the items. Returns the result of `process`.
     ///
     /// The queue stays locked while `process` runs, because a queue with [known objects](Queue::has_known_objects)
-    /// requires it. Therefore, `process` should do nothing except updating the known objects.
+    /// requires this. Therefore, `process` should only update the known objects.
     ///
     /// If `process` panics, the popped items are lost, and the queue stays usable.
     ///
     /// # Errors
     ///
-    /// [`FifoClosed`] if the queue is closed and empty.
+    /// Returns [`FifoClosed`] if the queue is closed and empty.
     ///
     /// # Panics
     ///
-    /// The same panics as [`lock`](Self::lock).
+    /// Panics in the same cases as [`lock`](Self::lock).
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future pops no items.
+    /// If the future is dropped, no items are popped.
     pub fn process<P, R>(
         &self,
         mut pop: impl FnMut(&mut Q) -> Option<P>,
@@ -245,7 +249,7 @@ impl<Q: Queue> SharedFifo<Q> {
     }
 
     /// Waits until the queue [has synced](Queue::has_synced). Returns `false` if the queue is closed and becomes empty
-    /// before that.
+    /// before it has synced.
     ///
     /// # Cancel safety
     ///
@@ -285,8 +289,8 @@ impl Default for SharedFifoConfig {
     }
 }
 
-/// A future that calls a function after each change of the queue, until the function succeeds. The function returns the
-/// guard if it cannot succeed yet.
+/// A future that calls a function after each change of the queue, until the function succeeds. If the function cannot
+/// succeed yet, it returns the guard.
 struct Attempts<'a, Q: Queue, A> {
     fifo: &'a SharedFifo<Q>,
     attempt: A,
@@ -301,7 +305,7 @@ where
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<R> {
         let this = &mut *self;
-        // Clone the waker outside the lock, because this runs code of the executor.
+        // Clone the waker outside the lock, because cloning it runs code of the executor.
         let waker = context.waker().clone();
         match (this.attempt)(this.fifo.lock()) {
             Ok(output) => Poll::Ready(output),
@@ -328,7 +332,7 @@ impl<Q: Queue, A> Unpin for Attempts<'_, Q, A> {}
 impl<Q: Queue, A> Drop for Attempts<'_, Q, A> {
     fn drop(&mut self) {
         if let Some(id) = self.waiter {
-            // Drop the waker outside the lock, because its drop can run user code.
+            // Drop the waker outside the lock, because dropping it can run user code.
             let waker = self.fifo.waiters().take(id);
             drop(waker);
         }
@@ -411,7 +415,7 @@ impl<Q: Queue> Drop for Claim<'_, Q> {
     }
 }
 
-/// Records the thread that runs a `process` function.
+/// Records which thread runs a `process` function.
 struct Processing<'a>(&'a Mutex<Option<ThreadId>>);
 
 impl<'a> Processing<'a> {

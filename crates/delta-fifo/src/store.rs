@@ -16,44 +16,44 @@ pub trait Store<K, T> {
     ///
     /// # Errors
     ///
-    /// [`StoreError::Key`] if the object has no key. Another error if the store rejects the object.
+    /// Returns [`StoreError::Key`] if the object has no key. Returns another error if the store rejects the object.
     fn add(&mut self, object: T) -> Result<(), StoreError>;
 
     /// Stores or queues a changed object.
     ///
     /// # Errors
     ///
-    /// The same errors as [`add`](Self::add).
+    /// Returns the same errors as [`add`](Self::add).
     fn update(&mut self, object: T) -> Result<(), StoreError>;
 
-    /// Stores or queues a deletion. `object` is the final state.
+    /// Deletes an object, or queues its deletion. `object` is the final state of the object.
     ///
     /// # Errors
     ///
-    /// The same errors as [`add`](Self::add).
+    /// Returns the same errors as [`add`](Self::add).
     fn delete(&mut self, object: T) -> Result<(), StoreError>;
 
-    /// Stores or queues a list that replaces all objects. `resource_version` is the version of the list.
+    /// Replaces all objects with a list, or queues such a list. `resource_version` is the version of the list.
     ///
     /// # Errors
     ///
-    /// The same errors as [`add`](Self::add).
+    /// Returns the same errors as [`add`](Self::add).
     fn replace(&mut self, objects: Vec<T>, resource_version: &str) -> Result<(), StoreError>;
 
-    /// Makes a queue deliver the known objects again. Does nothing in a cache.
+    /// Makes a queue deliver the known objects again. A cache does nothing.
     ///
     /// # Errors
     ///
-    /// The same errors as [`add`](Self::add).
+    /// Returns the same errors as [`add`](Self::add).
     fn resync(&mut self) -> Result<(), StoreError>;
 
-    /// Applies writes in order. If a write fails, the other writes are still applied.
+    /// Applies `writes` in order. If a write fails, the other writes are still applied.
     ///
     /// A shared store can override this method, so that readers see all writes at the same time.
     ///
     /// # Errors
     ///
-    /// Returns an error if a write failed. The error lists the writes that were applied, and the errors of the other
+    /// Returns an error if any write failed. The error lists the writes that were applied, and the errors of the other
     /// writes.
     fn transaction(&mut self, writes: Vec<Transaction<T>>) -> Result<(), TransactionError> {
         let total = writes.len();
@@ -92,29 +92,30 @@ pub trait Store<K, T> {
 /// A write of [`Store::transaction`]. The name is client-go's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Transaction<T> {
-    /// [`Store::add`].
+    /// A call of [`Store::add`].
     Add(T),
-    /// [`Store::update`].
+    /// A call of [`Store::update`].
     Update(T),
-    /// [`Store::delete`].
+    /// A call of [`Store::delete`].
     Delete(T),
 }
 
 /// A [`Store`] with indexes.
 pub trait Indexer<K, T>: Store<K, T> {
-    /// Returns the objects that have `value` in the index `name`, or `None` if there is no such index.
+    /// Returns the objects that have `value` in the index `name`. Returns `None` if there is no such index.
     fn by_index(&self, name: &str, value: &str) -> Option<Vec<T>>;
 
-    /// Returns the keys of the objects that have `value` in the index `name`, in order, or `None` if there is no such index.
+    /// Returns the keys of the objects that have `value` in the index `name`, in ascending order. Returns `None` if
+    /// there is no such index.
     fn index_keys(&self, name: &str, value: &str) -> Option<Vec<K>>;
 
-    /// Returns all values in the index `name`, in no particular order, or `None` if there is no such index.
+    /// Returns all values in the index `name`, in no particular order. Returns `None` if there is no such index.
     fn index_values(&self, name: &str) -> Option<Vec<String>>;
 }
 
-/// Lists keys.
+/// Lists the keys of objects.
 pub trait KeyLister<K> {
-    /// Returns all keys, in an arbitrary order.
+    /// Returns all keys, in no particular order.
     fn list_keys(&self) -> Vec<K>;
 }
 
@@ -124,14 +125,14 @@ pub trait KeyGetter<K, T> {
     ///
     /// # Errors
     ///
-    /// Returns an error if the lookup failed.
+    /// Returns an error if the lookup fails.
     fn get_by_key(&self, key: &K) -> Result<Option<T>, BoxError>;
 }
 
 /// Read access to the objects that the consumer of a queue knows.
 ///
-/// A store behind a lock implements this trait. Because of the lock, the consumer can update the store although the
-/// queue also has access to it:
+/// A store behind a lock implements this trait. With a lock, the consumer can update the store although the queue also
+/// has access to it:
 ///
 /// ```
 /// use std::sync::{Arc, Mutex};
@@ -158,14 +159,15 @@ pub trait KeyListerGetter<K, T>: KeyLister<K> + KeyGetter<K, T> {}
 impl<K, T, S: KeyLister<K> + KeyGetter<K, T> + ?Sized> KeyListerGetter<K, T> for S {}
 
 /// Each method takes the lock for the duration of the call. The consumer must not hold the lock while it calls the
-/// queue. The consumer should update its objects and release the lock before it calls the queue.
+/// queue. So the consumer should update its objects and release the lock before it calls the queue.
 impl<K, S: KeyLister<K> + ?Sized> KeyLister<K> for Mutex<S> {
     fn list_keys(&self) -> Vec<K> {
         self.lock().unwrap_or_else(PoisonError::into_inner).list_keys()
     }
 }
 
-/// Each method takes the lock for the duration of the call. See the `Mutex` implementation of [`KeyLister`].
+/// Each method takes the lock for the duration of the call. The `Mutex` implementation of [`KeyLister`] describes what
+/// the consumer must not do.
 impl<K, T, S: KeyGetter<K, T> + ?Sized> KeyGetter<K, T> for Mutex<S> {
     fn get_by_key(&self, key: &K) -> Result<Option<T>, BoxError> {
         self.lock().unwrap_or_else(PoisonError::into_inner).get_by_key(key)
@@ -180,7 +182,8 @@ impl<K, S: KeyLister<K> + ?Sized> KeyLister<K> for RwLock<S> {
     }
 }
 
-/// Each method takes a read lock for the duration of the call. See the `RwLock` implementation of [`KeyLister`].
+/// Each method takes a read lock for the duration of the call. The `RwLock` implementation of [`KeyLister`] describes
+/// what the consumer must not do.
 impl<K, T, S: KeyGetter<K, T> + ?Sized> KeyGetter<K, T> for RwLock<S> {
     fn get_by_key(&self, key: &K) -> Result<Option<T>, BoxError> {
         self.read().unwrap_or_else(PoisonError::into_inner).get_by_key(key)

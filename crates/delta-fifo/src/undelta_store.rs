@@ -4,10 +4,11 @@ use std::fmt;
 
 use crate::{KeyError, Store, StoreError, Transaction, TransactionError};
 
-/// A [`Store`] that passes the list of all its objects to a function after each change: client-go's `UndeltaStore`.
+/// A [`Store`] that passes the list of all its objects to a function after each change, like client-go's
+/// `UndeltaStore`.
 ///
-/// Use this store for consumers that need the current objects and not the changes. The cost of each change is
-/// proportional to the number of objects, so use this store for few objects.
+/// Use this store if a consumer needs the current objects and not the changes. The cost of each change is proportional
+/// to the number of objects, so use this store for few objects.
 ///
 /// # Examples
 ///
@@ -29,8 +30,9 @@ pub struct UndeltaStore<S, F> {
 }
 
 impl<S, F> UndeltaStore<S, F> {
-    /// Creates a store. After each successful change, calls `push` with all objects of `store`, in no particular order.
-    /// After a [transaction](Store::transaction), it calls `push` if at least one write succeeded.
+    /// Creates a store that calls `push` after each successful change. The argument of `push` is the list of all
+    /// objects of `store`, in no particular order. After a [transaction](Store::transaction), the store calls `push` if
+    /// at least one write succeeded.
     pub fn new(store: S, push: F) -> Self {
         Self { store, push }
     }
@@ -71,7 +73,7 @@ impl<K, T, S: Store<K, T>, F: FnMut(Vec<T>)> Store<K, T> for UndeltaStore<S, F> 
         result
     }
 
-    /// Does not call `push`, because nothing changes.
+    /// Does not call `push`, because a resync changes no object.
     fn resync(&mut self) -> Result<(), StoreError> {
         self.store.resync()
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 
-/// A wait for a result. Await this future in a task of any runtime, or [block a thread](Self::wait).
+/// A future that waits for a result. Await this future in a task of any runtime, or [block a thread](Self::wait).
 #[must_use = "does nothing unless it is awaited or `wait` is called"]
 pub struct Wait<F>(F);
 

@@ -43,7 +43,7 @@ pub(crate) struct Column {
     pub(crate) priority: Option<LitInt>,
 }
 
-/// The attributes while they are parsed. `group` and `version` can still be absent.
+/// The attributes while they are parsed. The required `group` and `version` may not have been found yet.
 struct Found {
     group: Option<LitStr>,
     version: Option<LitStr>,
@@ -139,7 +139,7 @@ fn unknown(name: &str) -> String {
     )
 }
 
-/// `name = "text"`.
+/// Parses an attribute in the form `name = "text"`.
 fn text(meta: &ParseNestedMeta<'_>) -> Result<LitStr> {
     meta.value()?.parse()
 }
@@ -152,7 +152,7 @@ fn flag(meta: &ParseNestedMeta<'_>) -> Result<bool> {
     Ok(meta.value()?.parse::<LitBool>()?.value)
 }
 
-/// `name("a", "b")`.
+/// Parses an attribute in the form `name("a", "b")`.
 fn texts(meta: &ParseNestedMeta<'_>) -> Result<Vec<LitStr>> {
     let content;
     parenthesized!(content in meta.input);

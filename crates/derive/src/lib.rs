@@ -3,7 +3,7 @@
 //! Use this macro through the crate `pintle_crd` or `pintle`. The attributes are documented on the page of
 //! `pintle-crd`.
 //!
-//! - [`macro@Resource`]: implements `Object`, `Resource` and `CustomResource`
+//! - [`macro@Resource`] implements `Object`, `Resource` and `CustomResource`.
 
 mod attributes;
 mod expand;

@@ -35,16 +35,16 @@ pub use indices::{AddIndexError, IndexFailed, IndexValues};
 pub(crate) use indices::{Index, find};
 pub(crate) use writes::{WriteResult, last_of_each};
 
-/// The name of the index of every [`Cache`] over the namespaces of objects.
+/// The name of the namespace index. Every [`Cache`] has this index.
 pub const NAMESPACE_INDEX: &str = "namespace";
 
-/// A thread-safe store of objects by key, with named indices: an [`Indexer`](pintle_delta_fifo::Indexer), as in
-/// client-go.
+/// A thread-safe store of objects by key, with named indices. The cache is an [`Indexer`](pintle_delta_fifo::Indexer),
+/// as in client-go.
 ///
-/// Objects and indices change together. A [`transaction`](Self::transaction) or a [replacement](Self::replace) is
-/// atomic, and each read sees one consistent state. For several reads of the same state, take a [`Snapshot`]. A reader
-/// waits for a writer only while the writer changes the requested object. Stored objects are shared and must not be
-/// changed. To change an object, store a new one.
+/// The objects and the indices change in the same atomic step. A [`transaction`](Self::transaction) or a
+/// [replacement](Self::replace) is atomic, and each read sees one consistent state. For several reads of the same
+/// state, take a [`Snapshot`]. A reader waits for a writer only while the writer changes the requested object. Stored
+/// objects are shared and must not be changed. To change an object, store a new one.
 ///
 /// The cache of a [`SharedInformer`](crate::SharedInformer) is written only by the informer and read through a
 /// [`Lister`](crate::Lister).
@@ -121,20 +121,22 @@ impl<T: Object> Cache<T> {
         }
     }
 
-    /// Stores an object, and returns the previous object with its key: client-go's `Store.Add` and `Store.Update`.
+    /// Stores an object, and returns the previous object with the same key. This method corresponds to client-go's
+    /// `Store.Add` and `Store.Update`.
     ///
-    /// The object's resourceVersion becomes the revision of the cache, unless it is empty or older.
+    /// The object's resourceVersion becomes the revision of the cache, unless the resourceVersion is empty or older
+    /// than that revision.
     ///
     /// # Errors
     ///
-    /// [`IndexFailed`] if an index function fails or panics on the object. The object is not stored, and is listed in
-    /// [`undecodable`](Self::undecodable). A previous object with the same uid stays as the last good state. A previous
-    /// object with another uid is deleted.
+    /// Returns [`IndexFailed`] if an index function fails or panics on the object. After this error, the object is not
+    /// stored, and [`undecodable`](Self::undecodable) lists it. A previous object with the same uid stays in the cache
+    /// as the last good state. A previous object with another uid is deleted.
     pub fn upsert(&self, object: Arc<T>) -> Result<Option<Arc<T>>, IndexFailed> {
         let object = Stored::from(object);
         let (key, version) = (object.key(), object.resource_version());
         let prepare = |indices: &[Index<T>]| self.put(indices, &key, &object);
-        // Drop the values without the lock, because this runs users' `Drop` code.
+        // Drop the values after the lock is released, because dropping them runs `Drop` code of users.
         let (before, _forgotten, _gone) = self.commit(prepare, |writer, write| {
             let earlier = self.earlier();
             match write {
@@ -160,7 +162,7 @@ impl<T: Object> Cache<T> {
 
     /// Deletes the object with this key. Does nothing if there is no such object.
     ///
-    /// `resource_version` is the revision of the deletion. Pass an empty string if it is unknown.
+    /// `resource_version` is the revision of the deletion. If the revision is unknown, pass an empty string.
     pub fn delete(&self, key: &ObjectKey, resource_version: &str) -> Option<Arc<T>> {
         let mut noting = self.noting();
         let earlier = self.earlier();
@@ -175,12 +177,13 @@ impl<T: Object> Cache<T> {
     /// Stores (`Some`) and deletes (`None`) several objects in one atomic step, as client-go's `Transaction` does.
     /// Returns the previous object of each key. Keys must be distinct.
     ///
-    /// `resource_version` becomes the revision of the cache, unless it is empty or older.
+    /// `resource_version` becomes the revision of the cache, unless `resource_version` is empty or older than that
+    /// revision.
     ///
     /// # Errors
     ///
-    /// [`IndexFailed`] for each object on which an index function fails, as for [`upsert`](Self::upsert). The other
-    /// changes are applied.
+    /// Returns an [`IndexFailed`] for each object on which an index function fails, as [`upsert`](Self::upsert) does.
+    /// Changes of other objects are still applied.
     pub fn transaction(
         &self,
         changes: Vec<(ObjectKey, Option<Arc<T>>)>,
@@ -198,8 +201,8 @@ impl<T: Object> Cache<T> {
     /// costs almost nothing.
     ///
     /// If several objects have the same key, the last of them is stored. The revision of the cache becomes
-    /// `resource_version`, unless `resource_version` is empty. The new revision may be older than the previous one, for
-    /// example after the server was restored from a backup.
+    /// `resource_version`, unless `resource_version` is empty. The new revision may be older than the previous
+    /// revision, for example after the server was restored from a backup.
     ///
     /// If an index function fails or panics on an object, the object is treated as in [`upsert`](Self::upsert).
     pub fn replace(&self, objects: Vec<Arc<T>>, resource_version: &str) -> Replacement<Arc<T>> {
@@ -211,7 +214,7 @@ impl<T: Object> Cache<T> {
         Replacement { deleted: deleted.collect(), present: present.collect() }
     }
 
-    /// Sets the revision of the cache to `resource_version`. The objects stay the same.
+    /// Sets the revision of the cache to `resource_version`. The objects do not change.
     pub fn bookmark(&self, resource_version: &str) {
         self.store.writer().set_version(|current| version::advance(current, resource_version));
         self.moved.announce();
@@ -243,16 +246,16 @@ impl<T: Object> Cache<T> {
         self.store.len()
     }
 
-    /// Whether there are no objects.
+    /// Returns whether there are no objects.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Returns the objects that have `value` in the index `name`, in no particular order: client-go's `ByIndex`.
+    /// Returns the objects that have `value` in the index `name`, in no particular order, like client-go's `ByIndex`.
     ///
     /// # Errors
     ///
-    /// [`UnknownIndex`], which lists the existing names, if there is no such index.
+    /// Returns [`UnknownIndex`] if there is no such index. The error lists the names of the existing indices.
     pub fn by_index(&self, name: &str, value: &str) -> Result<Vec<Arc<T>>, UnknownIndex> {
         let indices = self.indices();
         let (pin, ()) = self.store.pin(|_| ());
@@ -260,20 +263,20 @@ impl<T: Object> Cache<T> {
         Ok(found.iter().filter_map(Stored::read).collect())
     }
 
-    /// Returns the keys of the objects that have `value` in the index `name`, in order.
+    /// Returns the keys of the objects that have `value` in the index `name`, in ascending order.
     ///
     /// # Errors
     ///
-    /// The same as for [`by_index`](Self::by_index).
+    /// Returns the same error as [`by_index`](Self::by_index).
     pub fn index_keys(&self, name: &str, value: &str) -> Result<Vec<ObjectKey>, UnknownIndex> {
         self.snapshot().index_keys(name, value)
     }
 
-    /// Returns all values in the index `name`, in order.
+    /// Returns all values in the index `name`, in ascending order.
     ///
     /// # Errors
     ///
-    /// The same as for [`by_index`](Self::by_index).
+    /// Returns the same error as [`by_index`](Self::by_index).
     pub fn index_values(&self, name: &str) -> Result<Vec<String>, UnknownIndex> {
         self.snapshot().index_values(name)
     }
@@ -315,7 +318,7 @@ impl<T: Object> Cache<T> {
     ///
     /// # Errors
     ///
-    /// The same as for [`wait_for`](Self::wait_for).
+    /// Returns the same errors as [`wait_for`](Self::wait_for).
     ///
     /// # Cancel safety
     ///
@@ -367,13 +370,13 @@ impl<T: Object> Cache<T> {
 
     /// Returns the changes since a revision, deletions included, in order. Returns `None` if the revision is not a
     /// number, is older than the [remembered](Self::remember) history, or is newer than the cache. If the server was
-    /// restored from a backup, revisions from before the restore are newer than the cache. To compare two moments of
-    /// which you have snapshots, use [`Snapshot::diff`].
+    /// restored from a backup, revisions from before the restore are newer than the cache. To compare two snapshots,
+    /// use [`Snapshot::diff`].
     ///
     /// This call may wait for a write in progress, as [`undecodable`](Self::undecodable) does.
     ///
-    /// If a change did not advance the revision of the cache, the result for that revision includes the change. The
-    /// caller may have received this change already.
+    /// A change that did not advance the revision of the cache is included in the result for that revision. The caller
+    /// may have received this change already.
     pub fn changes_since(&self, resource_version: &str) -> Option<Vec<Remembered<T>>> {
         self.wait_for_notes();
         let history = self.memory.lock();
@@ -511,7 +514,7 @@ impl<T: Object> Cache<T> {
         self.moved.announce_end();
     }
 
-    /// Whether the cache has listed all requested namespaces with the currently requested selectors.
+    /// Returns whether the cache has listed all requested namespaces with the currently requested selectors.
     pub(crate) fn has_all(&self) -> bool {
         self.parts().have_all()
     }

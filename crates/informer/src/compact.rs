@@ -20,26 +20,28 @@ use crate::Undecodable;
 use crate::panic::catch;
 use record::Record;
 
-/// An object that is stored as its compressed JSON, and decoded as a `T` when it is [read](Self::get). For
-/// k8s-openapi's pods, this takes a thirtieth of the memory: see [the comparison](crate#choosing-the-object-type).
+/// An object that is stored as its compressed JSON, and decoded as a `T` when it is [read](Self::get). A pod of
+/// k8s-openapi takes a thirtieth of its usual memory in this form. See [the
+/// comparison](crate#choosing-the-object-type).
 ///
 /// The key, uid, resourceVersion and generation are available without decoding. Labels, owners and finalizers are
-/// available without decoding too, so selectors decode no object. Once they are read, they stay in memory. Objects with
-/// equal labels, owners and finalizers share one copy. Annotations are decoded on their first read, and then stay in
-/// memory with their object.
+/// available without decoding too, so selectors decode no object. Labels, owners and finalizers stay in memory once
+/// they are read. Objects with equal labels, owners and finalizers share one copy. Annotations are decoded on their
+/// first read, and then stay in memory with their object.
 ///
-/// Any object with the usual metadata is accepted. So an object that is not a valid `T` is stored in the cache and is
-/// not listed in [`undecodable`](crate::Lister::undecodable). Instead, each read of it returns an error.
+/// The cache accepts any object with the usual metadata. So an object that is not a valid `T` is stored in the cache
+/// and is not listed in [`undecodable`](crate::Lister::undecodable). Instead, each read of such an object returns an
+/// error.
 ///
 /// # Shared memory
 ///
 /// Objects of one type `T` share a dictionary and a cache of recently decoded objects. The dictionary and the decoded
 /// objects stay in memory as long as any informer of the process has an object of the type:
 ///
-/// - The dictionary is built from the objects as they arrive. If an object is compressed badly with the dictionary, the
-///   object is added to the dictionary. At most 8 KiB of each object are added, and at most 32 KiB in total. **So the
-///   content of the first Secrets, for example, stays in memory after their deletion.** If several kinds share one
-///   type, as with [`DynamicObject`](pintle_meta::DynamicObject), the dictionary fits the first kinds best.
+/// - The dictionary is built from the objects as they arrive. If the dictionary compresses an object badly, the object
+///   is added to the dictionary. At most 8 KiB of each object are added, and at most 32 KiB in total. **So the content
+///   of the first Secrets, for example, stays in memory after their deletion.** If several kinds share one type, as
+///   with [`DynamicObject`](pintle_meta::DynamicObject), the dictionary fits the first kinds best.
 /// - Up to 17 decoded objects are kept for later reads. A decoded object is dropped at the latest together with its
 ///   `Compact`.
 /// - Objects with equal labels, owners and finalizers, such as the replicas of a set, share one copy of these fields.
@@ -84,7 +86,7 @@ impl<T: 'static> Compact<T> {
     ///
     /// # Errors
     ///
-    /// Fails if the serialized `T` is not JSON or lacks the required metadata.
+    /// Returns an error if the serialized `T` is not JSON or lacks the required metadata.
     pub fn new(object: &T) -> Result<Self, DecodeError>
     where
         T: Serialize,
@@ -104,8 +106,8 @@ impl<T: 'static> Compact<T> {
     ///
     /// # Errors
     ///
-    /// [`Undecodable`] if the object is not a valid `T`, or if the `Deserialize` of `T` panicked. Each call reports the
-    /// error again.
+    /// Returns [`Undecodable`] if the object is not a valid `T`, or if the `Deserialize` of `T` panicked. Each call for
+    /// such an object returns the error again.
     pub fn get(&self) -> Result<Arc<T>, Undecodable>
     where
         T: DeserializeOwned + Send + Sync,

@@ -46,28 +46,29 @@ use crate::{Projection, ReflectorConfig, ReflectorError};
 /// }
 /// ```
 pub struct InformerConfig<T> {
-    /// The name of the informer in logs, errors and metrics. If it is empty, the name of the object type is used.
+    /// The name of the informer in logs, errors and metrics. If the name is empty, the name of the object type is used.
     pub name: String,
-    /// How the informer lists and watches, and which objects it selects.
+    /// The settings for lists and watches, including the selectors.
     pub reflector: ReflectorConfig,
-    /// How often each subscriber receives all objects again. A subscription can [override
+    /// The interval at which each subscriber receives all objects again. A subscription can [override
     /// it](crate::Subscription::set_resync). `None`, the default, disables resyncs.
     pub resync: Option<Duration>,
-    /// Which fields of each object are decoded and cached. The default drops only `managedFields`, so an update may
-    /// [write a cached object back](Projection#writing-a-cached-object-back). If the informer caches all Secrets of a cluster without a
-    /// selector, drop at least `data` with [`Projection::without`]. Otherwise the informer logs a warning.
+    /// The projection that selects which fields of each object are decoded and cached. The default drops only
+    /// `managedFields`, so an update may [write a cached object back](Projection#writing-a-cached-object-back). If the
+    /// informer caches all Secrets of a cluster without a selector, drop at least `data` with [`Projection::without`].
+    /// Otherwise the informer logs a warning.
     pub projection: Projection,
-    /// Changes each object once before it is cached, for example to drop data that a `projection` cannot select by a
-    /// path. The transform also runs on the last state of a deleted object. The transform may run for several objects
-    /// at the same time, on different threads.
+    /// A function that changes each object once before it is cached, for example to drop data that a `projection`
+    /// cannot select by a path. The transform also runs on the last state of a deleted object. The transform may run
+    /// for several objects at the same time, on different threads.
     ///
     /// If the transform panics on an object, the object is not stored. The object is listed in
     /// [`undecodable`](crate::Lister::undecodable), and its last good state stays in the cache. The entry in
-    /// The entry in `undecodable` has the name and namespace that the object has on the server. If a transform renames
-    /// objects, the last decodable state has another key, so the next list deletes it.
+    /// `undecodable` has the name and namespace that the object has on the server. If a transform renames objects, the
+    /// last decodable state has another key, so the next list deletes this state.
     pub transform: Option<Transform<T>>,
-    /// When objects are decoded. The default decodes objects of large types when they are read, and objects of other
-    /// types when they arrive.
+    /// Determines when objects are decoded. The default decodes objects of large types when they are read, and objects
+    /// of other types when they arrive.
     pub decode: DecodePolicy,
     /// The maximum size in bytes of all decoded objects that are in memory, if objects are
     /// [decoded when they are read](DecodePolicy::OnRead). Beyond this limit, the informer drops the least recently
@@ -75,9 +76,9 @@ pub struct InformerConfig<T> {
     /// dropped. The size of an object is estimated as the size of its type, plus six bytes for each byte of its JSON.
     /// The default is 256 MiB.
     pub hot_bytes: usize,
-    /// Called with each failure that delays the informer, and with each failure of an index function. The handler runs
-    /// without locks, and its result does not influence the informer. If the handler panics, the panic is logged. If
-    /// the handler captures a handle to the informer, the captured handle keeps the informer running.
+    /// The handler for each failure that delays the informer, and for each failure of an index function. The handler
+    /// runs without locks, and its result does not influence the informer. If the handler panics, the panic is logged.
+    /// If the handler captures a handle to the informer, the captured handle keeps the informer running.
     pub on_error: Option<ErrorHandler>,
     /// The metrics provider, used from the creation of the informer until its task ends. `None`, the default, disables
     /// metrics. All metrics have the labels `name`, `group`, `version` and `resource`. The value of `name` is the
@@ -140,8 +141,8 @@ pub enum DecodePolicy {
     /// transform may change their metadata.
     ///
     /// An undecodable object is found at its first read, or by a check that runs when the informer has been idle for a
-    /// second. Until then, it is not in `undecodable`. Meanwhile, reads return the last state of the object that could
-    /// be decoded.
+    /// second. Until then, the object is not listed in `undecodable`. Meanwhile, reads return the last state of the
+    /// object that could be decoded.
     OnRead,
 }
 
@@ -149,7 +150,7 @@ pub enum DecodePolicy {
 const LARGE: usize = 1 << 10;
 
 impl<T> InformerConfig<T> {
-    /// Whether objects are decoded when they are read, not when they arrive.
+    /// Returns whether objects are decoded when they are read, not when they arrive.
     pub(crate) fn decodes_on_read(&self) -> bool {
         let is_wanted = match self.decode {
             DecodePolicy::Auto => size_of::<T>() >= LARGE,

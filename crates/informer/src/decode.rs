@@ -14,10 +14,10 @@ use crate::panic::catch;
 use crate::scan::Outline;
 use crate::stored::Stored;
 
-/// An object whose newest state is not in the cache. Possible reasons are that the object cannot be decoded, that it is
-/// larger than the source accepts, or that a transform or the object's `Metadata` implementation panics. In a
-/// [`Cache`](crate::Cache) without an informer, an index function may have failed on it. Returned by
-/// [`Lister::undecodable`](crate::Lister::undecodable).
+/// An object whose newest state is not in the cache. The newest state is missing if the object cannot be decoded or is
+/// larger than the source accepts. The newest state is also missing if a transform or the object's `Metadata`
+/// implementation panics. In a [`Cache`](crate::Cache) without an informer, an index function may have failed on the
+/// object. [`Lister::undecodable`](crate::Lister::undecodable) returns these entries.
 ///
 /// # Examples
 ///
@@ -47,15 +47,15 @@ use crate::stored::Stored;
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Undecodable {
-    /// The key.
+    /// The key of the object.
     pub key: ObjectKey,
     /// The uid of the object, if it could be read.
     pub uid: String,
     /// The resourceVersion of the object, if it could be read.
     pub resource_version: String,
-    /// The reason why the object is not in the cache. A position refers to the bytes that the
-    /// [`Projection`](crate::Projection) keeps. Values of a wrong type are not quoted. Messages of panics and of a
-    /// type's own `Deserialize` are included unchanged, even if they quote a value.
+    /// The reason why the object is not in the cache. A position in the message refers to the bytes that the
+    /// [`Projection`](crate::Projection) keeps. The message does not quote values of a wrong type. The messages of
+    /// panics and of hand-written `Deserialize` implementations are included unchanged, even if they quote a value.
     pub error: String,
 }
 
@@ -74,8 +74,8 @@ pub(crate) struct Observed<T> {
     /// The resourceVersion that the server sent, if it differs from the resourceVersion of the decoded object. The two
     /// differ if a transform has changed the field, or if the type does not have the field.
     pub(crate) resource_version: Option<String>,
-    /// Whether the resourceVersion of the object differs from the one that the server sent. If so, the resourceVersion
-    /// of the decoded object does not show how old the object is.
+    /// Whether the resourceVersion of the object differs from the one that the server sent. If the resourceVersion
+    /// differs, the resourceVersion of the decoded object does not show how old the object is.
     pub(crate) is_reshaped: bool,
 }
 

@@ -35,7 +35,7 @@ impl<T: Object + DeserializeOwned> Decoder<T> {
         Self { informer, scanner: Scanner::new(projection), transform, source, cache }
     }
 
-    /// Returns an object of a list or a streaming list. If the cache has an object with the same uid and
+    /// Decodes an object of a list or a streaming list. If the cache has an object with the same uid and
     /// resourceVersion, returns the cached object. The cached object was pruned and transformed when it was stored.
     /// `is_anew` disables this reuse, because after a restore of the server, the same version may identify another
     /// state.
@@ -48,7 +48,7 @@ impl<T: Object + DeserializeOwned> Decoder<T> {
         }
     }
 
-    /// Returns the object of a watch event.
+    /// Decodes the object of a watch event.
     pub(crate) fn changed(&self, object: &RawObject) -> Observed<Stored<T>> {
         let outline = self.outline(object);
         let decoded = self.decode(object, outline.as_ref());
@@ -82,7 +82,8 @@ impl<T: Object + DeserializeOwned> Decoder<T> {
 
     fn decode(&self, object: &RawObject, outline: Option<&Outline>) -> Decoded<Stored<T>> {
         if let (Some(source), RawObject::Json(json), Some(outline)) = (&self.source, object, outline)
-            // If the previous state was undecodable, decode the new state immediately. It is often undecodable too.
+            // If the previous state was undecodable, decode the new state immediately. The new state is often
+            // undecodable too.
             && !self.cache.is_undecodable(|| outline.key(json))
             && let Some(record) = outline.record(json, source)
         {

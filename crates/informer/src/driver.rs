@@ -42,7 +42,7 @@ pub(crate) struct Driver<T, L> {
     /// The part of the store, such as one namespace, that this driver fills.
     pub(crate) place: Place,
     pub(crate) list_watch: L,
-    /// The number of selector changes before the last list began.
+    /// The number of times that the selectors had changed when the last list began.
     pub(crate) choice: Arc<AtomicU64>,
     pub(crate) reflector: Reflector<Observed<Stored<T>>>,
     pub(crate) publisher: Arc<Publisher<T>>,
@@ -64,7 +64,7 @@ const BATCH: usize = 32;
 /// code and may take long.
 const CALLS: usize = 16;
 
-/// The number of changes of which subscribers are notified before the driver yields to other tasks.
+/// The number of changes that the driver sends to subscribers before it yields to other tasks.
 const NOTIFICATIONS: usize = 512;
 
 impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Driver<T, L> {
@@ -227,7 +227,7 @@ impl<T: Object + DeserializeOwned> Steps<T> {
             }
             let began = now();
             let (publisher, place) = (self.publisher.clone(), self.place.clone());
-            // The number of selector changes before the last list in the batch began.
+            // The number of times that the selectors had changed when the last list in the batch began.
             let choice = self.choice.load(Ordering::Acquire);
             let is_large = batch.items.iter().any(|item| len(item) > most);
             let is_offloaded = is_large || publisher.decodes_on_write();
@@ -311,7 +311,7 @@ async fn resync<T: Object>(publisher: &Publisher<T>) -> std::convert::Infallible
     }
 }
 
-/// Runs `work`. During the wait, starts resyncs when they are due, and checks objects that were never decoded. After
+/// Runs `work`, and meanwhile starts resyncs when they are due and checks objects that were never decoded. After
 /// `work`, all subscriptions end. The informer and its subscriptions also end if `work` panics, or if the runtime shuts
 /// down before the first poll.
 pub(crate) fn run<T: Object>(

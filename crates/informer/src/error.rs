@@ -6,7 +6,7 @@ use pintle_meta::ApiError;
 
 use crate::{IndexFailed, StopCause};
 
-/// There is no index with this name.
+/// The cache has no index with this name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("there is no index named {name:?}; there are {known:?}")]
 pub struct UnknownIndex {
@@ -80,11 +80,11 @@ pub enum ReflectorError {
     /// The server accepted a streaming list but did not finish it. The reflector uses a paged list instead.
     #[error("the server did not finish a streaming list")]
     StreamingListUnfinished,
-    /// The server returned an older state than it had returned before. The cache does not adopt an older state
-    /// immediately, since the server may only lag. The reflector asks for the newest state. If the server still returns
-    /// the older state at least three times over a minute, the server must have been restored from a backup. The cache
-    /// then adopts the older state. There is one exception: the reflector always waits until the server reaches the
-    /// revision [`not_older_than`](crate::ReflectorConfig::not_older_than).
+    /// The server returned an older state than it had returned before. The reflector does not adopt an older state
+    /// immediately, since the server may only lag. Instead, the reflector asks for the newest state. If the server
+    /// returns the older state at least three times over a minute, the reflector assumes that the server was restored
+    /// from a backup. The cache then switches to the older state. The reflector makes one exception. The reflector
+    /// always waits until the server reaches the revision [`not_older_than`](crate::ReflectorConfig::not_older_than).
     #[error(
         "the server returned its state at the resourceVersion {returned}, but it had returned {known} before: it lags, or it was restored from a backup (the older state is accepted after a minute)"
     )]
@@ -95,8 +95,8 @@ pub enum ReflectorError {
         known: String,
     },
     /// An index function failed or panicked on an object. The object is in the cache, and a lookup by key or in other
-    /// indices finds it. A lookup in this index does not find it. The informer continues to run, so its state does not
-    /// show this error.
+    /// indices finds it. A lookup in the index whose function failed does not find the object. The informer continues
+    /// to run, so [`InformerState`](crate::InformerState) does not show this error.
     #[error("cannot index {}: {_0}", _0.key)]
     IndexFailed(#[source] IndexFailed),
 }
@@ -122,7 +122,7 @@ impl ReflectorError {
         }
     }
 
-    /// Whether both errors are the same kind of failure. Details such as their messages may differ.
+    /// Returns whether both errors are the same kind of failure. Details such as their messages may differ.
     pub(crate) fn is_like(&self, other: &Self) -> bool {
         let kind = |error: &Self| {
             let cause = error.cause();

@@ -8,13 +8,13 @@ use crate::EventObject;
 
 /// A change of an object, delivered to a subscriber after the cache has changed.
 ///
-/// The events of one key arrive in order. The old state of each event is the new state of the previous event of that
-/// key. A slow subscriber receives only the newest state, so intermediate states may be skipped. If an object was added
-/// and deleted before the subscriber received an event for it, the subscriber receives no event for the object.
+/// The events of one key arrive in order. The old state in each event is the new state of the previous event for the
+/// same key. A slow subscriber receives only the newest state, so intermediate states may be skipped. If an object was
+/// added and deleted before the subscriber received an event for it, the subscriber receives no event for the object.
 ///
-/// The objects of updates and deletions are decoded when they are [read](EventObject), once for all subscribers. A subscription decodes the
-/// object of an addition before it delivers the event, unless the object was decoded before. So no event contains an
-/// object that cannot be read.
+/// The objects of updates and deletions are decoded when they are [read](EventObject), once for all subscribers. A
+/// subscription decodes an added object before it delivers the event, unless the object was decoded before. So no event
+/// contains an object that cannot be read.
 ///
 /// # Examples
 ///
@@ -49,18 +49,18 @@ use crate::EventObject;
 pub enum ResourceEvent<T> {
     /// An object that is new to the subscriber.
     Added {
-        /// The object.
+        /// The added object.
         object: EventObject<T>,
-        /// Whether the object was part of the initial state of the subscriber. The initial state is the first list, or
-        /// the content of the cache if the subscription began later.
+        /// Whether the object is part of the subscriber's initial state. The initial state is the first list, or the
+        /// content of the cache if the subscription began later.
         is_initial: bool,
     },
-    /// An object changed. A resync sends each object with equal `old` and `new`.
+    /// An object changed. A resync sends each object as an update whose `old` and `new` states are equal.
     Updated {
         /// The state of the object in the last event that the subscriber received.
         old: EventObject<T>,
-        /// The current state. The new state has the same uid as `old`. If an object was deleted and created again with
-        /// the same name, the subscriber receives a `Deleted` and an `Added` event.
+        /// The current state of the object. The new state has the same uid as the old state. If an object was deleted
+        /// and created again with the same name, the subscriber receives a `Deleted` and an `Added` event.
         new: EventObject<T>,
     },
     /// An object was deleted.
@@ -68,28 +68,29 @@ pub enum ResourceEvent<T> {
         /// The last known state of the object.
         object: EventObject<T>,
         /// Whether the watch reported the deletion. If `true`, `object` is the state at the deletion. If `false`, the
-        /// object was missing from a later list, and `object` may be stale: client-go's `DeletedFinalStateUnknown`.
+        /// object was missing from a later list, and `object` may be stale. client-go calls such a state
+        /// `DeletedFinalStateUnknown`.
         final_state_known: bool,
     },
 }
 
 impl<T: Object> ResourceEvent<T> {
-    /// Returns the key of the object. Does not decode the object.
+    /// Returns the key of the object. This method does not decode the object.
     pub fn key(&self) -> ObjectKey {
         self.object().key()
     }
 }
 
 impl<T> ResourceEvent<T> {
-    /// Returns the newest state. For a deletion, this is the last known state. The object is decoded at the first
-    /// access to its fields.
+    /// Returns the newest state of the object. For a deletion, the newest state is the last known state. The object is
+    /// decoded at the first access to its fields.
     pub fn object(&self) -> &EventObject<T> {
         match self {
             Self::Added { object, .. } | Self::Updated { new: object, .. } | Self::Deleted { object, .. } => object,
         }
     }
 
-    /// Whether an object was stored as JSON and has been read through this event.
+    /// Returns whether an object was stored as JSON and has been read through this event.
     pub(crate) fn has_decoded(&self) -> bool {
         match self {
             Self::Updated { old, new } => old.has_decoded() || new.has_decoded(),
@@ -97,7 +98,7 @@ impl<T> ResourceEvent<T> {
         }
     }
 
-    /// Whether this is a deletion.
+    /// Returns whether this event is a deletion.
     pub fn is_deleted(&self) -> bool {
         matches!(self, Self::Deleted { .. })
     }

@@ -12,8 +12,8 @@ use crate::stored::Stored;
 /// the first access to its fields.
 ///
 /// The methods of [`Object`], such as [`key`](Object::key) and [`metadata`](Object::metadata), do not decode the
-/// object. All readers of the object share one decoded object. Any reader that has a clone of this value keeps the
-/// decoded object in memory.
+/// object. All readers of the same state share one decoded object. The decoded object stays in memory as long as a
+/// clone of this value exists.
 ///
 /// If the state of an update cannot be decoded, this value dereferences to the last decodable state of the object,
 /// while its metadata is from the newest state. [`Lister::undecodable`](crate::Lister::undecodable) then lists the
@@ -21,7 +21,7 @@ use crate::stored::Stored;
 ///
 /// # Panics
 ///
-/// Access to the object panics if the object's `Deserialize` has accepted a state before, and now rejects the same state.
+/// Access to the fields panics if the object's `Deserialize` rejects a state that it has accepted before.
 ///
 /// # Examples
 ///
@@ -44,7 +44,7 @@ pub struct EventObject<T> {
 }
 
 impl<T> EventObject<T> {
-    /// Creates an object. `state` must be readable.
+    /// Creates an object. `state` must be decodable.
     pub(crate) fn new(state: Stored<T>) -> Self {
         let object = match &state {
             Stored::Eager(object) => OnceLock::from(Arc::clone(object)),
@@ -53,7 +53,7 @@ impl<T> EventObject<T> {
         Self { state, object }
     }
 
-    /// Whether the object was stored as JSON and has been read through this value.
+    /// Returns whether the object was stored as JSON and has been read through this value.
     pub(crate) fn has_decoded(&self) -> bool {
         matches!(self.state, Stored::Lazy(_)) && self.object.get().is_some()
     }
@@ -63,7 +63,7 @@ impl<T> EventObject<T> {
         Arc::clone(&self)
     }
 
-    /// Whether both values are the same stored state, as in an update by a resync.
+    /// Returns whether both values are the same stored state, as in an update by a resync.
     pub fn is_same(&self, other: &Self) -> bool {
         self.state.is_same(&other.state)
     }

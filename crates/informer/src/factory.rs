@@ -16,9 +16,9 @@ use crate::{ErrorHandler, InformerConfig, InformerStatus, Namespaces, NotSynced,
 
 /// Shares informers between callers that request the same objects.
 ///
-/// In client-go, most settings belong to a factory. In controller-runtime, they belong to a cache. In this crate, each
-/// caller passes its own configuration. No setting is ignored. If an existing informer has another value for a setting,
-/// the result depends on the setting:
+/// In client-go, most settings belong to a factory; in controller-runtime, they belong to a cache. In this crate, each
+/// caller passes its own configuration. The factory ignores none of these settings. If an existing informer has another
+/// value for a setting, the result depends on that setting:
 ///
 /// | setting of a caller | result if the existing informer has another value |
 /// |---|---|
@@ -28,14 +28,15 @@ use crate::{ErrorHandler, InformerConfig, InformerStatus, Namespaces, NotSynced,
 /// | `resync` | the same informer; the period applies to subscriptions of the caller's handle and its clones |
 /// | `on_error` | the same informer; both handlers are called; the handler of a caller is called as long as the caller uses the informer |
 ///
-/// Transforms and metrics providers are equal if they are clones of one `Arc`. A separate informer needs another list,
-/// watch and copy of the objects. So callers should agree on these settings if they want to share an informer.
+/// Transforms and metrics providers are equal if they are clones of one `Arc`. A separate informer sends another list
+/// and watch, and keeps another copy of the objects. So callers should agree on these settings if they want to share an
+/// informer.
 ///
 /// The users of an informer are its handles, listers, subscriptions and handlers. An informer ends when its last user
-/// is dropped. [`start`](Self::start) also starts informers that currently have no user. Such an informer runs until it
-/// has had users and the last of them is dropped. [`shutdown`](Self::shutdown) ends all informers. Dropping the factory
-/// ends the informers without users. If an informer was stopped, the next caller gets a new informer. Clones of a
-/// factory share its informers.
+/// is dropped. [`start`](Self::start) also starts informers that have no user yet. Such an informer runs until it has
+/// had at least one user and its last user is dropped. [`shutdown`](Self::shutdown) ends all informers. Dropping the
+/// factory ends the informers without users. If an informer was stopped, the next caller that needs it gets a new
+/// informer. Clones of a factory share its informers.
 ///
 /// # Examples
 ///
@@ -101,7 +102,7 @@ impl InformerFactory {
     /// If an existing informer can be reused, returns it and drops `list_watch`. The table in the docs of
     /// [`InformerFactory`] lists when an informer is reused.
     ///
-    /// After a shutdown, the returned informer has ended.
+    /// After the factory has shut down, the returned informer has already ended.
     pub fn informer<T: Object + DeserializeOwned>(
         &self,
         list_watch: impl ListWatch<Object = T>,
@@ -112,8 +113,8 @@ impl InformerFactory {
     }
 
     /// Works like [`informer`](Self::informer) for an informer [of several namespaces](SharedInformer::of_namespaces).
-    /// Callers share an informer only if they pass clones of one set. Its content does not matter. If such an informer
-    /// exists, `source` is ignored.
+    /// Callers share an informer only if they pass clones of one set. The namespaces in the set are not compared. If
+    /// such an informer exists, `source` is ignored.
     ///
     /// # Panics
     ///
@@ -132,7 +133,7 @@ impl InformerFactory {
     ///
     /// # Panics
     ///
-    /// Panics outside of a tokio runtime.
+    /// Panics if called outside of a tokio runtime.
     pub fn start(&self) {
         let inner = self.lock();
         let all = if inner.is_shut_down { Vec::new() } else { inner.informers.clone() };
@@ -147,7 +148,7 @@ impl InformerFactory {
     ///
     /// # Errors
     ///
-    /// [`NotSynced`] names an informer that has stopped.
+    /// Returns [`NotSynced`] with the name of an informer that has stopped.
     ///
     /// # Cancel safety
     ///
@@ -162,7 +163,7 @@ impl InformerFactory {
         Ok(())
     }
 
-    /// Returns the names of the informers that have not synced yet, in order.
+    /// Returns the names of the informers that have not synced yet, in alphabetical order.
     pub fn unsynced(&self) -> Vec<String> {
         let all = self.all();
         let unsynced = all.iter().filter(|entry| !entry.informer.has_synced());
@@ -176,11 +177,11 @@ impl InformerFactory {
         self.all().iter().map(|entry| entry.informer.status()).collect()
     }
 
-    /// Stops all informers, for all their users, and waits until their tasks have ended.
+    /// Stops all informers for all their users, and waits until their tasks have ended.
     ///
     /// # Cancel safety
     ///
-    /// All informers begin to stop at the first poll of the future, even if it is dropped later.
+    /// All informers begin to stop when the future is first polled, even if the future is dropped later.
     pub async fn shutdown(&self) {
         self.lock().is_shut_down = true;
         let all = self.all();
@@ -191,7 +192,7 @@ impl InformerFactory {
     }
 
     /// Returns an existing informer that fits the request, or creates one. Informers are created and dropped without
-    /// the lock, because their source, transform and metrics provider are user code.
+    /// the lock, because their sources, transforms and metrics providers are user code.
     fn share<T: Object>(&self, wanted: &Wanted<T>, make: impl FnOnce() -> SharedInformer<T>) -> SharedInformer<T> {
         let found = find(&self.lock(), wanted);
         if let Some(found) = found {
@@ -238,7 +239,7 @@ impl InformerFactory {
     }
 }
 
-/// Locks the factory. Poison is ignored, because the code under this lock cannot panic with a change half done.
+/// Locks the factory. Poison is ignored, because no code that runs under this lock can panic halfway through a change.
 fn lock(inner: &Mutex<Inner>) -> MutexGuard<'_, Inner> {
     inner.lock().unwrap_or_else(PoisonError::into_inner)
 }

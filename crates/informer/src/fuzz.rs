@@ -34,7 +34,7 @@ pub fn scan(json: &[u8]) {
     }
 }
 
-/// Whether the object has managed fields, and has no other field of that name.
+/// Returns whether the object has managed fields, and has no other field of that name.
 fn has_managed_fields(object: &Value) -> bool {
     let mut rest = object.clone();
     let removed = rest["metadata"].as_object_mut().and_then(|metadata| metadata.remove("managedFields"));

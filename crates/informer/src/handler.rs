@@ -16,10 +16,10 @@ use crate::panic::catch;
 use crate::subscription::DECODE_COST;
 use crate::{ResourceEvent, SharedInformer, Subscription, SyncHandle};
 
-/// A receiver for the events of an informer: client-go's `ResourceEventHandler`.
+/// A receiver for the events of an informer, like client-go's `ResourceEventHandler`.
 ///
 /// The informer calls a handler with one event after the other, in order. A handler that runs on a thread of the
-/// runtime must be quick. For longer work, put the key into a queue, or use [a dedicated
+/// runtime must be quick. For longer work, put the key into a queue, or run the handler on [a dedicated
 /// thread](Subscription::handle_on_thread).
 ///
 /// # Examples
@@ -56,18 +56,18 @@ use crate::{ResourceEvent, SharedInformer, Subscription, SyncHandle};
 /// }
 /// ```
 pub trait ResourceEventHandler<T>: Send + Sync + 'static {
-    /// An object is new to the handler: see [`ResourceEvent::Added`].
+    /// Called for an object that is new to the handler: see [`ResourceEvent::Added`].
     fn on_add(&self, object: &Arc<T>, is_initial: bool);
 
-    /// An object changed: see [`ResourceEvent::Updated`].
+    /// Called for an object that has changed: see [`ResourceEvent::Updated`].
     fn on_update(&self, old: &Arc<T>, new: &Arc<T>);
 
-    /// An object was deleted: see [`ResourceEvent::Deleted`].
+    /// Called for an object that was deleted: see [`ResourceEvent::Deleted`].
     fn on_delete(&self, object: &Arc<T>, final_state_known: bool);
 
-    /// Receives each event. The default decodes the objects of the event and calls one of the other methods. Implement this method if the
-    /// handler needs only keys or metadata, for which [no object is decoded](crate::EventObject). The other methods are
-    /// then not called.
+    /// Called for each event. The default implementation decodes the objects of the event and calls one of the other
+    /// methods. Implement this method if the handler needs only keys or metadata. Reading them [decodes no
+    /// object](crate::EventObject). If this method is implemented, the other methods are not called.
     fn on_event(&self, event: &ResourceEvent<T>) {
         match event {
             ResourceEvent::Added { object, is_initial } => self.on_add(object, *is_initial),
@@ -77,7 +77,7 @@ pub trait ResourceEventHandler<T>: Send + Sync + 'static {
     }
 }
 
-/// Implements the trait for functions that take an event. An object is decoded when the function reads it.
+/// Functions that take an event are handlers. An object is decoded when the function reads it.
 impl<T: 'static, F: Fn(&ResourceEvent<T>) + Send + Sync + 'static> ResourceEventHandler<T> for F {
     fn on_add(&self, object: &Arc<T>, is_initial: bool) {
         self(&ResourceEvent::Added { object: object.clone().into(), is_initial });
@@ -96,10 +96,10 @@ impl<T: 'static, F: Fn(&ResourceEvent<T>) + Send + Sync + 'static> ResourceEvent
     }
 }
 
-/// Passes only objects that match a filter to a handler: client-go's `FilteringResourceEventHandler`.
+/// A handler that passes on only objects that match a filter, like client-go's `FilteringResourceEventHandler`.
 ///
-/// If an update makes an object match, `on_add` is called. If an object no longer matches after an update, `on_delete`
-/// is called with the last matching state.
+/// If an update makes an object match the filter, the inner handler's `on_add` is called. If an object no longer
+/// matches after an update, the inner handler's `on_delete` is called with the last matching state.
 #[derive(Clone, Copy, Debug)]
 pub struct FilteringResourceEventHandler<F, H> {
     filter: F,
@@ -107,7 +107,7 @@ pub struct FilteringResourceEventHandler<F, H> {
 }
 
 impl<F, H> FilteringResourceEventHandler<F, H> {
-    /// Passes the objects for which `filter` returns `true` to `handler`.
+    /// Creates a handler that passes the objects for which `filter` returns `true` to `handler`.
     pub fn new(filter: F, handler: H) -> Self {
         Self { filter, handler }
     }
@@ -140,15 +140,15 @@ where
     }
 }
 
-/// Keeps an event handler registered. Dropping the guard removes the handler. A call in progress still finishes, but no
-/// other call follows.
+/// A guard that keeps an event handler registered. Dropping the guard removes the handler. A call in progress still
+/// finishes, but no other call follows.
 #[must_use = "dropping the guard removes the handler"]
 pub struct HandlerGuard {
     synced: SyncHandle,
     worker: Worker,
 }
 
-/// Calls a handler.
+/// The task or thread that calls a handler.
 enum Worker {
     Task(JoinHandle<()>),
     Thread { dismiss: Box<dyn Fn() + Send + Sync>, ended: oneshot::Receiver<()> },
@@ -161,7 +161,7 @@ impl<T: Object> SharedInformer<T> {
     ///
     /// # Panics
     ///
-    /// Panics outside of a tokio runtime.
+    /// Panics if called outside of a tokio runtime.
     pub fn add_event_handler(&self, handler: impl ResourceEventHandler<T>) -> HandlerGuard {
         self.subscribe().handle(handler)
     }
@@ -173,7 +173,7 @@ impl<T: Object> Subscription<T> {
     ///
     /// # Panics
     ///
-    /// Panics outside of a tokio runtime.
+    /// Panics if called outside of a tokio runtime.
     pub fn handle(self, handler: impl ResourceEventHandler<T>) -> HandlerGuard {
         let synced = self.sync_handle();
         let task = tokio::spawn(handle(self, handler));
@@ -213,12 +213,14 @@ impl<T: Object> Subscription<T> {
 }
 
 impl HandlerGuard {
-    /// Whether the handler has processed all initial objects. A panic of the handler counts as processed.
+    /// Returns whether the handler has processed all initial objects. An object on which the handler panicked counts as
+    /// processed.
     pub fn has_synced(&self) -> bool {
         self.synced.has_synced()
     }
 
-    /// Waits until the handler has processed all initial objects. Returns `false` if the informer stops before that.
+    /// Waits until the handler has processed all initial objects. Returns `false` if the informer stops before the
+    /// handler has processed all of these objects.
     ///
     /// # Cancel safety
     ///
@@ -231,7 +233,7 @@ impl HandlerGuard {
     ///
     /// # Cancel safety
     ///
-    /// The handler is removed at the first poll of the future, even if it is dropped later.
+    /// The handler is removed when the future is first polled, even if the future is dropped later.
     pub async fn remove(mut self) {
         self.worker.dismiss();
         match &mut self.worker {
@@ -293,7 +295,7 @@ fn call<T: Object>(informer: &str, handler: &impl ResourceEventHandler<T>, event
         tracing::error!(%informer, ?event, panic, "an event handler panicked; skipping the event");
     }
     let called = Called { has_panicked: handled.is_err(), has_decoded: event.has_decoded() };
-    // The event can hold the last reference to an object, whose `Drop` is user code.
+    // The event may be the last owner of an object, and the object's `Drop` is user code.
     if let Err(panic) = catch(|| drop(event)) {
         tracing::error!(%informer, object = std::any::type_name::<T>(), panic, "the Drop of an object panicked");
     }

@@ -49,11 +49,12 @@
 //! - A [`Subscription`] yields [`ResourceEvent`]s after the cache has changed. A [`ResourceEventHandler`] is called
 //!   with these events.
 //! - A [`Lister`] reads the cache by key, namespace, [`LabelSelector`](pintle_meta::LabelSelector) or index, or as a [`Snapshot`].
-//! - An [`Overlay`] is a lister that immediately shows the writes of this process. The overlay [wraps](Overlay::api) an
-//!   API, or the caller reports the writes.
+//! - An [`Overlay`] is a lister that immediately shows the writes of this process. The overlay either
+//!   [wraps](Overlay::api) an API and observes its writes, or the caller reports the writes.
 //! - A [`Cache`] is the store of an informer. A [`Reflector`](reflector::Reflector) is the state machine that lists and watches to fill it.
 //! - A [`Projection`] selects the fields that the cache keeps. Read its page before you write cached objects back.
-//! - Objects of large types are [decoded when they are read](#when-objects-are-decoded). A [`DecodePolicy`] changes that.
+//! - Objects of large types are [decoded when they are read](#when-objects-are-decoded). A [`DecodePolicy`] changes
+//!   when an informer decodes objects.
 //! - A [`Compact`] object is stored compressed and decoded on each read.
 //! - A [`Recorder`] records the responses of a source, and a [`Recording`] replays them to an informer in a test.
 //! - [`InformerConfig::metrics`] sets the metrics provider. The metrics have client-go's names.
@@ -62,28 +63,28 @@
 //!
 //! Cache:
 //!
-//! - The cache converges to the state of the server, whatever failures occur. At any time, the cache equals the state
-//!   of the server at some revision. That revision only decreases if the server was restored from a backup. A list
-//!   replaces the content of the cache in one atomic step. If an informer follows
-//!   [several namespaces](SharedInformer::of_namespaces), these guarantees apply to each namespace.
+//! - The cache converges to the state of the server after any failure. At any time, the cache equals the state of the
+//!   server at some revision. The revision of the cache only decreases if the server was restored from a backup. A list
+//!   replaces the content of the cache in one atomic step. If an informer follows [several
+//!   namespaces](SharedInformer::of_namespaces), these guarantees apply to each namespace.
 //! - An event that is older than the cached state is ignored.
-//! - Readers and writers block each other only while a writer changes one object or a reader reads a few objects. The
-//!   cost of a [`Snapshot`] does not depend on the number of objects, and its content is from one moment. A [`View`]
-//!   shows several caches at one moment.
+//! - Readers and writers block each other only while a writer changes one object, or while a reader reads a few
+//!   objects. The cost of a [`Snapshot`] does not depend on the number of objects, and a snapshot shows all objects at
+//!   one moment. A [`View`] shows several caches at one moment.
 //!
 //! Events:
 //!
 //! - The cache and its indices change before subscribers are notified.
-//! - The events of one object arrive in order. The old state of each event is the new state of the previous event. Intermediate states may
-//!   be skipped.
+//! - The events of one object arrive in order. The old state in each event is the new state of the previous event for
+//!   the same object. Intermediate states may be skipped.
 //! - A slow subscriber or a new subscription does not delay the cache or other subscribers. At most one event waits for
 //!   each key. A subscriber can also request [every change](SharedInformer::subscribe_ordered), or [only the newest
 //!   states](NewestSubscription).
 //!
 //! Isolation of users:
 //!
-//! - No lock is held while user code runs. User code means functions, handlers, wakers and the `Drop` of objects. All values that the crate
-//!   returns are owned, so a caller that keeps them does not delay an informer.
+//! - No lock is held while user code runs. User code means functions, handlers, wakers and the `Drop` of objects. The
+//!   crate returns only owned values, so a caller that keeps such a value does not delay an informer.
 //! - A caller of an [`InformerFactory`] cannot change the selectors, the settings or the cache history that other callers of the same
 //!   informer see.
 //! - On a thread of the runtime, an informer yields to other tasks after at most 16 calls of index functions and transforms, 32 events, or
@@ -91,16 +92,18 @@
 //!
 //! Failures:
 //!
-//! - The state shows why an informer is not up to date. Retries have delays, so there is never a hot loop.
-//! - A request that receives no data for [`list_idle_timeout`](ReflectorConfig::list_idle_timeout) fails, for every
-//!   kind of source. An informer has at most 16 list requests in flight. Offloaded work does not depend on tokio's pool
-//!   of blocking threads. The informers of a process share a limit for offloaded functions: at most one function for
-//!   each processor runs at the same time.
+//! - The state shows why an informer is not up to date. Retries have delays, so an informer never retries in a hot
+//!   loop.
+//! - A request fails if no data arrives for [`list_idle_timeout`](ReflectorConfig::list_idle_timeout). This rule
+//!   applies to every kind of source. An informer has at most 16 list requests in flight. Offloaded work does not
+//!   depend on tokio's pool of blocking threads. The informers of a process share a limit for offloaded functions: at
+//!   most one function for each processor runs at the same time.
 //! - An object that cannot be decoded is listed in [`undecodable`](Lister::undecodable). Other objects are not
 //!   affected. Reads and events return the last state of the object that could be decoded, if there was one.
-//! - Dropping the last handle of an informer ends its task. Dropping a subscription or a guard ends the subscription or the registration.
+//! - Dropping the last handle of an informer ends its task. Dropping a [`Subscription`] ends it, and dropping a
+//!   [`HandlerGuard`] removes its handler.
 //!
-//! Panics of user code are caught. The effect of the panic depends on the code that panicked:
+//! Panics of user code are caught. The effect of a panic depends on the code that panicked:
 //!
 //! | code | consequence |
 //! |---|---|
@@ -118,8 +121,9 @@
 //! # When objects are decoded
 //!
 //! The cache of a large type stores the JSON of each object, without the fields that the [`Projection`] drops. A type
-//! is large if it takes at least 1 KiB, as `Pod` of k8s-openapi does. This rule does not apply to an informer with a
-//! transform, and [`InformerConfig::decode`] overrides it. An object that is stored as JSON is decoded in these cases:
+//! is large if its values take at least 1 KiB, as `Pod` of k8s-openapi does. An informer with a transform decodes
+//! objects when they arrive, and [`InformerConfig::decode`] can override the rule. An object that is stored as JSON is
+//! decoded in these cases:
 //!
 //! | when | on which thread |
 //! |---|---|
@@ -130,15 +134,16 @@
 //! | an [index function](SharedInformer::add_index) of objects exists, and the object changes | a thread outside of the runtime |
 //! | the informer had no write for a second, and nothing has decoded the object before | a thread outside of the runtime |
 //!
-//! All readers share one decoded object. If two threads read it at the same time, one thread decodes it and the other
-//! thread waits. All decoded objects together take up to [`hot_bytes`](InformerConfig::hot_bytes). Beyond that limit,
-//! the informer drops objects that no reader uses and that were not read recently. These objects are decoded again at
-//! their next read. `Deserialize` must be deterministic, and must not wait for another read of the cache.
+//! All readers of an object share one decoded value. If two threads read the object at the same time, one thread
+//! decodes it and the other thread waits. All decoded objects together take up to
+//! [`hot_bytes`](InformerConfig::hot_bytes) of memory. Beyond that limit, the informer drops objects that no reader
+//! uses and that were not read recently. The dropped objects are decoded again at their next read. `Deserialize` must
+//! be deterministic, and must not wait for another read of the cache.
 //!
 //! The following operations never decode an object: reading keys and [`Metadata`](pintle_meta::Metadata) of events,
 //! label selectors, [metadata indexes](SharedInformer::add_metadata_index), [`len`](Lister::len), keys of indexes, and
-//! lists from the server. If labels, annotations, finalizers or owners of an object are read, they stay in memory in
-//! addition to its JSON.
+//! lists from the server. Labels, annotations, finalizers and owners stay in memory, in addition to the JSON, once they
+//! have been read.
 //!
 //! The check in the last row of the table finds objects that cannot be decoded. The check decodes each object once
 //! after its last change, and drops the decoded object. If the informer is busy for 30 seconds, the check takes at most
@@ -146,7 +151,8 @@
 //!
 //! # Choosing the object type
 //!
-//! The type of the objects decides which data of each object the cache keeps. Listers, snapshots and events work the same for all types.
+//! The type of the objects decides which data of each object the cache keeps. Listers, snapshots and events work in the
+//! same way for all types.
 //!
 //! | an informer of | keeps | bytes for each pod | time to store one | time to read one |
 //! |---|---|---|---|---|
@@ -157,20 +163,20 @@
 //! | [`Compact<Pod>`](Compact) | the same as `Pod`, compressed | 1,020 | 49 us | 38 us |
 //! | your own struct | its fields; here identity, labels, node, requests and phase, all as strings | 1,430 | 11 us | |
 //!
-//! The bytes are heap bytes. The measured bytes include the key and the entry in the cache, but no indexes. The times
-//! are for one processor. Memory and times were measured in a loop over the pods of this project's load generator: 7.9
-//! KB of JSON, 5.3 KB without managed fields, 20 pods for each replica set, six labels each. If pods have less in
-//! common, compressed pods are larger. `cargo xtask bench cache` measures the same values for the whole path from a
-//! server to the cache.
+//! The bytes in the table are heap bytes. The measured bytes include the key and the entry in the cache, but no
+//! indexes. The times in the table are for one processor. Memory and times were measured in a loop over the pods of
+//! this project's load generator: 7.9 KB of JSON, 5.3 KB without managed fields, 20 pods for each replica set, six
+//! labels each. If pods have less text in common, compressed pods are larger. `cargo xtask bench cache` measures the
+//! same values for the whole path from a server to the cache.
 //!
 //! The types of k8s-openapi are large because they reserve space for every field of the API. In these types, an absent
-//! string, map or list takes 24 bytes. An empty `Container` takes 2,120 bytes. A `Volume` takes 3,208, because it has
-//! space for some thirty sources and uses one. In addition, each string and each list is a heap allocation, and a map
-//! takes 544 bytes for up to eleven short entries. Managed fields are the worst case, because each field name becomes a
-//! key of a tree.
+//! string, map or list takes 24 bytes. An empty `Container` takes 2,120 bytes. A `Volume` takes 3,208 bytes, because it
+//! has space for about thirty volume sources and uses one of them. In addition, each string and each list is a heap
+//! allocation, and a map takes 544 bytes for up to eleven short entries. Managed fields take the most memory, because
+//! each field name becomes a key of a tree.
 //!
-//! - At first, use the type without changes. Reads are fastest if all objects fit into
-//!   [`hot_bytes`](InformerConfig::hot_bytes). By default, about 7,000 pods fit.
+//! - Start with the type without changes. Reads are fastest if all objects fit into
+//!   [`hot_bytes`](InformerConfig::hot_bytes). By default, about 7,000 pods of this size fit.
 //! - If you know which fields you read, use a struct with these fields. Such a struct is small, and it is the fastest
 //!   to decode. In the last row of the table, six labels in a map are about half of the bytes.
 //! - For many objects that are rarely read, or if other code needs a whole `Pod`, use [`Compact`].
@@ -179,17 +185,17 @@
 //!
 //! 1. A driver executes the commands of a [`Reflector`](reflector::Reflector): list, watch, wait. The driver is the only task of an
 //!    informer, but an informer of several namespaces has one driver for each namespace.
-//! 2. Each raw object is scanned once, for its identity and for the fields that the [`Projection`] drops. The other fields are copied, or decoded
-//!    and transformed. Small amounts are decoded on the driver's thread. Larger amounts are decoded in batches on other
-//!    threads, so that a large list does not block the runtime. If the cache already has the listed version of an
-//!    object, the cached object is used. The reflector turns the results into [`Output`](reflector::Output)s, in the
-//!    order of the source.
+//! 2. Each raw object is scanned once, for its identity and for the fields that the [`Projection`] drops. The other
+//!    fields are copied, or decoded and transformed. Small amounts are decoded on the driver's thread. Larger amounts
+//!    are decoded in batches on other threads, so that a large list does not block the runtime. If the cache already
+//!    has the listed version of an object, the cached object is reused. The reflector turns the results into
+//!    [`Output`](reflector::Output)s, in the order of the source.
 //! 3. Outputs pass through an in-order queue, a [`RealFifo`](pintle_delta_fifo::RealFifo). The driver adds all events
-//!    that the watch has ready, and then takes them from the queue as one batch. So the queue contains at most one
-//!    batch, and the driver does not read the watch while it writes to the cache.
+//!    that the watch can deliver immediately, and then takes them from the queue as one batch. So the queue contains at
+//!    most one batch, and the driver does not read the watch while it writes to the cache.
 //! 4. A batch of up to 32 events changes the [`Cache`] in one atomic step, and so does a whole list. A large list is
-//!    stored on another thread. A comparison with the previous content shows which objects were added, updated or
-//!    deleted.
+//!    stored on another thread. The informer compares the batch with the previous content to find the objects that were
+//!    added, updated or deleted.
 //! 5. Each [`Subscription`] then receives the change in its own [`CoalescingFifo`](pintle_delta_fifo::CoalescingFifo).
 //!    After this point, each subscriber proceeds at its own speed. A new subscription reads the initial objects one by
 //!    one from a snapshot.

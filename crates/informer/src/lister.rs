@@ -9,11 +9,12 @@ use crate::store::NAMESPACES;
 use crate::user::User;
 use crate::{Cache, HistoryGuard, NotReached, Remembered, Snapshot, Undecodable, UnknownIndex};
 
-/// Read access to the cache of an informer. Cheap to clone.
+/// Read access to the cache of an informer. A lister is cheap to clone.
 ///
 /// Objects are shared with all readers and must not be changed. To modify an object, clone it. A lister can outlive its
-/// informer, and then returns the last content of the cache. An informer that an
-/// [`InformerFactory`](crate::InformerFactory) shares runs as long as one of its listers exists.
+/// informer. After the informer has ended, the lister returns the last content of the cache. If an
+/// [`InformerFactory`](crate::InformerFactory) shares the informer, the informer runs as long as one of its listers
+/// exists.
 ///
 /// # Examples
 ///
@@ -80,7 +81,7 @@ impl<T: Object> Lister<T> {
     ///
     /// # Errors
     ///
-    /// [`UnknownIndex`], which lists the existing names, if there is no such index.
+    /// Returns [`UnknownIndex`] if there is no such index. The error lists the names of the existing indices.
     pub fn by_index(&self, name: &str, value: &str) -> Result<Vec<Arc<T>>, UnknownIndex> {
         self.cache().by_index(name, value)
     }
@@ -90,22 +91,23 @@ impl<T: Object> Lister<T> {
         self.cache().len()
     }
 
-    /// Whether there are no objects.
+    /// Returns whether there are no objects.
     pub fn is_empty(&self) -> bool {
         self.cache().is_empty()
     }
 
-    /// Returns an entry for each object whose newest state is not in the cache, in the order of the keys. A state is
-    /// not stored if it cannot be decoded as a `T`, if it is larger than the source accepts, or if a transform or the
-    /// object's `Metadata` implementation panicked. The call may wait as [`Cache::undecodable`] does.
+    /// Returns an entry for each object whose newest state is not in the cache, ordered by key. A state is not in the
+    /// cache if it cannot be decoded as a `T` or is larger than the source accepts. The newest state is also missing if
+    /// a transform or the object's `Metadata` implementation panicked. The call may wait until the entries of the last
+    /// commit are recorded, as [`Cache::undecodable`] does.
     ///
-    /// Other objects are not affected. If an earlier state of such an object could be decoded, the cache keeps that
-    /// state, because removing it would look like a deletion. The entry disappears when the object becomes decodable or
-    /// is deleted.
+    /// Decodable objects are not affected. If an earlier state of an undecodable object could be decoded, the cache
+    /// keeps that state. Removing the earlier state would look like a deletion of the object. An entry disappears when
+    /// its object becomes decodable or is deleted.
     ///
-    /// An object whose name cannot be read has no entry, because it could be any object. The informer ignores a list or
-    /// event with such an object, so the cache does not change. The state of the informer shows the error, and the
-    /// informer lists again with increasing delays.
+    /// An object whose name cannot be read has no entry, because the cache cannot determine which object it is. The
+    /// informer ignores a list or event with such an object, so the cache does not change. The informer's state shows
+    /// the error, and the informer lists again with increasing delays.
     pub fn undecodable(&self) -> Vec<Undecodable> {
         self.cache().undecodable()
     }
@@ -124,7 +126,7 @@ impl<T: Object> Lister<T> {
     ///
     /// # Errors
     ///
-    /// The same as for [`Cache::wait_for`].
+    /// Returns the same errors as [`Cache::wait_for`].
     ///
     /// # Cancel safety
     ///
@@ -137,7 +139,7 @@ impl<T: Object> Lister<T> {
     ///
     /// # Errors
     ///
-    /// The same as for [`wait_for`](Self::wait_for).
+    /// Returns the same errors as [`wait_for`](Self::wait_for).
     ///
     /// # Cancel safety
     ///
@@ -212,7 +214,7 @@ impl<T: Object> NamespaceLister<'_, T> {
         self.cache.store().pin(|_| ()).0.of_term(NAMESPACES, self.namespace, |_, _| Some(())).len()
     }
 
-    /// Whether the namespace has no objects.
+    /// Returns whether the namespace has no objects.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

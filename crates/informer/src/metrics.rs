@@ -1,4 +1,4 @@
-//! The metrics of an informer. The names are client-go's, where client-go has the metric.
+//! The metrics of an informer. Metrics that client-go also has use client-go's names.
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -242,7 +242,7 @@ fn degraded_seconds(state: &InformerState) -> f64 {
     }
 }
 
-/// Returns the last 15 digits of a revision, as in client-go. A gauge represents that many digits exactly. 0 if the
+/// Returns the last 15 digits of a revision, as in client-go. A gauge can represent 15 digits exactly. Returns 0 if the
 /// revision is not a number.
 fn last_digits(resource_version: &str) -> i64 {
     const DIGITS: usize = 15;

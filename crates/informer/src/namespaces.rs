@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 
-/// A set of namespaces to follow, or all namespaces. The content of the set may change at any time. All informers
-/// [of the set](crate::SharedInformer::of_namespaces) follow the change. Clones share one set.
+/// A set of namespaces to follow, or all namespaces. The content of the set may change at any time. All informers [of
+/// the set](crate::SharedInformer::of_namespaces) follow each change of the content. Clones share one set.
 ///
 /// # Examples
 ///
@@ -56,8 +56,8 @@ pub struct Namespaces {
 pub(crate) struct Followed {
     /// The followed namespaces. `None` means all namespaces.
     names: Option<BTreeSet<Arc<str>>>,
-    /// How often the set has changed. This number distinguishes a namespace that was removed and added again from a
-    /// namespace that stayed in the set.
+    /// How often the set has changed. With this number, an informer distinguishes a namespace that was removed and
+    /// added again from a namespace that stayed in the set.
     pub(crate) choice: u64,
 }
 
@@ -66,7 +66,7 @@ pub(crate) struct Followed {
 pub(crate) type Place = Option<Arc<str>>;
 
 impl Namespaces {
-    /// Creates a set of these namespaces. Informers of an empty set have no objects. Empty names are ignored.
+    /// Creates a set of these namespaces. An informer of an empty set has no objects. Empty names are ignored.
     pub fn new(names: impl IntoIterator<Item: Into<String>>) -> Self {
         Self { followed: Arc::new(watch::Sender::new(Followed { names: Some(set(names)), choice: 0 })) }
     }
@@ -76,15 +76,15 @@ impl Namespaces {
         Self { followed: Arc::default() }
     }
 
-    /// Replaces the content of the set. Informers delete the objects of removed namespaces from their caches. Informers
-    /// list added namespaces and add their objects. Other namespaces are not affected.
-    /// [`wait_for_sync`](crate::SharedInformer::wait_for_sync) waits for the change.
+    /// Replaces the namespaces of the set. Informers delete the objects of removed namespaces from their caches.
+    /// Informers list added namespaces and add their objects. Namespaces that stay in the set are not affected.
+    /// [`wait_for_sync`](crate::SharedInformer::wait_for_sync) waits until the informer follows the new set.
     pub fn set(&self, names: impl IntoIterator<Item: Into<String>>) {
         self.follow(Some(set(names)));
     }
 
-    /// Changes the set to all namespaces. Cached objects stay. Subscribers receive no changes until the list of all
-    /// namespaces is complete.
+    /// Changes the set to all namespaces. Objects that are already cached stay in the cache. Subscribers receive no
+    /// changes until the list of all namespaces is complete.
     pub fn set_all(&self) {
         self.follow(None);
     }
@@ -114,7 +114,7 @@ impl Namespaces {
     }
 }
 
-/// Compares handles: two handles are equal if they share one set.
+/// Two handles are equal if they share one set.
 impl PartialEq for Namespaces {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.followed, &other.followed)
@@ -136,7 +136,7 @@ impl Followed {
         }
     }
 
-    /// Whether the set contains the namespace.
+    /// Returns whether the set contains the namespace.
     pub(crate) fn has(&self, namespace: Option<&str>) -> bool {
         match &self.names {
             None => true,

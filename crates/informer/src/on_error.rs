@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use crate::panic::catch;
 use crate::{ErrorHandler, ReflectorError};
 
-/// The error handlers of an informer. One handler is part of the configuration. The others are from callers that share
-/// the informer.
+/// The error handlers of an informer. One handler is part of the configuration. The other handlers are from callers
+/// that share the informer.
 #[derive(Default)]
 pub(crate) struct ErrorHandlers {
     inner: Mutex<Inner>,
@@ -34,12 +34,12 @@ impl ErrorHandlers {
         number
     }
 
-    /// Adds a handler. Dropping the returned guard removes it.
+    /// Adds a handler. Dropping the returned guard removes the handler.
     pub(crate) fn listen(self: &Arc<Self>, handler: Arc<ErrorHandler>) -> Listening {
         Listening { number: self.add(handler), handlers: Arc::downgrade(self) }
     }
 
-    /// Calls all handlers without locks. A panic of a handler is logged.
+    /// Calls all handlers without locks. If a handler panics, the panic is logged.
     pub(crate) fn call(&self, informer: &str, error: &ReflectorError) {
         let handlers = self.lock().handlers.clone();
         for (_, handler) in handlers {
@@ -65,7 +65,7 @@ impl Drop for Listening {
         let mut inner = handlers.lock();
         let gone = inner.handlers.iter().position(|(number, _)| *number == self.number);
         let gone = gone.map(|at| inner.handlers.remove(at));
-        // Drop the values without the lock, because this runs users' `Drop` code.
+        // Drop the values after the lock is released, because dropping them runs `Drop` code of users.
         drop(inner);
         drop(gone);
     }

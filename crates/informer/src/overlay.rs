@@ -18,26 +18,30 @@ pub use self::own_writes::OwnWrites;
 ///
 /// The overlay observes the writes of the [API](Self::api) that it wraps. Alternatively, the caller passes the server's
 /// response to [`wrote`](Self::wrote) or [`deleted`](Self::deleted). After such a write, reads return the written
-/// object until the cache has caught up. No read waits. Writes of other clients appear when the cache receives them.
+/// object until the cache contains the write. Reads never wait. Writes of other clients appear when the cache receives
+/// them.
 ///
 /// # Guarantees
 ///
-/// The guarantees require that resourceVersions are numbers. A read of a key after a write to that key returns:
+/// The guarantees require that resourceVersions are numbers. A read of a key after a write to the same key has these
+/// results:
 ///
-/// - After a write with version *w*: the written object, while both the cache and the cached object with this key have
-///   a version below *w*. After that, the read returns the cached object. This is the written object or a later state.
-/// - After a deletion of an object whose last known state has version *v* and uid *u*: nothing, while the cache has a
-///   version below *v* or an object with uid *u*. After that, the read returns the cached state. This is nothing or
-///   another object with the same name.
+/// - After a write with version *w*, the read returns the written object while both the cache and the cached object
+///   with this key have a version below *w*. Later reads return the cached object. The cached object is then the
+///   written object or a later state.
+/// - After a deletion of an object with uid *u* whose last known state has version *v*, the read finds nothing while
+///   the cache has a version below *v* or an object with uid *u*. Later reads return the cached state. The cached state
+///   is then nothing or another object with the same name.
 ///
 /// For an informer of several [namespaces](crate::SharedInformer::of_namespaces), each namespace has its own version.
 ///
-/// So a read is never older than the last write of this process to that key. This also applies to each object of a
-/// [`list`](Self::list). The other objects of a list are from one moment. The guarantee ends when a write is older than
-/// [`max_age`](OverlayConfig::max_age), or after writes to [`capacity`](OverlayConfig::capacity) other keys. After
-/// that, a read returns the cached object, even if that object is older than the write.
+/// So a read is never older than the last write of this process to that key. The same guarantee applies to each object
+/// of a [`list`](Self::list). All objects of a list that this process has not written are from the same moment. The
+/// guarantee for a write ends when the write is older than [`max_age`](OverlayConfig::max_age), or after writes to
+/// [`capacity`](OverlayConfig::capacity) other keys. After this time or these writes, a read returns the cached object,
+/// even if the cached object is older than the write.
 ///
-/// Reads by [index](Self::by_index) include the writes. The index function determines the values of written objects.
+/// Reads by [index](Self::by_index) include the writes. The index function also computes the values of written objects.
 ///
 /// # Examples
 ///
@@ -89,13 +93,13 @@ pub struct Overlay<T> {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OverlayConfig {
-    /// The maximum number of keys whose last write is remembered. The oldest writes are forgotten first. Up to this
-    /// number of written objects stay in memory, even if they are older than [`max_age`](Self::max_age) or the cache
-    /// has caught up with them. The default is 1024.
+    /// The maximum number of keys whose last write the overlay remembers. The overlay forgets the oldest writes first.
+    /// Up to this number of written objects stay in memory, even if they are older than [`max_age`](Self::max_age) or
+    /// the cache already contains them. The default is 1024.
     pub capacity: usize,
-    /// How long a write is shown. The maximum age limits the effect of a write that the watch never delivers. Examples
-    /// are a write to an object that the selectors of the informer exclude, and a deletion that did not happen. The
-    /// default is one minute.
+    /// How long the overlay shows a write. This limit is for writes that the watch never delivers. Examples are a write
+    /// to an object that the informer's selectors exclude, and a deletion that did not take effect. The default is one
+    /// minute.
     pub max_age: Duration,
 }
 
@@ -107,7 +111,7 @@ struct Writes<T> {
 struct Write<T> {
     /// The written object, or the last state of a deleted object.
     object: Arc<T>,
-    /// A copy of the object's uid, so that no user code is called under the lock.
+    /// A copy of the object's uid, so that no user code runs under the lock.
     uid: Arc<str>,
     version: u64,
     is_deleted: bool,
@@ -121,8 +125,8 @@ impl<T> Clone for Write<T> {
 }
 
 impl<T> Write<T> {
-    /// Returns the result of a read, given the version of the cache and the cached object. `None` means the cached
-    /// object. `Some(None)` means that the read finds no object.
+    /// Returns the result of a read, given the version of the cache and the cached object. `None` means that the read
+    /// returns the cached object. `Some(None)` means that the read finds no object.
     fn shown(&self, cache_version: u64, cached: Option<&T>) -> Option<Option<&Arc<T>>>
     where
         T: Object,
@@ -144,16 +148,16 @@ impl<T: Object> Overlay<T> {
         Self { lister, writes: Arc::new(RwLock::new(Writes { config, by_key: HashMap::new() })) }
     }
 
-    /// Returns an API that sends requests with `api` and reports its writes to this overlay.
+    /// Returns an API that sends its requests through `api` and reports its writes to this overlay.
     pub fn api<A: ObjectApi<T>>(&self, api: A) -> OwnWrites<A, T> {
         OwnWrites::new(api, self.clone())
     }
 
     /// Reports the response of the server to a create, an update or a patch. Responses may be reported in any order.
-    /// The greatest version takes precedence, and a deleted object does not reappear.
+    /// The response with the greatest version takes precedence, and a deleted object does not reappear.
     ///
-    /// Returns `false` and ignores the object if its resourceVersion is not a number. Without a number, the overlay
-    /// cannot tell when the cache has caught up.
+    /// Returns `false` and ignores the object if the object's resourceVersion is not a number. Without a number, the
+    /// overlay cannot determine when the cache contains the write.
     pub fn wrote(&self, object: impl Into<Arc<T>>) -> bool {
         self.record(object.into(), false)
     }
@@ -161,7 +165,7 @@ impl<T: Object> Overlay<T> {
     /// Reports the deletion of an object, and the last known state of the object. If the object still waits for
     /// finalizers, use [`wrote`](Self::wrote) instead.
     ///
-    /// Returns `false` in the same case as [`wrote`](Self::wrote).
+    /// Returns `false` if the object's resourceVersion is not a number, as [`wrote`](Self::wrote) does.
     pub fn deleted(&self, object: impl Into<Arc<T>>) -> bool {
         self.record(object.into(), true)
     }
@@ -170,7 +174,7 @@ impl<T: Object> Overlay<T> {
         let Ok(version) = object.resource_version().parse() else { return false };
         let (key, uid): (_, Arc<str>) = (object.key(), object.uid().into());
         let at = now();
-        // Drop the values without the lock, because this runs users' `Drop` code.
+        // Drop the values after the lock is released, because dropping them runs `Drop` code of users.
         let mut done = Vec::new();
         let cache = self.lister.cache();
         let mut writes = self.write();
@@ -225,11 +229,11 @@ impl<T: Object> Overlay<T> {
     }
 
     /// Returns the objects that have `value` in the index `name`, in no particular order. A written object has the
-    /// values that the index function returns for it. A written object has no values if the function fails or panics.
+    /// values that the index function returns for it. If the function fails or panics, a written object has no values.
     ///
     /// # Errors
     ///
-    /// [`UnknownIndex`], which lists the existing names, if there is no such index.
+    /// Returns [`UnknownIndex`] if there is no such index. The error lists the names of the existing indices.
     pub fn by_index(&self, name: &str, value: &str) -> Result<Vec<Arc<T>>, UnknownIndex> {
         let writes = self.versioned();
         let snapshot = self.lister.snapshot();
@@ -258,12 +262,12 @@ impl<T: Object> Overlay<T> {
         objects
     }
 
-    /// Returns the lister of the cache. The lister does not include the writes.
+    /// Returns the lister of the cache. The lister does not show the writes of this overlay.
     pub fn lister(&self) -> &Lister<T> {
         &self.lister
     }
 
-    /// Returns the number of keys whose last write the cache may lack.
+    /// Returns the number of keys whose last write may be missing from the cache.
     pub fn len(&self) -> usize {
         let ahead = |(key, write): &(ObjectKey, Write<T>)| {
             write.shown(self.version_of(key), self.lister.get(key).as_deref()).is_some()
@@ -271,7 +275,7 @@ impl<T: Object> Overlay<T> {
         self.current(now()).iter().filter(|write| ahead(write)).count()
     }
 
-    /// Whether the cache contains all recent writes.
+    /// Returns whether the cache contains all recent writes.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -317,8 +321,8 @@ impl<T> Writes<T> {
         now.saturating_duration_since(write.at) < self.config.max_age
     }
 
-    /// Evicts writes if there are too many. Writes that are too old or that the cache contains are evicted first, and
-    /// then the oldest writes.
+    /// Evicts writes if there are too many. The first writes to be evicted are too old or already in the cache. The
+    /// oldest other writes follow.
     fn make_room(&mut self, now: Instant, version_of: impl Fn(&ObjectKey) -> u64) -> Vec<Write<T>> {
         if self.by_key.len() <= self.config.capacity {
             return Vec::new();

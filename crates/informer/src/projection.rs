@@ -1,16 +1,16 @@
 //! Selects the fields of an object that the cache keeps.
 
 /// Selects which fields of each object an informer keeps. Dropped fields are cut from the bytes before decoding, so
-/// they cost no decoding time and no memory. Set it in
+/// they cost no decoding time and no memory. Set the projection in
 /// [`InformerConfig::projection`](crate::InformerConfig::projection).
 ///
-/// The default drops [`MANAGED_FIELDS`](Self::MANAGED_FIELDS), which are often more than half of an object. An update
+/// The default drops [`MANAGED_FIELDS`](Self::MANAGED_FIELDS), which often take more than half of an object. An update
 /// without managed fields does not delete them. client-go keeps the whole object by default.
 ///
 /// # Writing a cached object back
 ///
-/// A cached object is not the whole object. If it is written back, the kind of request decides what happens to the
-/// dropped fields:
+/// A cached object may lack fields that the object has on the server. If a cached object is written back, the effect on
+/// the dropped fields depends on the kind of request:
 ///
 /// | request | dropped fields |
 /// |---|---|
@@ -53,16 +53,16 @@ pub struct Projection {
 }
 
 impl Projection {
-    /// The field managers of an object's fields. Servers need the field managers, and so do programs that use
-    /// server-side apply.
+    /// The path of `metadata.managedFields`, which lists the field managers of an object's fields. Servers need the
+    /// field managers, and so do programs that use server-side apply.
     pub const MANAGED_FIELDS: &[&str] = &["metadata", "managedFields"];
 
-    /// The last manifest of a client-side `kubectl apply`. It is a copy of most of the object. Kept by default. If this
-    /// annotation is dropped, an update with a cached object deletes the annotation in the cluster: see
-    /// [above](Self#writing-a-cached-object-back).
+    /// The path of the annotation with the last manifest of a client-side `kubectl apply`. The annotation is a copy of
+    /// most of the object. The default projection keeps this annotation. If this annotation is dropped, an update with
+    /// a cached object deletes the annotation in the cluster: see [above](Self#writing-a-cached-object-back).
     pub const LAST_APPLIED: &[&str] = &["metadata", "annotations", "kubectl.kubernetes.io/last-applied-configuration"];
 
-    /// Creates a projection that keeps whole objects.
+    /// Creates a projection that keeps all fields of an object.
     pub fn whole() -> Self {
         Self { left_out: Vec::new() }
     }
@@ -72,8 +72,8 @@ impl Projection {
     ///
     /// # Panics
     ///
-    /// Panics if an informer needs the field: the whole object, its `metadata`, or `name`, `namespace`, `uid` or
-    /// `resourceVersion` in the metadata.
+    /// Panics if `path` is a field that an informer needs. An informer needs the whole object, its `metadata`, and the
+    /// fields `name`, `namespace`, `uid` and `resourceVersion` of the metadata.
     #[must_use]
     pub fn without(mut self, path: &[&str]) -> Self {
         let is_needed =

@@ -22,18 +22,17 @@ use crate::{Cache, IndexFailed, SubscriptionStatus, Undecodable};
 
 /// The cache of an informer and its subscribers.
 ///
-/// Only the drivers of the informer write and start resyncs, and only one driver does so [at a time](Publisher::turn).
-/// A change is stored first and then sent to all current subscribers. A new subscriber starts with a snapshot of the
+/// Only the drivers of the informer write and start resyncs, and only while they have the [turn](Publisher::turn). A
+/// change is stored first and then sent to all current subscribers. A new subscriber starts with a snapshot of the
 /// cache. If a write is in progress, the snapshot is taken after the write. So each subscriber receives the content of
-/// the cache, and then each later change exactly once. A lock is held at most for one pass over the list of
-/// subscribers.
+/// the cache, and then each later change exactly once. The list of subscribers is locked at most for one pass over it.
 pub(crate) struct Publisher<T> {
     /// The informer's name.
     name: String,
     pub(crate) cache: Arc<Cache<T>>,
     audience: Mutex<Audience<T>>,
     turns: Arc<Turns<()>>,
-    /// Hashes uids.
+    /// The hasher for uids.
     hasher: RandomState,
     /// Whether all parts of the store have been listed. This flag is changed under the lock of `audience`, but is read
     /// without this lock, because an index function may call `has_synced`.
@@ -165,8 +164,8 @@ impl<T: Object> Publisher<T> {
     }
 
     /// Stores a batch of changes for one part of the store in one atomic step, and returns the changes for the
-    /// subscribers. `choice` is the number of selector changes before the last list began. The caller must keep the
-    /// exclusive right to change the cache (the [turn](Self::turn)) until it has delivered the changes.
+    /// subscribers. `choice` is the number of times that the selectors had changed when the last list began. The caller
+    /// must keep the exclusive right to change the cache (the [turn](Self::turn)) until it has delivered the changes.
     pub(crate) fn apply(
         &self,
         place: &Place,
@@ -295,8 +294,8 @@ impl<T: Object> Publisher<T> {
         self.writes.load(Ordering::Relaxed)
     }
 
-    /// Whether index functions read objects that are decoded at their first read. If so, writes must not run on the
-    /// runtime.
+    /// Returns whether index functions read objects that are decoded at their first read. If index functions read such
+    /// objects, writes must not run on the runtime.
     pub(crate) fn decodes_on_write(&self) -> bool {
         self.cache.source().is_some() && self.cache.indices().iter().any(Index::reads_objects)
     }
@@ -313,7 +312,8 @@ impl<T: Object> Publisher<T> {
         self.delivered(notifications);
     }
 
-    /// Records that the subscribers have received all changes. If the changes were a list, it now counts as complete.
+    /// Records that the subscribers have received all changes. If the changes were a list, that list now counts as
+    /// complete.
     pub(crate) fn delivered(&self, notifications: Notifications<T>) {
         if let Some((place, choice)) = notifications.listed {
             self.cache.change_parts(|parts| parts.listed(&place, choice));
@@ -354,13 +354,13 @@ impl<T: Object> Publisher<T> {
                 && let Some(known) = self.cache.store().get(&key)
             {
                 match next {
-                    // A subscriber receives the deletion of the known object in any case.
+                    // A subscriber receives the deletion of the known object either way.
                     NewState::Gone { .. } => object.falls_back_to(&known),
                     _ => fall_back(object, &known),
                 }
             }
             match next {
-                // Keep the last good state. If that deletion belongs to another object with the same name, the cached
+                // Keep the last good state. If the deletion belongs to another object with the same name, the cached
                 // object is deleted instead.
                 NewState::Undecodable(entry) if !self.cache.was_replaced(&key, &entry) => {}
                 next => writes.push((key, next)),
@@ -377,8 +377,8 @@ impl<T: Object> Publisher<T> {
         Notifications { queues, changes, unindexed: failed, ..Notifications::nothing() }
     }
 
-    /// Whether the cache contains a newer state of the object. The cache contains a newer state if a watch continues at
-    /// a server replica that lags.
+    /// Returns whether the cache contains a newer state of the object. This can happen if a watch continues at a server
+    /// replica that lags.
     fn is_stale(&self, key: &ObjectKey, observed: &Observed<Stored<T>>) -> bool {
         let observed_version = observed.object.resource_version();
         !observed.is_reshaped && self.cache.version_of(key).is_some_and(|known| is_older(observed_version, &known))
@@ -430,7 +430,7 @@ impl<T: Object> Publisher<T> {
         (written, present)
     }
 
-    /// Ends a write. Subscribers that were added during the write start with its result.
+    /// Ends a write. Subscribers that were added during the write start with the result of the write.
     fn end_write(&self) {
         let mut audience = self.lock();
         audience.is_writing = false;
@@ -440,7 +440,7 @@ impl<T: Object> Publisher<T> {
         let admitted: Vec<_> =
             joined.iter().map(|queue| (self.admit(queue), is_closed.then(|| queue.close()))).collect();
         drop(audience);
-        // Drop the guards without the lock, because dropping them drops objects and wakes tasks.
+        // Drop the guards after the lock is released, because dropping them drops objects and wakes tasks.
         drop(admitted);
     }
 
@@ -451,7 +451,7 @@ impl<T: Object> Publisher<T> {
         (started, self.has_synced().then(|| queue.upstream_synced()))
     }
 
-    /// Whether all parts of the store have been listed at least once.
+    /// Returns whether all parts of the store have been listed at least once.
     pub(crate) fn has_synced(&self) -> bool {
         self.has_synced.load(Ordering::Acquire)
     }
@@ -530,8 +530,8 @@ pub(crate) struct Notifications<T> {
     /// The number of completed steps. Each step delivers one chunk of changes to one subscriber's queue. All queues
     /// receive a chunk before the next chunk is delivered.
     delivered: usize,
-    /// The part of the store that was listed, and the number of selector changes before its list began. The list counts
-    /// as complete once all subscribers have received it.
+    /// The part of the store that was listed, and the number of times that the selectors had changed when this list
+    /// began. The list counts as complete once all subscribers have received it.
     listed: Option<(Place, u64)>,
     /// The failures of index functions on objects of the change.
     unindexed: Vec<IndexFailed>,
@@ -564,14 +564,14 @@ fn fall_back<T: Object>(new: &Stored<T>, known: &Stored<T>) {
     }
 }
 
-/// Whether a listed object has the same version as the cached object. An object without a resourceVersion counts as
-/// changed.
+/// Returns whether a listed object has the same version as the cached object. An object without a resourceVersion
+/// counts as changed.
 fn is_same_state<T: Object>(old: &T, new: &T) -> bool {
     let (old, new) = (old.metadata(), new.metadata());
     !new.resource_version().is_empty() && old.resource_version() == new.resource_version() && old.uid() == new.uid()
 }
 
-/// Whether the undecodable `entry` and `known` are different objects with the same name.
+/// Returns whether the undecodable `entry` and `known` are different objects with the same name.
 pub(crate) fn was_replaced<T: Object>(known: Option<&T>, entry: &Undecodable) -> bool {
     known.is_some_and(|known| !entry.uid.is_empty() && !known.uid().is_empty() && known.uid() != entry.uid)
 }

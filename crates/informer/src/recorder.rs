@@ -31,9 +31,9 @@ use self::writer::Lines;
 ///
 /// # The file
 ///
-/// The file consists of header lines, each followed by a body. A header line is `MICROSECONDS REQUEST TYPE BYTES`: the
-/// time since the start of the recording, the number of the request starting from 1, the type of the entry, and the
-/// length of the body. The body ends with a line feed.
+/// The file consists of header lines, each followed by a body. A header line is `MICROSECONDS REQUEST TYPE BYTES`. The
+/// parts of the header line are the time since the start of the recording, the number of the request starting from 1,
+/// the type of the entry, and the length of the body. The body ends with a line feed.
 ///
 /// | type | body |
 /// |---|---|
@@ -54,8 +54,8 @@ use self::writer::Lines;
 /// A dedicated thread writes the entries through a buffer, and flushes the buffer whenever no more entries wait. The
 /// source never waits for this thread. Recording stops if a write fails, for example because the disk is full, or if 64
 /// MiB of entries wait to be written. So a recording never has gaps. When recording stops, one warning is logged. The
-/// last entry of the file gives the reason, if the disk has space for it. [`written`](Self::written) returns the error.
-/// The informer continues normally.
+/// last entry of the file gives the reason, if the disk has space for it. [`written`](Self::written) returns the error
+/// that stopped the recording. The informer itself continues normally.
 ///
 /// # Examples
 ///
@@ -109,8 +109,8 @@ impl<L: ListWatch> Recorder<L> {
     ///
     /// # Errors
     ///
-    /// Fails if the file already exists, since a recording never overwrites another file. Also fails if the file cannot
-    /// be created, or if the operating system cannot start a thread.
+    /// Returns an error if the file already exists, since a recording never overwrites another file. Also returns an
+    /// error if the file cannot be created, or if the operating system cannot start a thread.
     pub fn create(list_watch: L, path: impl AsRef<Path>, limit: u64) -> io::Result<Self> {
         let mut options = OpenOptions::new();
         options.write(true).create_new(true);
@@ -125,8 +125,9 @@ impl<L: ListWatch> Recorder<L> {
         Ok(Self { list_watch, log: Arc::new(log) })
     }
 
-    /// Records the responses of another source of the same resource in the same file, for an informer [of several
-    /// namespaces](crate::SharedInformer::of_namespaces). [`Recording::in_namespace`] replays them.
+    /// Records the responses of another source of the same resource in the same file. Use this method for an informer
+    /// [of several namespaces](crate::SharedInformer::of_namespaces). [`Recording::in_namespace`] replays these
+    /// responses.
     ///
     /// ```
     /// use pintle_informer::{InformerConfig, Namespaces, Recorder, SharedInformer};
@@ -162,12 +163,12 @@ impl<L: ListWatch> Recorder<L> {
         Recorder { list_watch, log: self.log.clone() }
     }
 
-    /// Completes when all recorders of the file are dropped and the file contains all entries. An informer drops its
-    /// recorder when it ends.
+    /// Returns a future that completes when all recorders of the file are dropped and the file contains all entries. An
+    /// informer drops its recorder when it ends.
     ///
     /// # Errors
     ///
-    /// Returns the error that stopped the recording. Reaching the size limit is not an error.
+    /// The future returns the error that stopped the recording. Reaching the size limit is not an error.
     ///
     /// # Cancel safety
     ///
@@ -207,7 +208,7 @@ impl<L: ListWatch> ListWatch for Recorder<L> {
     }
 }
 
-/// A page or watch of a [`Recorder`]. The wrapper records each item that the informer reads.
+/// A page or a watch that a [`Recorder`] returns. The wrapper records each item that the informer reads.
 #[derive(Debug)]
 pub struct Recorded<S, I> {
     stream: S,

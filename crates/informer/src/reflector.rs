@@ -22,8 +22,8 @@ use crate::{InformerState, ListProgress, ReflectorConfig, ReflectorError};
 /// The minimum timeout of a watch, as in client-go.
 const SHORTEST_WATCH_TIMEOUT: Duration = Duration::from_secs(300);
 
-/// The reflector accepts an older state only after the server has returned it in at least this number of lists, over at
-/// least this time.
+/// How long a server must return an older state before the reflector accepts that state. The server must also return the
+/// state in at least [`RESTORE_ANSWERS`] lists.
 const RESTORE_PERIOD: Duration = Duration::from_secs(60);
 const RESTORE_ANSWERS: u32 = 3;
 
@@ -54,21 +54,22 @@ const RESTORE_ANSWERS: u32 = 3;
 /// | watch | 429 | delay, open watch at the last revision |
 /// | watch | expired, another error, an event that cannot be read | delay, new round |
 ///
-/// Delays between retries grow, and are reset after a success. A watch is successful if it lasted for a second, or if
-/// it delivered an event after at most five consecutive short watches. A complete list is successful. But after a
-/// failed watch, only a successful watch resets the delays. Otherwise a server that allows no watches would receive one
-/// list after the other.
+/// Delays between retries grow after each failure, and a success resets them. A watch is successful if it lasted for a
+/// second, or if it delivered an event after at most five consecutive short watches. A list is successful when it is
+/// complete. But after a failed watch, only a successful watch resets the delays. Otherwise a server that allows no
+/// watches would receive one list after the other.
 ///
-/// After a delay, the reflector starts with a list. If streaming lists are enabled and have not failed recently, the
-/// reflector starts with a streaming list instead. The list requests the last known revision or a newer revision, so
-/// that the state never goes back in time. If the server does not have that revision, the reflector requests the newest
-/// state. The first list accepts any state in the server's watch cache that is not older than
+/// After a delay, the reflector starts with a list. If streaming lists are enabled and have not failed recently, this
+/// list is a streaming list. The list requests the last known revision or a newer revision, so that the state never
+/// goes back in time. If the server does not have that revision, the reflector requests the newest state. The first
+/// list accepts any state in the server's watch cache that is not older than
 /// [`not_older_than`](ReflectorConfig::not_older_than).
 ///
 /// A server that was restored from a backup returns revisions that are older than the known revision. The reflector
-/// then requests the newest state, and accepts an older state once the server has repeated it for a minute. In all
-/// other cases, the revision of the output never goes back. After a restore, objects that were created after the backup
-/// are missing from the list. The uid distinguishes a re-created object from the previous object.
+/// then requests the newest state. The reflector accepts an older state after the server has returned that state for a
+/// minute. Except after such a restore, the revision of the outputs never goes back. After a restore, objects that were
+/// created after the backup are missing from the list. After a restore, the uid distinguishes a re-created object from
+/// the previous object.
 ///
 /// If the resource does not exist, the reflector retries with the same growing delays, and outputs no deletions. The
 /// definition of the resource may be added later, and a server that has just started may not have loaded it yet. If the
@@ -103,10 +104,10 @@ pub struct Reflector<T> {
     watch_failed: bool,
     jitter: Jitter,
     phase: Phase<T>,
-    /// The revision up to which all changes were output. Empty before the first list.
+    /// The revision up to which all changes were output. The revision is empty before the first list.
     resource_version: String,
-    /// The newest revision that other reflectors of the same server had seen when this reflector started. Empty without
-    /// other reflectors.
+    /// The newest revision that other reflectors of the same server had seen when this reflector started. The revision
+    /// is empty if there are no other reflectors.
     known_elsewhere: String,
     /// Whether the server lacks the last requested revision, so that the next request asks for the newest state.
     version_unavailable: bool,
@@ -124,11 +125,11 @@ pub struct Reflector<T> {
     unanswered: u32,
     /// The number of consecutive short watches.
     short_watches: u32,
-    /// The time between two bookmarks, if it is known.
+    /// The longest time between two bookmarks, if it is known.
     bookmark_gap: Option<Duration>,
     /// The number of silent watches since the last bookmark.
     silent_watches: u32,
-    /// The current failure, and the time of the first of the consecutive failures.
+    /// The current failure, and the time at which the first of the consecutive failures happened.
     trouble: Option<(ReflectorError, Instant)>,
 }
 
@@ -142,10 +143,10 @@ pub enum Command {
     /// Wait for the next event of the watch. The driver answers with [`Input::Received`], or with [`Input::TimedOut`]
     /// at the deadline.
     Read {
-        /// The deadline.
+        /// The time at which the driver stops waiting.
         until: Instant,
     },
-    /// Drop the open watch, if there is one, and wait until a given time. The answer is [`Input::Woke`].
+    /// Drop the open watch, if there is one, and wait for this duration. The answer is [`Input::Woke`].
     Sleep(Duration),
 }
 
@@ -154,7 +155,7 @@ pub enum Command {
 pub enum Input<T> {
     /// The page, or the error of the list request.
     Listed(Result<List<T>, ApiError>),
-    /// `Ok` if the server accepted the watch. Otherwise, the error of the watch request.
+    /// `Ok` if the server accepted the watch. `Err` contains the error of the watch request.
     Opened(Result<(), ApiError>),
     /// An event or an error of the watch. `None` means that the watch has ended.
     Received(Option<Result<WatchEvent<T>, ApiError>>),
@@ -164,44 +165,45 @@ pub enum Input<T> {
     Woke,
 }
 
-/// A change to store.
+/// A change that the driver must store.
 ///
-/// Each output contains the resourceVersion up to which all changes were output. This is the version that the server
-/// sent, even if a transform has changed the version in the object. The version of the outputs never decreases if
-/// versions are numbers. The version is empty if the server sends no versions.
+/// Each output contains the resourceVersion up to which all changes were output. An output contains the version that
+/// the server sent, even if a transform has changed the version in the object. If versions are numbers, the version of
+/// the outputs never decreases, except after a restore of the server. The version is empty if the server sends no
+/// versions.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Output<T> {
-    /// Replaces all objects.
+    /// All objects are replaced by these objects.
     Replaced {
-        /// The objects.
+        /// The objects that replace the previous objects.
         objects: Vec<T>,
-        /// The revision.
+        /// The revision up to which all changes were output.
         resource_version: String,
     },
     /// An object was added.
     Added {
-        /// The object.
+        /// The added object.
         object: T,
-        /// The revision.
+        /// The revision up to which all changes were output.
         resource_version: String,
     },
     /// An object was updated.
     Updated {
-        /// The new state.
+        /// The new state of the object.
         object: T,
-        /// The revision.
+        /// The revision up to which all changes were output.
         resource_version: String,
     },
     /// An object was deleted.
     Deleted {
-        /// Its last state.
+        /// The last state of the deleted object.
         object: T,
-        /// The revision.
+        /// The revision up to which all changes were output.
         resource_version: String,
     },
     /// The revision has advanced, but no object has changed.
     Bookmark {
-        /// The revision.
+        /// The new revision.
         resource_version: String,
     },
 }
@@ -211,7 +213,7 @@ pub enum Output<T> {
 pub struct Step<T> {
     /// The change that the driver must store before it executes the command.
     pub output: Option<Output<T>>,
-    /// The failure to log. The reflector may continue without a delay.
+    /// The failure that the driver must log. The next command may follow a failure without a delay.
     pub error: Option<ReflectorError>,
     /// The next command for the driver.
     pub command: Command,
@@ -231,7 +233,7 @@ enum Phase<T> {
         timeout: Duration,
     },
     Watching(Stream),
-    /// `until` is `None` if the clock cannot represent the time.
+    /// `until` is `None` if the clock cannot represent that time.
     Sleeping {
         then: Then,
         until: Option<Instant>,
@@ -272,8 +274,8 @@ impl<T: Object> Reflector<T> {
         }
     }
 
-    /// Makes the reflector reject states that are older than `known_elsewhere`. That is the newest revision that other
-    /// reflectors of the same server have seen.
+    /// Makes the reflector reject states that are older than `known_elsewhere`. `known_elsewhere` is the newest
+    /// revision that other reflectors of the same server have seen.
     pub(crate) fn after(self, known_elsewhere: String) -> Self {
         Self { known_elsewhere, ..self }
     }
@@ -283,11 +285,11 @@ impl<T: Object> Reflector<T> {
         self.begin_round()
     }
 
-    /// Processes the result of the last command, and returns the next command.
+    /// Processes the result of the previous command, and returns the next command.
     ///
     /// # Panics
     ///
-    /// Panics if the input does not answer the last command.
+    /// Panics if `input` is not an answer to the previous command.
     pub fn step(&mut self, now: Instant, input: Input<T>) -> Step<T> {
         let phase = std::mem::replace(&mut self.phase, Phase::Starting);
         match (phase, input) {
@@ -309,7 +311,8 @@ impl<T: Object> Reflector<T> {
         }
     }
 
-    /// Returns the state. The state is never [`Stopped`](InformerState::Stopped), because a reflector does not end.
+    /// Returns the current state. The state is never [`Stopped`](InformerState::Stopped), because a reflector does not
+    /// end.
     pub fn state(&self) -> InformerState {
         if let Some((cause, since)) = &self.trouble {
             let next_try = if let Phase::Sleeping { until, .. } = self.phase { until } else { None };
@@ -351,7 +354,8 @@ impl<T: Object> Reflector<T> {
         if is_streamed { self.open_stream() } else { self.begin_list() }
     }
 
-    /// Waits before the next action. If there is an `error`, the error becomes the current failure.
+    /// Returns a command that waits before the next action. If there is an `error`, the error becomes the current
+    /// failure.
     fn delay(&mut self, now: Instant, error: Option<ReflectorError>, then: Then) -> Step<T> {
         let retry_after = error.as_ref().and_then(ReflectorError::cause).and_then(|cause| cause.retry_after);
         if let Some(cause) = &error {
@@ -363,7 +367,7 @@ impl<T: Object> Reflector<T> {
         Step { error, ..Command::Sleep(delay).into() }
     }
 
-    /// Waits before the next request, because a watch has failed.
+    /// Returns a command that waits before the next request, because a watch has failed.
     fn delay_watch(&mut self, now: Instant, error: Option<ReflectorError>, then: Then) -> Step<T> {
         self.watch_failed = true;
         self.delay(now, error, then)

@@ -46,7 +46,8 @@ const FIELDS: usize = 6;
 /// The result of a scan.
 #[derive(Debug, Default)]
 pub(crate) struct Outline {
-    /// The positions of the strings of [`Field`], without quotes. The generation is a number.
+    /// The byte ranges of the strings of [`Field`], without their quotes. The generation has no quotes, because it is a
+    /// number.
     texts: [Option<Range<usize>>; FIELDS],
     /// Whether a field that must be a string has another type.
     is_odd: bool,
@@ -59,7 +60,7 @@ pub(crate) struct Outline {
 const ROOT: usize = 0;
 const METADATA: usize = 1;
 
-/// The maximum nesting depth. The scanner gives up on objects that are nested deeper. The decoder then rejects them,
+/// The maximum nesting depth. The scanner rejects objects that are nested deeper. The decoder then rejects them,
 /// because `serde_json` has the same limit.
 const MAX_DEPTH: usize = 128;
 
@@ -102,8 +103,8 @@ impl Scanner {
     /// Scans the bytes of an object. Returns `None` if the scanned part is not a JSON object. The decoder then reports
     /// the reason.
     ///
-    /// Other fields are skipped without validation. The decoder validates these fields later, unless they are dropped.
-    /// If a field occurs twice in the metadata, the last occurrence is used.
+    /// Fields that are not needed are skipped without validation. The decoder validates these fields later, unless they
+    /// are dropped. If a field occurs twice in the metadata, the last occurrence is used.
     pub(crate) fn scan(&self, json: &[u8]) -> Option<Outline> {
         let ends_with_metadata = self.nodes[ROOT].len() == 1;
         let mut walk =
@@ -130,7 +131,7 @@ impl Scanner {
 struct Walk<'a> {
     nodes: &'a [Node],
     cursor: Cursor<'a>,
-    /// The objects and arrays that enclose the current position. The innermost one is last.
+    /// The objects and arrays that enclose the current position. The innermost of these objects and arrays is last.
     open: Vec<Open>,
     outline: Outline,
 }
@@ -259,7 +260,7 @@ impl Outline {
     }
 
     /// Creates the stored form of an object from its scanned bytes. Returns `None` if the object lacks the usual
-    /// metadata. In that case, only the decoder can find out whether the object is valid.
+    /// metadata. Only the decoder can then find out whether the object is valid.
     pub(crate) fn record<T>(&self, json: &[u8], source: &Arc<Source<T>>) -> Option<Record<T>> {
         let name = self.text(json, Field::Name).filter(|name| !name.is_empty())?;
         let text = |field: Field| match self.texts[field as usize] {

@@ -1,4 +1,4 @@
-//! The selectors of an informer. They may change while the informer runs.
+//! The selectors of an informer. The selectors may change while the informer runs.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -15,7 +15,7 @@ use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
 use crate::ReflectorConfig;
 
-/// A label selector and a field selector. An object must match both.
+/// A label selector and a field selector. An object must match both selectors.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Selectors {
     pub(crate) labels: LabelSelector,
@@ -30,7 +30,7 @@ pub(crate) struct Selection {
 #[derive(Clone)]
 struct State {
     selectors: Selectors,
-    /// How often the selectors have changed.
+    /// The number of times that the selectors have changed.
     choice: u64,
     /// Cancelled when the selectors change.
     changed: CancellationToken,
@@ -42,7 +42,7 @@ struct State {
 pub(crate) struct Selected<L> {
     source: L,
     selection: Arc<Selection>,
-    /// The selectors that the last list used. Watches use them as well.
+    /// The selectors that the last list used. Watches use these selectors as well.
     listed: Mutex<Option<State>>,
     choice: Arc<AtomicU64>,
 }
@@ -65,7 +65,7 @@ impl Selection {
         Self { state: Mutex::new(State { selectors, choice: 0, changed: CancellationToken::new() }) }
     }
 
-    /// Returns how often the selectors have changed.
+    /// Returns the number of times that the selectors have changed.
     pub(crate) fn choice(&self) -> u64 {
         self.lock().choice
     }
@@ -94,7 +94,7 @@ impl<L> Selected<L> {
         Self { source, selection, listed: Mutex::new(None), choice: Arc::default() }
     }
 
-    /// Returns the number of selector changes before the last list began.
+    /// Returns the number of times that the selectors had changed when the last list began.
     pub(crate) fn listed(&self) -> Arc<AtomicU64> {
         self.choice.clone()
     }

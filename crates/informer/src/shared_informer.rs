@@ -33,8 +33,8 @@ use crate::{
 /// A local, live copy of the objects of one resource. All readers and subscribers share this copy.
 ///
 /// Clones are handles to one informer. The informer runs from [`start`](Self::start) until
-/// [`shutdown`](Self::shutdown), or until the last handle is dropped. Subscriptions and listers only keep it running if
-/// an [`InformerFactory`](crate::InformerFactory) shares it.
+/// [`shutdown`](Self::shutdown), or until the last handle is dropped. Subscriptions and listers keep the informer
+/// running only if an [`InformerFactory`](crate::InformerFactory) shares it.
 ///
 /// # Guarantees
 ///
@@ -74,7 +74,7 @@ pub struct SharedInformer<T: Object> {
     user: Option<User>,
 }
 
-/// Creates the future that runs an informer. It is called on start.
+/// Creates the future that runs an informer. The function is called when the informer starts.
 type Launch = Box<dyn FnOnce(CancellationToken) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send>;
 
 struct Owner<T: Object> {
@@ -85,7 +85,7 @@ struct Owner<T: Object> {
     whole: Arc<Whole>,
     settings: Arc<Settings>,
     on_error: Arc<ErrorHandlers>,
-    /// The future is removed by the first start, or by an earlier shutdown.
+    /// The first start takes the function out of the option, and so does a shutdown before the start.
     launch: Mutex<Option<Launch>>,
     stop: CancellationToken,
     tasks: TaskTracker,
@@ -118,7 +118,8 @@ pub(crate) enum Covered {
 }
 
 impl<T: Object> SharedInformer<T> {
-    /// Creates an informer for the objects of `list_watch`. The informer is not started.
+    /// Creates an informer for the objects of `list_watch`. The informer does not run until [`start`](Self::start) is
+    /// called.
     pub fn new(list_watch: impl ListWatch<Object = T>, config: InformerConfig<T>) -> Self
     where
         T: DeserializeOwned,
@@ -130,27 +131,30 @@ impl<T: Object> SharedInformer<T> {
     }
 
     /// Creates an informer of several namespaces. `source` returns the source of a namespace. For `None`, `source`
-    /// returns the source of all namespaces. Each source uses one list and one watch. The informer is not started.
+    /// returns the source of all namespaces. Each source uses one list and one watch. The informer does not run until
+    /// [`start`](Self::start) is called.
     ///
-    /// The set of namespaces [may change](Namespaces::set) at any time. Objects of a removed namespace are deleted from
-    /// the cache. An added namespace is listed, and its objects are added. Watches of other namespaces continue.
-    /// [`wait_for_sync`](Self::wait_for_sync) waits until the cache contains the objects of all added namespaces, and
-    /// no objects of removed namespaces. [`states_by_namespace`](Self::states_by_namespace) returns the state of each
-    /// namespace. The [`state`](Self::state) of the informer is synced when all namespaces are synced. Otherwise it
-    /// shows the failure that has lasted longest.
+    /// The set of namespaces [may change](Namespaces::set) at any time. When a namespace is removed, its objects are
+    /// deleted from the cache. When a namespace is added, it is listed, and its objects are added to the cache. Watches
+    /// of other namespaces continue. [`wait_for_sync`](Self::wait_for_sync) waits until the cache contains the objects
+    /// of all added namespaces, and no objects of removed namespaces.
+    /// [`states_by_namespace`](Self::states_by_namespace) returns the state of each namespace. The
+    /// [`state`](Self::state) of the informer is `Synced` when all namespaces are synced. If any namespace fails, the
+    /// state shows the failure that has lasted longest.
     ///
     /// The cached objects of each namespace equal the state of the server at some revision. Different namespaces may be
     /// at different revisions. The revision of the cache is the lowest revision of its namespaces. So
-    /// [waiting](Lister::wait_for) for a write may take until the next bookmark of a quiet namespace. If one namespace
-    /// cannot be listed, the revision of the cache does not advance, so waits for newer revisions do not complete.
+    /// [waiting](Lister::wait_for) for a write may take until a quiet namespace receives its next bookmark. If one
+    /// namespace cannot be listed, the revision of the cache does not advance, so waits for newer revisions do not
+    /// complete.
     ///
     /// Each namespace costs the server a watch. If you need many namespaces of a large cluster, watch all namespaces
     /// with a selector instead.
     ///
     /// # Panics
     ///
-    /// Panics if `source` panics. If `source` returns a source of another namespace than requested, the informer ends,
-    /// as after a [panic](StopCause::Panicked) of a source.
+    /// Panics if `source` panics. If `source` returns a source of a namespace that was not requested, the informer
+    /// ends, as it does after a [panic](StopCause::Panicked) of a source.
     pub fn of_namespaces<L: ListWatch<Object = T>>(
         namespaces: &Namespaces,
         source: impl Fn(Option<&str>) -> L + Send + 'static,
@@ -183,7 +187,7 @@ impl<T: Object> SharedInformer<T> {
     ///
     /// # Panics
     ///
-    /// Panics outside of a tokio runtime. After such a panic, the informer can still be started.
+    /// Panics if called outside of a tokio runtime. After such a panic, the informer can still be started.
     pub fn start(&self) {
         // Get the runtime first, so that a call outside of a runtime changes nothing.
         let runtime = tokio::runtime::Handle::current();
@@ -195,17 +199,17 @@ impl<T: Object> SharedInformer<T> {
         }
     }
 
-    /// Stops the informer, for all its users. Returns without waiting until the informer's task has ended.
+    /// Stops the informer for all its users. This method does not wait until the informer's task has ended.
     pub fn stop(&self) {
         self.owner.stop();
     }
 
-    /// Stops the informer, for all its users, and waits until its task has ended. Subscriptions first deliver their
+    /// Stops the informer for all its users, and waits until its task has ended. Subscriptions first deliver their
     /// waiting events, and then end. Listers continue to return the last content of the cache.
     ///
     /// # Cancel safety
     ///
-    /// The informer begins to stop at the first poll of the future, even if it is dropped later.
+    /// The informer begins to stop when the future is first polled, even if the future is dropped later.
     pub async fn shutdown(&self) {
         self.owner.stop();
         self.owner.tasks.close();
@@ -218,10 +222,10 @@ impl<T: Object> SharedInformer<T> {
         self.subscription(Delivery::Coalesced)
     }
 
-    /// Creates a subscription that delivers every change, in the order of all changes. At most `bound` changes wait.
-    /// [`Subscription`] describes how further changes are merged. A subscription that is created before the first list
-    /// delivers the initial objects in the order of that list. Otherwise, the initial objects arrive in no particular
-    /// order.
+    /// Creates a subscription that delivers every change of every object, in the order in which the changes happened.
+    /// At most `bound` changes wait for the subscriber. [`Subscription`] describes how the subscription merges further
+    /// changes. A subscription that is created before the first list delivers the initial objects in the order of that
+    /// list. If the subscription is created later, the initial objects arrive in no particular order.
     pub fn subscribe_ordered(&self, bound: usize) -> Subscription<T> {
         self.subscription(Delivery::Ordered { bound })
     }
@@ -254,13 +258,15 @@ impl<T: Object> SharedInformer<T> {
     /// Adds an index to the cache. An index can be added at any time: see
     /// [`Cache::add_index`](crate::Cache::add_index).
     ///
-    /// If `function` later fails or panics on an object, the object is stored without values in this index. All other
-    /// reads still find the object. The failure is logged, counted in `informer_index_failures_total`, and passed to
-    /// [`InformerConfig::on_error`] as [`ReflectorError::IndexFailed`](crate::ReflectorError::IndexFailed).
+    /// If `function` later fails or panics on an object, the object is stored without values in this index. Lookups by
+    /// key and in other indices still find the object. The failure is logged, counted in
+    /// `informer_index_failures_total`, and passed to [`InformerConfig::on_error`] as
+    /// [`ReflectorError::IndexFailed`](crate::ReflectorError::IndexFailed).
     ///
     /// # Errors
     ///
-    /// [`AddIndexError`] if an index with this name exists, or if the function fails or panics on an existing object.
+    /// Returns an [`AddIndexError`] if an index with this name exists, or if the function fails or panics on an
+    /// existing object.
     pub fn add_index<V: IndexValues>(
         &self,
         name: impl Into<String>,
@@ -269,13 +275,13 @@ impl<T: Object> SharedInformer<T> {
         self.owner.publisher.cache.add_index(name, function)
     }
 
-    /// Adds an index over the metadata of the cached objects. Computing the index decodes no object: see
-    /// [`Cache::add_metadata_index`](crate::Cache::add_metadata_index). Failures of `function` are handled as in
+    /// Adds an index over the metadata of the cached objects. The cache does not decode objects to compute this index:
+    /// see [`Cache::add_metadata_index`](crate::Cache::add_metadata_index). Failures of `function` are handled as in
     /// [`add_index`](Self::add_index).
     ///
     /// # Errors
     ///
-    /// The same as for [`add_index`](Self::add_index).
+    /// Returns the same errors as [`add_index`](Self::add_index).
     pub fn add_metadata_index<V: IndexValues>(
         &self,
         name: impl Into<String>,
@@ -284,19 +290,19 @@ impl<T: Object> SharedInformer<T> {
         self.owner.publisher.cache.add_metadata_index(name, function)
     }
 
-    /// Whether the cache has contained the whole resource at least once.
+    /// Returns whether the cache has contained the whole resource at least once.
     pub fn has_synced(&self) -> bool {
         self.owner.publisher.has_synced()
     }
 
     /// Waits until the cache contains the whole resource for the current [namespaces](Self::of_namespaces) and
     /// [selectors](Self::set_selectors). Call this method again after a change of the namespaces or selectors. The wait
-    /// continues even while the server rejects requests. [`state`](Self::state) returns the reason. Add a timeout if
-    /// you need one.
+    /// continues even while the server rejects requests. [`state`](Self::state) returns the reason for the delay. This
+    /// method has no timeout of its own.
     ///
     /// # Errors
     ///
-    /// [`NotSynced`] if the informer has ended, even if it was synced before.
+    /// Returns [`NotSynced`] if the informer has ended, even if it was synced before.
     ///
     /// # Cancel safety
     ///
@@ -322,15 +328,16 @@ impl<T: Object> SharedInformer<T> {
         StateWatch::new(self.owner.whole.clone())
     }
 
-    /// Changes the selectors, for all handles to this informer. The informer lists again, and then deletes objects that
-    /// no longer match from the cache. Until then, the cache contains the objects that matched the old selectors.
-    /// [`wait_for_sync`](Self::wait_for_sync) and [`wait_for`](Lister::wait_for) wait for the new list.
+    /// Changes the selectors for all handles to this informer. The informer lists again. The informer then deletes the
+    /// objects that no longer match from the cache. Until the new list is complete, the cache contains the objects that
+    /// matched the old selectors. [`wait_for_sync`](Self::wait_for_sync) and [`wait_for`](Lister::wait_for) wait for
+    /// the new list.
     ///
     /// # Errors
     ///
-    /// [`SelectorsShared`] if the informer comes from an [`InformerFactory`](crate::InformerFactory), because other
-    /// callers rely on its selectors. The selectors then stay unchanged. Request an informer with the new selectors
-    /// from the factory instead.
+    /// Returns [`SelectorsShared`] if the informer comes from an [`InformerFactory`](crate::InformerFactory), because
+    /// other callers rely on its selectors. The selectors then stay unchanged. To use other selectors, request another
+    /// informer from the factory.
     ///
     /// # Examples
     ///
@@ -368,8 +375,8 @@ impl<T: Object> SharedInformer<T> {
 
     /// Returns the [namespaces](Self::of_namespaces) of the informer, so that the caller can read or change them.
     /// Returns `None` if the informer has a single source. Also returns `None` if the informer comes from an
-    /// [`InformerFactory`](crate::InformerFactory), because only the caller that passed the set to the factory may
-    /// change it.
+    /// [`InformerFactory`](crate::InformerFactory). Only the caller that passed the set to the factory may change the
+    /// set.
     pub fn namespaces(&self) -> Option<&Namespaces> {
         if self.user.is_some() { None } else { self.owner.scope.covered.namespaces() }
     }
@@ -385,7 +392,7 @@ impl<T: Object> SharedInformer<T> {
         &self.owner.scope
     }
 
-    /// Whether the informer was started, or was stopped before it could start.
+    /// Returns whether the informer was started, or was stopped before it could start.
     pub(crate) fn has_started(&self) -> bool {
         self.owner.launch().is_none()
     }
@@ -454,7 +461,7 @@ impl<T: Object> Owner<T> {
         }
     }
 
-    /// Locks the launch function. Poison is ignored, because nothing panics under this lock.
+    /// Locks the function that launches the informer. Poison is ignored, because nothing panics under this lock.
     fn launch(&self) -> MutexGuard<'_, Option<Launch>> {
         self.launch.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -487,7 +494,7 @@ impl Covered {
 }
 
 impl<T> Scope<T> {
-    /// Warns if the informer caches the data of all Secrets of a cluster. Few programs need that.
+    /// Warns if the informer caches the data of all Secrets of a cluster. Few programs need the data of all Secrets.
     fn warn_of_all_secrets(&self, informer: &str, selectors: &Selectors) {
         let is_secret = self.resource.plural == "secrets" && self.resource.group_version.group.is_empty();
         let all = selectors.labels.is_everything() && selectors.fields.is_everything() && self.covered.is_all();

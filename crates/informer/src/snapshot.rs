@@ -16,7 +16,7 @@ pub use view::{View, Viewed};
 
 /// The objects and indices of a cache at one moment. A snapshot never changes.
 ///
-/// The cost of creating or cloning a snapshot does not depend on the number of objects, and does not block the cache. A
+/// Creating or cloning a snapshot does not block the cache, and its cost does not depend on the number of objects. A
 /// snapshot keeps its objects in memory, even if the cache has replaced or deleted them. So use a snapshot for one task
 /// and then drop it.
 ///
@@ -57,7 +57,7 @@ pub struct Snapshot<T> {
 /// An object that differs between two snapshots: see [`Snapshot::diff`].
 #[derive(Debug)]
 pub struct Difference<T> {
-    /// Its key.
+    /// The key of the object.
     pub key: ObjectKey,
     /// The object in the older snapshot. `None` if the older snapshot does not contain the object.
     pub old: Option<Arc<T>>,
@@ -79,14 +79,14 @@ impl<T> Snapshot<T> {
         self.pin.get(key)?.read()
     }
 
-    /// Returns an iterator over the objects, in no particular order. The iterator reads a few objects with each access
-    /// to the cache.
+    /// Returns an iterator over the objects, in no particular order. The iterator reads objects from the cache a few at
+    /// a time.
     pub fn iter(&self) -> Iter<T> {
         self.clone().into_iter()
     }
 
-    /// Calls `each` with every object, in no particular order, as client-go's `ListAll`. This method is the fastest way
-    /// to read all objects, because it clones no `Arc`.
+    /// Calls `each` with every object, in no particular order, like client-go's `ListAll`. This method is the fastest
+    /// way to read all objects, because it clones no `Arc`.
     pub fn for_each(&self, mut each: impl FnMut(&Arc<T>)) {
         self.pin.visit(|object| _ = object.read().as_ref().map(&mut each));
     }
@@ -96,7 +96,7 @@ impl<T> Snapshot<T> {
         self.pin.len()
     }
 
-    /// Whether there are no objects.
+    /// Returns whether there are no objects.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -126,29 +126,29 @@ impl<T> Snapshot<T> {
     ///
     /// # Errors
     ///
-    /// [`UnknownIndex`], which lists the existing names, if there is no such index. An index that was added after the
-    /// snapshot does not exist in it.
+    /// Returns [`UnknownIndex`] if the snapshot has no such index. The error lists the names of the existing indices. A
+    /// snapshot does not have indices that were added after it was taken.
     pub fn by_index(&self, name: &str, value: &str) -> Result<Vec<Arc<T>>, UnknownIndex> {
         let found = self.pin.of_term(self.index(name)?, value, |_, object| Some(object.clone()));
         Ok(found.iter().filter_map(Stored::read).collect())
     }
 
-    /// Returns the keys of the objects that have `value` in the index `name`, in order.
+    /// Returns the keys of the objects that have `value` in the index `name`, in ascending order.
     ///
     /// # Errors
     ///
-    /// The same as for [`by_index`](Self::by_index).
+    /// Returns the same error as [`by_index`](Self::by_index).
     pub fn index_keys(&self, name: &str, value: &str) -> Result<Vec<ObjectKey>, UnknownIndex> {
         let mut keys = self.pin.of_term(self.index(name)?, value, |key, _| key.cloned());
         keys.sort_unstable();
         Ok(keys)
     }
 
-    /// Returns all values in the index `name`, in order.
+    /// Returns all values in the index `name`, in ascending order.
     ///
     /// # Errors
     ///
-    /// The same as for [`by_index`](Self::by_index).
+    /// Returns the same error as [`by_index`](Self::by_index).
     pub fn index_values(&self, name: &str) -> Result<Vec<String>, UnknownIndex> {
         Ok(self.pin.values_of(self.index(name)?))
     }
@@ -159,8 +159,8 @@ impl<T> Snapshot<T> {
         &self.resource_version
     }
 
-    /// Returns the objects that differ from the older snapshot `since`, including deleted objects. The objects are in
-    /// the order of their keys. An object that was stored again counts as different even if its content is equal.
+    /// Returns the objects that differ from the older snapshot `since`, including deleted objects. The result is
+    /// ordered by key. An object that was stored again counts as different even if its content is equal.
     ///
     /// # Panics
     ///
@@ -211,7 +211,7 @@ impl<T> IntoIterator for &Snapshot<T> {
     }
 }
 
-/// An iterator over the objects of a [`Snapshot`]. It keeps the snapshot alive.
+/// An iterator over the objects of a [`Snapshot`]. The iterator keeps the snapshot alive.
 pub struct Iter<T> {
     objects: Reading<Stored<T>, Stored<T>>,
 }

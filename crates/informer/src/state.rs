@@ -9,11 +9,10 @@ use crate::ReflectorError;
 /// The state of an informer.
 ///
 /// A missing custom resource or a missing permission does not stop an informer, since the resource or permission may be
-/// added later. The state is then [`Degraded`](Self::Degraded), and its cause is the answer of the server.
+/// added later. The state is then [`Degraded`](Self::Degraded), and its `cause` is the server's error.
 ///
-/// A [watch](crate::SharedInformer::states) of the state wakes when the variant changes, at each failure and at each
-/// retry. Such a watch does not wake for the progress of a list or for a new revision, but a read returns the current
-/// values.
+/// A [`StateWatch`](crate::StateWatch) wakes when the variant changes, at each failure and at each retry. The watch
+/// does not wake for the progress of a list or for a new revision, but a read returns the current values.
 ///
 /// # Examples
 ///
@@ -46,8 +45,8 @@ use crate::ReflectorError;
 pub enum InformerState {
     /// The informer has not been started.
     Starting,
-    /// The informer lists its resource. The list is the first list, or another list because the server no longer has
-    /// the revision.
+    /// The informer lists its resource. This is the first list, or another list because the server no longer has the
+    /// cached revision.
     Listing {
         /// The progress of the list.
         progress: ListProgress,
@@ -66,14 +65,14 @@ pub enum InformerState {
     Degraded {
         /// The last failure.
         cause: ReflectorError,
-        /// The time of the first of the consecutive failures.
+        /// The time at which the first of the consecutive failures happened.
         since: Instant,
         /// The time of the next retry. `None` if a retry is in progress.
         next_try: Option<Instant>,
     },
     /// The informer has ended permanently.
     Stopped {
-        /// The reason.
+        /// The reason why the informer has ended.
         cause: StopCause,
     },
 }
@@ -84,8 +83,9 @@ pub enum InformerState {
 pub struct ListProgress {
     /// The number of received objects.
     pub received: usize,
-    /// The number of objects on the pages that were not requested yet, if the server reports it (`remainingItemCount`).
-    /// Servers do not report this number for streaming lists, lists with selectors, and lists of one page.
+    /// The number of objects on pages that were not requested yet, if the server reports this number
+    /// (`remainingItemCount`). Servers do not report this number for streaming lists, lists with selectors, and lists
+    /// of one page.
     pub remaining: Option<u64>,
 }
 
@@ -97,8 +97,8 @@ pub enum StopCause {
     ShutDown,
     /// The tokio runtime of the informer was shut down.
     RuntimeGone,
-    /// The source of the informer panicked. Alternatively, the `Metadata` of an object panicked after the informer had
-    /// read the identity of the object.
+    /// The source of the informer panicked. This reason also applies if the `Metadata` of an object panicked after the
+    /// informer had read the identity of the object.
     Panicked {
         /// The panic message.
         message: String,
@@ -106,12 +106,12 @@ pub enum StopCause {
 }
 
 impl InformerState {
-    /// Whether the informer has listed its resource and watches it.
+    /// Returns whether the informer has listed its resource and watches it.
     pub fn is_synced(&self) -> bool {
         matches!(self, Self::Synced { .. })
     }
 
-    /// Whether the informer has ended, for any reason.
+    /// Returns whether the informer has ended, for any reason.
     pub fn has_ended(&self) -> bool {
         matches!(self, Self::Stopped { .. })
     }
@@ -132,7 +132,7 @@ impl InformerState {
         }
     }
 
-    /// Whether a change between the two states is too small to wake watchers.
+    /// Returns whether a change between the two states is too small to wake watchers.
     pub(crate) fn is_like(&self, other: &Self) -> bool {
         // Wake watchers for each failure and each retry.
         discriminant(self) == discriminant(other) && !matches!(self, Self::Degraded { .. })

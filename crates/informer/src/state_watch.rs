@@ -9,7 +9,7 @@ use crate::panic::isolated;
 
 /// A watch of the states of an informer: see [`SharedInformer::states`](crate::SharedInformer::states).
 ///
-/// The watch returns owned states and holds no lock between calls. The watch does not keep the informer running.
+/// The watch returns owned states, so the caller never holds a lock. The watch does not keep the informer running.
 ///
 /// # Examples
 ///
@@ -46,21 +46,21 @@ impl StateWatch {
         Self { whole, seen }
     }
 
-    /// Returns the current state, without marking it as seen.
+    /// Returns the current state. This call does not mark the state as seen.
     pub fn get(&self) -> InformerState {
         self.whole.state()
     }
 
-    /// Whether the state has changed since the state that was last marked as seen.
+    /// Returns whether the state differs from the last state that counts as seen.
     pub fn has_changed(&self) -> bool {
         self.whole.version() != self.seen
     }
 
-    /// Waits until the state differs from the state that was last marked as seen. Returns the current state and marks
-    /// it as seen. Initially, the state at the time of the call of [`states`](crate::SharedInformer::states) counts as
-    /// seen.
+    /// Waits until the state differs from the last state that counts as seen. Returns the current state, which then
+    /// counts as seen. At first, the state at the time of the call to [`states`](crate::SharedInformer::states) counts
+    /// as seen.
     ///
-    /// Intermediate states may be skipped. Returns `None` if the informer has ended and its last state was already
+    /// The watch may skip intermediate states. Returns `None` if the informer has ended and its last state was already
     /// returned.
     ///
     /// # Cancel safety
@@ -82,8 +82,8 @@ impl StateWatch {
         }
     }
 
-    /// Waits until `is_wanted` accepts a state, starting with the current state. Returns that state and marks it as
-    /// seen. `is_wanted` is called without locks.
+    /// Waits until `is_wanted` accepts a state, starting with the current state. Returns the accepted state, which then
+    /// counts as seen. No lock is held while `is_wanted` runs.
     ///
     /// Returns `None` if the informer has ended and `is_wanted` rejects its last state.
     ///

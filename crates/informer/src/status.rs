@@ -38,10 +38,10 @@ pub struct InformerStatus {
     pub name: String,
     /// The resource of the objects.
     pub resource: ApiResource,
-    /// The state.
+    /// The current state of the informer.
     pub state: InformerState,
-    /// The time at which the state last changed to another variant. `None` before the start. With several namespaces,
-    /// this is the time of the last such change in any namespace.
+    /// The time at which the state last changed to another variant. `None` before the informer starts. If the informer
+    /// follows several namespaces, this is the time of the last such change in any namespace.
     pub since: Option<Instant>,
     /// The number of cached objects.
     pub objects: usize,
@@ -52,9 +52,9 @@ pub struct InformerStatus {
 /// The last failed list or watch of an informer.
 #[derive(Clone, Debug)]
 pub struct LastFailure {
-    /// When it failed.
+    /// The time of the failure.
     pub at: Instant,
-    /// The failure.
+    /// The error of the failed list or watch.
     pub error: ReflectorError,
 }
 

@@ -7,13 +7,13 @@
 //!
 //! Threads take the locks in this order. No lock is held while user code runs, including drops of values:
 //!
-//! 1. The locks of an informer: first its list of subscriptions, then the queue of one subscription, which reads from a
-//!    snapshot.
-//! 2. `writer`: held for a whole commit, so that there is one commit at a time.
-//! 3. The lock of a shard: held while one record is changed, or for a short section of a scan. No thread holds the
-//!    locks of two shards.
-//! 4. `now`: held while a commit becomes visible, and while a pin is created or removed. A [`View`](crate::View) holds
-//!    the `now` locks of several stores.
+//! 1. The locks of an informer. The lock of its list of subscriptions is taken first, and then the lock of one
+//!    subscription's queue, which reads from a snapshot.
+//! 2. The lock `writer`. The lock is held for a whole commit, so that commits do not overlap.
+//! 3. The lock of a shard. The lock is held while one record is changed, or for a short section of a scan. No thread
+//!    holds the locks of two shards.
+//! 4. The lock `now`. The lock is held while a commit becomes visible, and while a pin is created or removed. A
+//!    [`View`](crate::View) holds the `now` locks of several stores.
 
 mod now;
 mod pin;
@@ -67,7 +67,7 @@ pub(crate) trait Value: Clone {
 /// The change of one key in a commit.
 pub(crate) struct Write<V> {
     pub(crate) key: ObjectKey,
-    /// `None` deletes.
+    /// `None` means that the key is deleted.
     pub(crate) value: Option<V>,
     /// The index values, each with the number of the index to which it belongs. The indices are always in the same
     /// order.
@@ -122,8 +122,9 @@ impl<V: Value> Store<V> {
         Writer::new(self, self.writer.lock())
     }
 
-    /// Returns the value of a key at a stamp. `stamp` is called under the lock of the shard. So the version that is
-    /// visible at the stamp exists. A version is removed only under this lock, and only after its successor is visible.
+    /// Returns the value of a key at a stamp. `stamp` is called under the lock of the shard. Therefore, the version
+    /// that is visible at the stamp cannot be removed meanwhile. A version is removed only under this lock, and only
+    /// after its successor is visible.
     fn get_at(&self, key: &ObjectKey, stamp: impl FnOnce() -> u64) -> Option<V> {
         let (shard, hash) = self.home(key.as_str());
         let shard = self.shards[shard as usize].read();

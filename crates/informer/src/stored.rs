@@ -20,7 +20,7 @@ pub(crate) struct Readability {
     pub(crate) has_decoded: bool,
 }
 
-/// A shared reference to a cached object. Cheap to clone.
+/// A shared reference to a cached object. A clone is cheap.
 pub(crate) enum Stored<T> {
     /// An object that was decoded when it arrived, or that the caller of a [`Cache`](crate::Cache) stored.
     Eager(CatchDrop<T>),
@@ -47,7 +47,7 @@ impl<T> Stored<T> {
         }
     }
 
-    /// Whether it is already known that [`read`](Self::read) returns an object, provided that the object's
+    /// Returns whether [`read`](Self::read) is already known to return an object. This requires that the object's
     /// `Deserialize` is deterministic.
     fn is_readable(&self) -> bool {
         let mut state = self.clone();
@@ -86,7 +86,7 @@ impl<T> Stored<T> {
         }
     }
 
-    /// Whether both references point to the same stored state.
+    /// Returns whether both references point to the same stored state.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Eager(one), Self::Eager(other)) => Arc::ptr_eq(one, other),
@@ -131,7 +131,7 @@ impl<T> Value for Stored<T> {
 }
 
 impl<T: Object> Object for Stored<T> {
-    /// Returns the metadata. An object that is not decoded returns the metadata of its JSON.
+    /// Returns the metadata. If the object is not decoded, the metadata comes from its JSON.
     fn metadata(&self) -> &dyn Metadata {
         match self {
             Self::Eager(object) => object.metadata(),
@@ -140,8 +140,8 @@ impl<T: Object> Object for Stored<T> {
     }
 }
 
-/// Parses the metadata of an object. If metadata cannot be parsed, it is empty. The decode error of the object then
-/// contains the reason.
+/// Parses the metadata of an object. If the metadata cannot be parsed, the result is empty. The decode error of the
+/// object then contains the reason.
 fn parse_metadata(json: &[u8]) -> ObjectMeta {
     serde_json::from_slice(json).unwrap_or_default()
 }

@@ -28,24 +28,25 @@ pub(crate) use self::walk::{Entry, Walk};
 use crate::panic::isolated;
 use crate::{EventObject, ResourceEvent};
 
-/// The events of an informer for one subscriber. Dropping the subscription unsubscribes.
+/// The events of an informer for one subscriber. Dropping the subscription unsubscribes from the informer.
 ///
 /// A subscription starts with a [`ResourceEvent::Added`] for each cached object, and then delivers each change after
 /// the cache has changed. The initial objects are read on demand, each in its current state. Until the subscriber has
-/// read all initial objects, replaced objects stay in memory, as with a [`Snapshot`](crate::Snapshot).
+/// read all initial objects, their superseded states stay in memory, as with a [`Snapshot`](crate::Snapshot).
 ///
 /// A slow subscriber does not delay the informer or other subscribers, and its backlog is bounded:
 ///
 /// - By default, at most one event for each key is waiting. The `old` state of a waiting event is the last delivered
 ///   state, and its `new` state is the newest state. Events wait in the order in which their keys first changed. Both
-///   states stay in memory until the subscriber takes the event. In the worst case, the queue keeps a second state of
-///   each known object. A [`NewestSubscription`] avoids this if you do not need the old state.
-/// - With [`subscribe_ordered`](crate::SharedInformer::subscribe_ordered), every change is delivered in order, up to a
-///   bound. When the bound is reached, a new change is merged into the last queued change of its key. The subscriber
-///   then receives this change before the changes of other keys that were queued between the two changes. The
-///   subscriber always receives the final state. [`status`](Self::status) counts merged changes.
+///   states stay in memory until the subscriber receives the event. In the worst case, the queue keeps a second state
+///   of each known object. If you do not need the old state, use a [`NewestSubscription`], which keeps no second state.
+/// - With [`subscribe_ordered`](crate::SharedInformer::subscribe_ordered), the subscription delivers every change in
+///   order, until a given number of changes wait. When this number is reached, a new change is merged into the last
+///   queued change of its key. The subscriber then receives the merged change before changes of other keys that
+///   happened between the two changes. The subscriber always receives the final state of each object.
+///   [`status`](Self::status) returns the number of merged changes.
 ///
-/// See also [`EventChannel`], which delivers the events to threads without a runtime.
+/// An [`EventChannel`] delivers the events to threads without a runtime.
 ///
 /// When the informer stops, the subscription delivers the remaining events and then ends.
 ///
@@ -106,14 +107,14 @@ pub struct SubscriptionStatus {
     /// The time since the oldest waiting event arrived, or since the subscriber last received an event, whichever is
     /// shorter. `None` if no event waits.
     pub age: Option<Duration>,
-    /// The number of changes that were not delivered separately. These changes were merged with other changes, or the
-    /// changes cancelled each other.
+    /// The number of changes that the subscriber does not receive as separate events. Each of these changes was merged
+    /// with another change, or another change cancelled it.
     pub joined: u64,
     /// Whether the subscriber has handled all initial objects.
     pub has_synced: bool,
 }
 
-/// Reports when a [`Subscription`] has delivered all initial objects. It can outlive the subscription.
+/// Reports when a [`Subscription`] has delivered all initial objects. The handle can outlive the subscription.
 #[derive(Clone, Debug)]
 pub struct SyncHandle {
     synced: watch::Receiver<bool>,
@@ -132,11 +133,11 @@ impl<T: Object> Subscription<T> {
         self.queue.clone()
     }
 
-    /// Sets the resync period of this subscription. The first period starts now. After each period, the subscriber
-    /// receives each object as an update whose `old` and `new` states are equal. Waiting events are delivered first,
-    /// and objects that change during the resync are excluded from it. A resync is skipped if the subscriber is still
-    /// reading the initial objects or the previous resync. A resync sends no request to the server. `None` disables
-    /// resyncs. Periods below one second are raised to one second.
+    /// Sets the resync period of this subscription. The first period starts with this call. After each period, the
+    /// subscriber receives each object as an update whose `old` and `new` states are equal. Waiting events are
+    /// delivered first. The resync skips objects that change during the resync. A resync is skipped if the subscriber
+    /// has not yet read all initial objects or all objects of the previous resync. A resync sends no request to the
+    /// server. `None` disables resyncs. Periods below one second are raised to one second.
     pub fn set_resync(&mut self, period: Option<Duration>) {
         self.queue.set_resync(period.map(clamp_period));
         self.resyncs_changed.notify_one();
@@ -151,8 +152,8 @@ impl<T: Object> Subscription<T> {
         poll_fn(|context| self.queue.poll_known(context)).await.map(event)
     }
 
-    /// Blocks the thread until the next event arrives. No runtime is needed. Do not call this method on a thread of an
-    /// async runtime.
+    /// Blocks the thread until the next event arrives. This method needs no runtime. Do not call this method on a
+    /// thread of an async runtime.
     pub fn blocking_next(&mut self) -> Option<ResourceEvent<T>> {
         blocking(|context| self.queue.poll_known(context)).map(event)
     }
@@ -162,15 +163,15 @@ impl<T: Object> Subscription<T> {
         self.queue.try_known().map(event)
     }
 
-    /// Whether the subscriber has handled all initial objects. The last initial object counts as handled when the
-    /// subscriber requests another event after it. If the cache is synced, subscribers may still be waiting for initial
-    /// objects.
+    /// Returns whether the subscriber has handled all initial objects. The last initial object counts as handled when
+    /// the subscriber requests another event after it. Even if the cache is synced, a subscriber may not have received
+    /// all initial objects yet.
     pub fn has_synced(&self) -> bool {
         *self.queue.synced.borrow()
     }
 
-    /// Returns a handle for other tasks. Other tasks can use this handle to wait until the subscriber has handled all
-    /// initial objects.
+    /// Returns a handle that reports when the subscriber has handled all initial objects. Other tasks can wait with
+    /// this handle.
     pub fn sync_handle(&self) -> SyncHandle {
         self.queue.sync_handle()
     }
@@ -180,13 +181,13 @@ impl<T: Object> Subscription<T> {
         self.queue.status()
     }
 
-    /// Returns the number of waiting events. Fewer events may be delivered if initial objects or objects of a resync
-    /// change before their delivery.
+    /// Returns the number of waiting events. The subscriber may receive fewer events, because objects of the initial
+    /// state or of a resync may change before they are delivered.
     pub fn len(&self) -> usize {
         self.queue.len()
     }
 
-    /// Whether no events wait.
+    /// Returns whether no events are waiting.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -207,13 +208,13 @@ impl<T> fmt::Debug for Subscription<T> {
 }
 
 impl SyncHandle {
-    /// Whether the subscriber has handled all initial objects.
+    /// Returns whether the subscriber has handled all initial objects.
     pub fn has_synced(&self) -> bool {
         *self.synced.borrow()
     }
 
     /// Waits until the subscriber has handled all initial objects. Returns `false` if the subscription is dropped
-    /// before that.
+    /// before it has delivered these objects.
     ///
     /// # Cancel safety
     ///

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 
 use crate::on_error::Listening;
 
-/// The user count of one informer. Handles, listers and subscriptions count.
+/// The user count of one informer. Handles, listers and subscriptions count as users.
 pub(crate) struct Users {
     count: AtomicUsize,
     /// Called without locks when the last user of the informer is dropped. At that time, a new user may already exist.
@@ -23,7 +23,7 @@ pub(crate) struct User {
 
 /// The user counts.
 const COUNTS: u8 = 0;
-/// The user is counted until an index function reads the cache through it.
+/// The user counts until an index function reads the cache through it.
 const UNDECIDED: u8 = 1;
 /// The user does not count.
 const LEFT: u8 = 2;
@@ -54,17 +54,17 @@ impl User {
         Self { users, errors, standing: AtomicU8::new(COUNTS) }
     }
 
-    /// Returns a user for a lister. The user is no longer counted when an index function of the same cache reads
-    /// through the lister. The user is counted again after any other read. The informer owns its index functions, so it
-    /// would otherwise keep itself running.
+    /// Returns a user for a lister. When an index function of the same cache reads through the lister, the user no
+    /// longer counts. After any other read, the user counts again. The informer owns its index functions, so it would
+    /// otherwise keep itself running.
     pub(crate) fn reader(&self) -> Self {
         let reader = self.clone();
         reader.standing.store(UNDECIDED, Ordering::Relaxed);
         reader
     }
 
-    /// The caller must call this method before each read. `is_indexing` returns whether an index function of the same
-    /// cache is reading.
+    /// The caller must call this method before each read. `is_indexing` returns whether this thread is running an index
+    /// function of the same cache.
     pub(crate) fn reads(&self, is_indexing: impl FnOnce() -> bool) {
         let standing = self.standing.load(Ordering::Relaxed);
         if standing == COUNTS {

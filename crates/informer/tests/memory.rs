@@ -1,4 +1,4 @@
-//! Tests how much memory objects take. Tests run one after the other, because the allocator counts for the whole
+//! Tests of the memory that objects use. Tests run one after the other, because the allocator counts for the whole
 //! process.
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 

@@ -1,10 +1,11 @@
-//! Serves the debug page of an operator that has several problems, on an embedded API server:
+//! Serves the debug page of an operator with several problems. The operator runs on an embedded API server:
 //!
 //! ```sh
 //! cargo run -p pintle-operator --example debug_page -- 8080
 //! ```
 //!
-//! Then open <http://127.0.0.1:8080/debug>, and end the program with Ctrl-C. Without a port, the program ends after a second.
+//! Then open <http://127.0.0.1:8080/debug>, and end the program with Ctrl-C. If the program runs without a port, it
+//! ends after a second.
 #![allow(clippy::print_stdout, reason = "a program that talks to a terminal")]
 
 use std::env::args;

@@ -1,7 +1,7 @@
 //! Decides whether an apply would change anything.
 //!
-//! A controller applies all its children on each reconciliation. Most applies change nothing, so this module remembers the last apply of
-//! each child and compares it with the cached object.
+//! A controller applies all its children on each reconciliation. Most applies would change nothing, so this module
+//! remembers the last apply of each child and compares it with the cached object.
 
 use std::any::TypeId;
 use std::collections::HashMap;
@@ -34,17 +34,17 @@ struct Last {
 /// The result of a comparison with the cached object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Comparison {
-    /// The object has the configuration.
+    /// The cached object has the configuration.
     Current,
     /// The configuration is new, or this process has not applied it.
     Changed,
-    /// The configuration was applied before, and another writer changed the field at this path.
+    /// The configuration was applied before, and another writer has changed the field at this path.
     Overwritten(Vec<String>),
 }
 
 impl Applied {
     /// Compares `live` with `configuration`. If an earlier configuration had more fields, only an apply can remove
-    /// these fields. So a configuration that differs from the last applied one always counts as a change.
+    /// these fields. So a configuration that differs from the last applied configuration always counts as a change.
     pub(crate) fn compare<T: Object>(
         &mut self,
         target: &Target,
@@ -68,8 +68,8 @@ impl Applied {
         Comparison::Overwritten(path)
     }
 
-    /// Counts one more apply of an overwritten field. If a report is due, returns the number of these applies within
-    /// the last minute.
+    /// Counts one more apply of an overwritten field. If a report of the overwritten field is due, returns the number
+    /// of such applies within the last minute.
     pub(crate) fn revert(&mut self, target: &Target, now: Instant) -> Option<usize> {
         self.by_target.get_mut(target)?.contention.revert(now)
     }
@@ -96,8 +96,8 @@ fn digest(configuration: &Value) -> u64 {
 /// The members that identify the type of an object. The live object may lack these members.
 const IDENTITY: [&str; 2] = ["apiVersion", "kind"];
 
-/// Returns whether `live` has all fields of `applied` with the same values. If not, `path` is set to the path of a
-/// field that differs.
+/// Returns whether `live` has all fields of `applied` with the same values. If a field differs, `path` is set to the
+/// path of a field that differs.
 fn contains(live: &Value, applied: &Value, path: &mut Vec<String>) -> bool {
     match (live, applied) {
         (Value::Object(live), Value::Object(applied)) => applied
@@ -113,8 +113,8 @@ fn has_field(live: Option<&Value>, applied: &Value, path: &mut Vec<String>) -> b
         (Some(Value::Object(live)), Value::Object(applied)) => {
             applied.iter().all(|(name, field)| at(name, path, |path| has_field(live.get(name), field, path)))
         }
-        // Defaults may add fields to the items. If the number of items differs, another manager may have added items,
-        // and the server decides.
+        // Defaults may add fields to the items of a list. If the number of items differs, another manager may have
+        // added items, so the server must decide.
         (Some(Value::Array(live)), Value::Array(applied)) => {
             let mut pairs = live.iter().zip(applied).enumerate();
             live.len() == applied.len()

@@ -23,7 +23,7 @@ pub(crate) struct Shared<K: Resource> {
     pub(crate) cluster: Cluster,
     pub(crate) caches: Caches,
     pub(crate) recorder: EventRecorder,
-    /// The last applies, by the key of the reconciled object.
+    /// The last applies for each reconciled object, by the object's key.
     pub(crate) applied: Mutex<HashMap<ObjectKey, Arc<Mutex<Applied>>>>,
     pub(crate) functions: Functions<K>,
 }
@@ -72,7 +72,8 @@ impl<K: Resource + Serialize + DeserializeOwned> pintle_controller::Reconciler f
 }
 
 impl<K: Resource + Serialize + DeserializeOwned> Bound<K> {
-    /// Adds the finalizer before the first effect, if the controller has one. Returns the stored object.
+    /// Adds the finalizer before the first effect, if the controller has one. Returns the object that the server
+    /// stored.
     async fn add_finalizer(&self, object: Arc<K>) -> Result<Arc<K>, ReconcileError> {
         let Some(finalizer) = &self.shared.functions.finalizer else { return Ok(object) };
         match add_finalizer(&self.api(), &*object, finalizer, &self.write_options()).await? {
@@ -115,14 +116,14 @@ impl<K: Resource> Bound<K> {
 }
 
 impl<K: Resource> Shared<K> {
-    /// Returns the last applies for this key. Does not keep the last applies for an object that no longer exists.
+    /// Returns the last applies for this key. If the object does not exist, the returned value is not kept.
     pub(crate) fn applied_for(&self, key: &ObjectKey) -> Arc<Mutex<Applied>> {
         let exists = self.caches.get::<K>().is_ok_and(|cached| cached.get(key).is_some());
         if exists { self.applied().entry(key.clone()).or_default().clone() } else { Arc::default() }
     }
 
     fn applied(&self) -> MutexGuard<'_, HashMap<ObjectKey, Arc<Mutex<Applied>>>> {
-        // No code under the lock can panic halfway, so the state is consistent.
+        // No code that runs under the lock can panic halfway through a change, so the state is consistent.
         self.applied.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

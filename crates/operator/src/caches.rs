@@ -36,7 +36,7 @@ impl<T: Object> Clone for Cached<T> {
 /// The objects of a kind that a controller caches.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Selection {
-    /// The namespace of namespaced kinds. `None` selects all namespaces.
+    /// The namespace in which objects of namespaced kinds are cached. `None` selects all namespaces.
     pub(crate) namespace: Option<String>,
     pub(crate) labels: LabelSelector,
 }
@@ -46,7 +46,7 @@ impl Caches {
         Self { controller: controller.into(), by_type: HashMap::new() }
     }
 
-    /// Returns the cache of `T`. Starts the informer at the first call.
+    /// Returns the cache of `T`. The first call starts the informer of `T`.
     pub(crate) fn open<T: Resource + DeserializeOwned>(
         &mut self,
         cluster: &Cluster,
@@ -86,7 +86,8 @@ impl Caches {
 }
 
 impl<T: Object> Cached<T> {
-    /// Adds the index by owner. If another controller of this kind has already added the index, the index is shared.
+    /// Adds the index of objects by owner. If another controller of this kind has already added the index, the index is
+    /// shared.
     pub(crate) fn index_owners(&self) {
         let owners = |child: &T| child.metadata().owners().iter().map(|owner| owner.uid.to_owned()).collect::<Vec<_>>();
         match self.informer.add_index(OWNERS, owners) {
@@ -95,7 +96,7 @@ impl<T: Object> Cached<T> {
         }
     }
 
-    /// Returns the objects with an owner of this uid, or the error of the index.
+    /// Returns the objects that have an owner with this uid, or the error of the index.
     pub(crate) fn owned_by(&self, uid: &str) -> Result<Vec<Arc<T>>, ReconcileError> {
         Ok(self.objects.by_index(OWNERS, uid)?)
     }

@@ -17,7 +17,7 @@ const SERVER_FIELDS: [&str; 7] = [
 ];
 
 /// Returns the configuration for applying `child`, and its key. A child without a namespace gets the namespace of the
-/// owner. Without `owner`, the child gets no owner reference.
+/// owner. If `owner` is `None`, the child gets no owner reference.
 pub(crate) fn of_child<T: Resource + Serialize>(
     child: &T,
     namespace: Option<&str>,
@@ -74,7 +74,7 @@ fn remove_nulls_below(value: &mut Value) {
     }
 }
 
-/// Returns the key, after adding the namespace if the metadata has none.
+/// Returns the key of the object. If the metadata has no namespace, the namespace is added first.
 fn key_of<T: Resource>(
     metadata: &mut Map<String, Value>,
     namespace: Option<&str>,
@@ -103,8 +103,8 @@ fn key_of<T: Resource>(
     Ok(ObjectKey::new(&own, &name))
 }
 
-/// A namespaced owner can only own objects of its namespace. The garbage collector deletes dependents in other
-/// namespaces.
+/// Checks that a namespaced owner and its child are in the same namespace. The garbage collector deletes dependents
+/// that are in another namespace than their owner.
 fn check_owner<T: Resource>(
     key: &ObjectKey,
     namespace: Option<&str>,

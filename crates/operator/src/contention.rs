@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 use tokio::time::Instant;
 
-/// The length of the window in which reverts are counted.
+/// The length of the time window in which reverts are counted.
 const WINDOW: Duration = Duration::from_secs(60);
 /// The number of reverts within the window that causes a report. There is at most one report per window.
 const REVERTS: usize = 5;
@@ -52,10 +52,11 @@ pub(crate) fn other_managers(object: &Value, path: &[String], own: &str) -> Vec<
     managers
 }
 
-/// Returns whether the set contains the field at `path`, or a whole list or map that contains this field.
+/// Returns whether `fields` contains the field at `path`, or a whole list or map that contains this field.
 fn owns(fields: &Map<String, Value>, path: &[String]) -> bool {
     let Some((name, below)) = path.split_first() else { return true };
-    // Items of lists have keys instead of positions, so a path that names any item of the list counts as a match.
+    // In `fields`, the items of lists have keys instead of positions, so a path that names any item of the list counts
+    // as a match.
     let is_item = name.parse::<usize>().is_ok();
     let mut matching = fields
         .iter()

@@ -16,12 +16,13 @@ use pintle_meta::{ObjectKey, OwnerReference, Resource};
 use crate::applied::Applied;
 use crate::bound::Shared;
 
-/// The context of a reconciliation of an object of type `K`: cached reads, writes, conditions and Events.
+/// The context in which an object of type `K` is reconciled. The context has methods for cached reads, writes,
+/// conditions and Events.
 ///
 /// - **Reads** use the caches of the kinds that the controller declares with [`owns`](crate::ControllerBuilder::owns),
-///   [`watches`](crate::ControllerBuilder::watches) or [`reads`](crate::ControllerBuilder::reads). They include the
-///   writes of this controller immediately. Reading another kind is a terminal error. Its message explains how to
-///   declare the kind.
+///   [`watches`](crate::ControllerBuilder::watches) or [`reads`](crate::ControllerBuilder::reads). Reads from these
+///   caches show the writes of this controller immediately. Reading an undeclared kind is a terminal error. The error
+///   message explains how to declare the kind.
 /// - **Writes** are sent only while this replica leads. When the leadership term ends, a write in flight is dropped,
 ///   even in another task.
 /// - **Applies** send no request if nothing would change.
@@ -70,7 +71,8 @@ struct Call<K> {
     request: ReconcileRequest,
     /// The reconciled object. `None` if the object no longer exists.
     object: Option<Arc<K>>,
-    /// The last applies. This cell is filled at the first use, because most reconciliations apply nothing.
+    /// The last applies for the reconciled object. This cell is filled at the first use, because most reconciliations
+    /// apply nothing.
     applied: OnceLock<Arc<Mutex<Applied>>>,
 }
 
@@ -95,24 +97,24 @@ impl<K: Resource> Context<K> {
         self.call.request.failures
     }
 
-    /// Returns the leadership term of this call, or `None` without leader election.
+    /// Returns the leadership term of this call, or `None` if there is no leader election.
     pub fn leadership(&self) -> Option<&Leadership> {
         self.call.request.leadership.as_ref()
     }
 
-    /// Returns the cluster of the reconciled object. Requests that are sent through the returned cluster directly are
+    /// Returns the cluster of the reconciled object. Requests that are sent directly through the returned cluster are
     /// not bound to the leadership term.
     pub fn cluster(&self) -> &Cluster {
         &self.shared.cluster
     }
 
-    /// Returns the field manager of the writes.
+    /// Returns the field manager that the writes of this context use.
     pub fn field_manager(&self) -> &str {
         &self.shared.field_manager
     }
 
-    /// Returns a controller reference to the reconciled object, or `None` if the object no longer exists. [`apply`](Self::apply) and
-    /// [`create`](Self::create) add it to each child.
+    /// Returns a controller reference to the reconciled object, or `None` if the object no longer exists.
+    /// [`apply`](Self::apply) and [`create`](Self::create) add this reference to each child.
     pub fn owner_reference(&self) -> Option<OwnerReference> {
         self.call.object.as_deref().map(OwnerReference::controller_of)
     }
@@ -125,14 +127,14 @@ impl<K: Resource> Context<K> {
         }
     }
 
-    /// Returns the recorder, for Events about other objects or with more fields.
+    /// Returns the recorder. Use the recorder for Events about other objects or for Events with more fields.
     pub fn recorder(&self) -> &EventRecorder {
         &self.shared.recorder
     }
 
     fn applied<R>(&self, with: impl FnOnce(&mut Applied) -> R) -> R {
         let applied = self.call.applied.get_or_init(|| self.shared.applied_for(self.key()));
-        // No code under the lock can panic halfway, so the state is consistent.
+        // No code that runs under the lock can panic halfway through a change, so the state is consistent.
         with(&mut applied.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }

@@ -92,7 +92,8 @@ struct Binding<'a> {
 }
 
 impl<K: Resource> Controller<K> {
-    /// Starts to build a controller. The name of the controller is its kind in lower case.
+    /// Starts to build a controller for objects of type `K`. The default name of the controller is its kind in lower
+    /// case.
     #[expect(clippy::new_ret_no_self, reason = "a controller without a reconciler does not exist")]
     pub fn new() -> ControllerBuilder<K> {
         ControllerBuilder {
@@ -109,63 +110,65 @@ impl<K: Resource> Controller<K> {
         }
     }
 
-    /// Returns the name.
+    /// Returns the name of the controller.
     pub fn name(&self) -> &str {
         &self.builder.name
     }
 }
 
 impl<K: Resource> ControllerBuilder<K> {
-    /// Sets the name in logs and metrics. Two controllers of one manager must have different names.
+    /// Sets the name of the controller in logs and metrics. Two controllers of one manager must have different names.
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = name.into();
         self
     }
 
-    /// Sets the field manager of the writes. The default is the name of the manager. If two controllers of one manager
-    /// apply fields of the same object, they need different field managers. Otherwise, each apply gives up the fields
-    /// of the other controller.
+    /// Sets the field manager of the controller's writes. The default is the name of the manager. If two controllers of
+    /// one manager apply fields of the same object, they need different field managers. Otherwise, each apply removes
+    /// the fields that the other controller applied.
     pub fn field_manager(mut self, name: impl Into<String>) -> Self {
         self.field_manager = Some(name.into());
         self
     }
 
-    /// Caches only objects in this namespace. The restriction includes the objects of other kinds, unless they are
+    /// Caches only objects in this namespace. This setting also applies to the objects of other kinds, unless they are
     /// cluster-scoped. The default is all namespaces.
     pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
         self.selection.namespace = Some(namespace.into());
         self
     }
 
-    /// Reconciles only objects whose labels match. Objects of other kinds are not restricted.
+    /// Reconciles only objects whose labels match `selector`. The selector does not apply to objects of other kinds.
     pub fn labels(mut self, selector: LabelSelector) -> Self {
         self.selection.labels = selector;
         self
     }
 
-    /// Reconciles an object on events that `predicate` passes. The default is [`DesiredStateChanged`]: generation, labels, annotations,
-    /// finalizers and the deletion, but not the status.
+    /// Reconciles an object on the events for which `predicate` returns `true`. The default is [`DesiredStateChanged`].
+    /// This predicate returns `true` for changes of the generation, labels, annotations and finalizers, and for
+    /// deletions. The predicate returns `false` for changes that affect only the status.
     pub fn when(mut self, predicate: impl Predicate<K>) -> Self {
         self.filter = Box::new(|kind| kind.when(predicate));
         self
     }
 
-    /// Sets how many objects are reconciled concurrently. A [`Concurrency`] can be changed while the controller runs,
-    /// but a number cannot. The default is 1.
+    /// Sets how many objects are reconciled concurrently. If `limit` is a [`Concurrency`], it can be changed while the
+    /// controller runs. The default limit is 1.
     pub fn concurrency(mut self, limit: impl Into<Concurrency>) -> Self {
         self.concurrency = Some(limit.into());
         self
     }
 
-    /// Sets the configuration of the engine: timeouts, the queue, the concurrency. If the configuration has no metrics
-    /// provider, the manager's metrics provider is used.
+    /// Sets the configuration of the underlying [`pintle_controller::Controller`], such as timeouts, the queue and the
+    /// concurrency. If `config` has no metrics provider, the manager's metrics provider is used.
     pub fn config(mut self, config: ControllerConfig) -> Self {
         self.config = config;
         self
     }
 
-    /// Caches the objects of type `T`. When one of these objects changes, reconciles its controller owner. A controller
-    /// needs this declaration to [`apply`](Context::apply) or [`create`](Context::create) such objects.
+    /// Caches the objects of type `T`. When one of these objects changes, the controller reconciles the object's
+    /// controller owner. A controller needs this declaration to [`apply`](Context::apply) or
+    /// [`create`](Context::create) such objects.
     pub fn owns<T: Resource + DeserializeOwned>(mut self) -> Self {
         self.steps.push(Box::new(|engine, binding| {
             let children = binding.caches.open::<T>(binding.cluster, &binding.others());
@@ -175,8 +178,8 @@ impl<K: Resource> ControllerBuilder<K> {
         self
     }
 
-    /// Caches the objects of type `T`. When one of these objects changes, reconciles the keys that `map` returns for
-    /// it. For an update, `map` is called with the old and the new state.
+    /// Caches the objects of type `T`. When one of these objects changes, the controller reconciles the keys that `map`
+    /// returns for the changed object. For an update, `map` is called for both the old and the new state.
     pub fn watches<T, Keys>(mut self, map: impl Fn(&T) -> Keys + Send + Sync + 'static) -> Self
     where
         T: Resource + DeserializeOwned,
@@ -199,7 +202,7 @@ impl<K: Resource> ControllerBuilder<K> {
         self
     }
 
-    /// Reconciles the keys of another source, such as a [`Trigger`](pintle_controller::Trigger).
+    /// Reconciles the keys that another source adds, such as a [`Trigger`](pintle_controller::Trigger).
     pub fn source(mut self, source: impl Source) -> Self {
         self.steps.push(Box::new(|engine, _| engine.source(source)));
         self
@@ -212,8 +215,8 @@ impl<K: Resource> ControllerBuilder<K> {
         self
     }
 
-    /// Adds the finalizer to each object before its first reconciliation, and calls `cleanup` before the object is
-    /// deleted, until `cleanup` returns [`Cleanup::Done`]. `cleanup` must be idempotent.
+    /// Adds the finalizer to each object before its first reconciliation. Before the object is deleted, calls `cleanup`
+    /// until it returns [`Cleanup::Done`]. `cleanup` must be idempotent.
     pub fn cleanup<Fut>(
         self,
         finalizer: impl Into<String>,
@@ -226,7 +229,7 @@ impl<K: Resource> ControllerBuilder<K> {
         Self { cleanup: Some(cleanup), ..self.finalizer(finalizer) }
     }
 
-    /// Calls `gone` after an object no longer exists, as [`Reconciler::gone`] describes.
+    /// Calls `gone` when an object no longer exists, as [`Reconciler::gone`] describes.
     pub fn gone<Fut>(self, gone: impl Fn(ObjectKey, Context<K>) -> Fut + Send + Sync + 'static) -> Self
     where
         Fut: Future<Output = Result<()>> + Send + 'static,
@@ -234,7 +237,8 @@ impl<K: Resource> ControllerBuilder<K> {
         Self { gone: Some(Box::new(move |key, cx| Box::pin(gone(key, cx)))), ..self }
     }
 
-    /// Finishes the controller with an `async fn(Arc<K>, Context<K>) -> Result<Action>`, or with a type that implements [`Reconciler`].
+    /// Sets the reconciler and returns the finished controller. The reconciler is an `async fn(Arc<K>, Context<K>) ->
+    /// Result<Action>`, or a type that implements [`Reconciler`].
     pub fn reconcile(mut self, reconciler: impl Reconciler<K>) -> Controller<K> {
         let functions = Functions {
             reconciler: Arc::new(reconciler),

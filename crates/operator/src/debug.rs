@@ -35,7 +35,7 @@ pub(crate) struct Debug {
 }
 
 impl Debug {
-    /// Returns the HTML page. The page is the same for every program.
+    /// Returns the HTML page. The page is the same for all programs.
     pub(crate) fn page(&self) -> Response<Full<Bytes>> {
         let mut response = response(StatusCode::OK, "text/html; charset=utf-8", page::HTML);
         page::add_headers(response.headers_mut());
@@ -142,7 +142,7 @@ fn response(status: StatusCode, content_type: &'static str, body: impl Into<Byte
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    // Without this header, pages of other origins could embed the answer, and learn from its size and timing.
+    // Without this header, pages of other origins could embed the response, and learn from its size and timing.
     headers.insert("cross-origin-resource-policy", HeaderValue::from_static("same-origin"));
     response
 }

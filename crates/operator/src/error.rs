@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use pintle_meta::ApiError;
 use thiserror::Error;
 
-/// The error of a [`Manager`](crate::Manager).
+/// The reason why a [`Manager`](crate::Manager) failed.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum OperatorError {
@@ -15,7 +15,7 @@ pub enum OperatorError {
     /// A CustomResourceDefinition, or the configuration of webhooks, cannot be installed.
     #[error("cannot install the {kind} {name:?}: {cause}")]
     Install {
-        /// The kind, such as `CustomResourceDefinition`.
+        /// The kind of the object, such as `CustomResourceDefinition`.
         kind: &'static str,
         /// The name of the object.
         name: String,
@@ -25,7 +25,7 @@ pub enum OperatorError {
     /// The server did not serve a custom resource in time.
     #[error("the CustomResourceDefinition {name:?} is not established after {seconds} s: {reason}")]
     NotEstablished {
-        /// The name of the definition.
+        /// The name of the CustomResourceDefinition.
         name: String,
         /// How long the manager waited.
         seconds: u64,
@@ -35,7 +35,7 @@ pub enum OperatorError {
     /// The address for probes and metrics cannot be used.
     #[error("cannot listen on {address} for probes and metrics: {cause}")]
     Listen {
-        /// The address.
+        /// The address that cannot be used.
         address: SocketAddr,
         /// The error of the operating system.
         cause: std::io::Error,
@@ -46,7 +46,7 @@ pub enum OperatorError {
     /// The handlers for signals cannot be installed.
     #[error("cannot listen for signals: {0}")]
     Signal(std::io::Error),
-    /// The webhooks cannot be served. The port is in use, or the certificate cannot be read.
+    /// The webhooks cannot be served. For example, the port is in use, or the certificate cannot be read.
     #[cfg(feature = "webhook")]
     #[error(transparent)]
     Webhooks(#[from] pintle_webhook::WebhookServerError),

@@ -94,7 +94,7 @@ fn lists(document: &Value, plural: &Value) -> bool {
     document["resources"].as_array().is_some_and(|all| all.iter().any(|resource| resource["name"] == *plural))
 }
 
-/// Applies an object. Retries failed requests, unless the server has rejected the request.
+/// Applies an object to the cluster. Retries failed requests, unless the server has rejected the request.
 pub(crate) async fn apply<T>(cluster: &Cluster, object: &T, field_manager: &str) -> Result<T, OperatorError>
 where
     T: Resource + Serialize + DeserializeOwned,

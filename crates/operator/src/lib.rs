@@ -1,7 +1,7 @@
 //! Operators: a manager, controllers with a context, and the probes, metrics and signal handling that a pod needs.
 //!
-//! This crate is the layer that most programs use directly. [`pintle_controller`] is the engine below this crate. The
-//! README has a complete operator. This is a small one:
+//! Most programs use this crate directly. This crate is built on [`pintle_controller`]. The README has a complete
+//! operator. The following operator is smaller:
 //!
 //! ```no_run
 //! use std::sync::Arc;
@@ -31,7 +31,7 @@
 //! # Main types
 //!
 //! - A [`Controller`] reconciles objects of one kind. The controller needs no cluster until a manager runs it.
-//! - A [`Context`] gives a reconciliation its cached reads, writes, conditions and Events.
+//! - A [`Context`] provides cached reads, writes, conditions and Events to a reconciliation.
 //! - A [`Manager`] connects to a cluster, installs CustomResourceDefinitions, and runs the controllers under leader
 //!   election. The manager serves health, readiness and metrics, and stops on a signal.
 //!
@@ -40,7 +40,8 @@
 //! - [`Context::apply`] sends no request if the configuration equals the last apply of this process and the cached object still has its
 //!   fields.
 //! - Reads through the context include the writes of the same controller, before the watch delivers them.
-//! - A write through the context is sent only while this replica leads, and is dropped when the leadership term ends.
+//! - A write through the context is sent only while this replica leads. If the leadership term ends, a write in flight
+//!   is dropped.
 //! - The finalizer of a controller is stored before its reconciler is called, and is removed after the cleanup is complete.
 //! - Stopping takes at most the [shutdown timeout](Manager::shutdown_timeout). If this time is exceeded, the error of
 //!   the manager names the unfinished keys.
@@ -72,7 +73,7 @@ pub use manager::Manager;
 pub use pintle_controller::{Action, Cleanup, Concurrency, ReconcileError};
 pub use reconciler::Reconciler;
 
-/// The result of a reconciliation, and of a program's `main`. `?` converts every error.
+/// The result type of reconcilers, and of a program's `main`. The `?` operator converts every error.
 pub type Result<T, E = ReconcileError> = std::result::Result<T, E>;
 
 // Runs the example of the README as a doc test.

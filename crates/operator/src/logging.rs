@@ -1,4 +1,4 @@
-//! Logs of programs.
+//! Sets up the logs of programs.
 
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
@@ -6,8 +6,8 @@ use tracing_subscriber::filter::LevelFilter;
 /// Prints the program's logs to stderr. The environment variable `RUST_LOG` selects the logs. Without this variable,
 /// logs of the level `info` and above are printed. Does nothing if the program has installed a tracing subscriber.
 ///
-/// [`Manager::run_until_signal`](crate::Manager::run_until_signal) calls this. For JSON, files or OpenTelemetry, install a subscriber of
-/// your own first.
+/// [`Manager::run_until_signal`](crate::Manager::run_until_signal) calls this function. To write JSON, to write to
+/// files or to use OpenTelemetry, install your own subscriber first.
 ///
 /// # Examples
 ///

@@ -38,7 +38,8 @@ use crate::{Controller, OperatorError, Result, init_tracing, signal};
 /// 1. The manager serves probes and metrics, so that the probes show why the pod is not ready.
 /// 2. The manager installs the CustomResourceDefinitions, and waits until the API server serves them.
 /// 3. The manager fills the caches, even on a standby.
-/// 4. The manager runs the controllers while this replica leads. Without a leader election, it runs them immediately.
+/// 4. The manager runs the controllers while this replica leads. Without a leader election, the manager runs them
+///    immediately.
 ///
 /// # Examples
 ///
@@ -96,14 +97,15 @@ pub struct Manager {
     config: ManagerConfig,
 }
 
-/// Adds a controller to the engine of the manager.
+/// A function that adds a controller to the engine of the manager.
 type Bind = Box<dyn FnOnce(Engine, &Surroundings) -> Engine + Send>;
 type ServiceFuture = Pin<Box<dyn Future<Output = Result<(), Box<dyn Error + Send + Sync>>> + Send>>;
 type Service = Box<dyn FnOnce(CancellationToken) -> ServiceFuture + Send>;
 
 impl Manager {
-    /// Creates a manager for the cluster that the environment names. This is the cluster of the kubeconfig. Without a
-    /// kubeconfig, it is the cluster of the pod's service account. This function reads files, but sends no request yet.
+    /// Creates a manager for the cluster that the environment configures. If there is a kubeconfig, the manager uses
+    /// the cluster of the kubeconfig. Otherwise, the manager uses the cluster of the pod's service account. This
+    /// function reads files, but sends no request yet.
     ///
     /// # Errors
     ///
@@ -117,7 +119,7 @@ impl Manager {
     ///
     /// # Errors
     ///
-    /// The same as for [`Cluster::connect`].
+    /// Returns the same errors as [`Cluster::connect`].
     pub fn connect(name: impl Into<String>, config: impl Into<ClusterConfig>) -> Result<Self, OperatorError> {
         let name = name.into();
         let metrics = InMemoryProvider::new();
@@ -132,8 +134,8 @@ impl Manager {
         Ok(Self { owns_cluster: true, ..Self::with(name, Cluster::connect(config)?, metrics) })
     }
 
-    /// Creates a manager for a cluster that is already connected, for example an embedded one. The caller must shut the
-    /// cluster down. The metrics of the cluster's client and informers go to the provider of the cluster.
+    /// Creates a manager for a cluster that is already connected, for example for an embedded cluster. The caller must
+    /// shut the cluster down. The metrics of the cluster's client and informers go to the provider of the cluster.
     pub fn new(name: impl Into<String>, cluster: Cluster) -> Self {
         Self::with(name.into(), cluster, InMemoryProvider::new())
     }
@@ -160,12 +162,12 @@ impl Manager {
         }
     }
 
-    /// Returns the cluster.
+    /// Returns the cluster of this manager.
     pub fn cluster(&self) -> &Cluster {
         &self.cluster
     }
 
-    /// Returns the metrics of this manager, for tests and for other exporters.
+    /// Returns the metrics provider of this manager. Tests and other exporters can read the metrics from this provider.
     pub fn metrics(&self) -> &InMemoryProvider {
         &self.metrics
     }
@@ -177,7 +179,7 @@ impl Manager {
         self.leader_election_with(LeaderElectionConfig::default())
     }
 
-    /// Runs the controllers only on the leader. `config` configures the election. See
+    /// Runs the controllers only on the leader, with these settings for the election. The defaults are described at
     /// [`leader_election`](Self::leader_election).
     pub fn leader_election_with(mut self, config: LeaderElectionConfig) -> Self {
         self.election = Some(config);
@@ -193,20 +195,20 @@ impl Manager {
     /// | `/metrics` | the metrics of the manager, its controllers and its client, as OpenMetrics text |
     /// | `/debug`, `/debug.json` | a page for people, and its data: see [`debug`](Self::debug) |
     ///
-    /// With the query `?verbose`, a successful probe lists its checks too.
+    /// With the query `?verbose`, a successful probe also lists its checks.
     pub fn serve(mut self, address: impl Into<SocketAddr>) -> Self {
         self.address = Some(address.into());
         self
     }
 
-    /// Removes the address of [`serve`](Self::serve), so that the manager serves no probes, metrics and debug page. Tests that run several
-    /// managers at the same time use this method.
+    /// Removes the address that [`serve`](Self::serve) has set. The manager then serves no probes, no metrics and no
+    /// debug page. Use this method in tests that run several managers at the same time.
     pub fn without_server(mut self) -> Self {
         self.address = None;
         self
     }
 
-    /// Adds a liveness check. If this probe fails, Kubernetes restarts the pod.
+    /// Adds a liveness check. If a liveness check fails, Kubernetes restarts the pod.
     pub fn liveness(
         mut self,
         name: impl Into<String>,
@@ -216,7 +218,7 @@ impl Manager {
         self
     }
 
-    /// Adds a readiness check. While this probe fails, Kubernetes sends the pod no traffic, and a rollout waits.
+    /// Adds a readiness check. While a readiness check fails, Kubernetes sends the pod no traffic, and a rollout waits.
     pub fn readiness(
         mut self,
         name: impl Into<String>,
@@ -226,21 +228,21 @@ impl Manager {
         self
     }
 
-    /// Installs the CustomResourceDefinition of `K` at the start, with server-side apply. Waits up to a minute until
-    /// the API server serves the resource. If the resource is not installed, the controllers wait for it, and the
-    /// readiness check names the resource.
+    /// Installs the CustomResourceDefinition of `K` with server-side apply when the manager starts. The manager waits
+    /// up to a minute until the API server serves the resource. If a program does not install the resource, its
+    /// controllers wait until the resource exists, and the readiness check names the resource.
     pub fn install<K: CustomResource>(self) -> Self {
         self.install_definition(K::crd())
     }
 
-    /// Installs a definition, such as one that is [merged](CustomResourceDefinition::merge) from several versions. See
-    /// [`install`](Self::install).
+    /// Installs a definition, for example a definition that was [merged](CustomResourceDefinition::merge) from several
+    /// versions. See [`install`](Self::install).
     pub fn install_definition(mut self, definition: CustomResourceDefinition) -> Self {
         self.definitions.push(definition);
         self
     }
 
-    /// Adds a controller. It runs on the leader, or on every replica without a leader election.
+    /// Adds a controller. The controller runs on the leader, or on every replica if there is no leader election.
     pub fn controller<K>(mut self, controller: Controller<K>) -> Self
     where
         K: Resource + Serialize + DeserializeOwned,
@@ -250,17 +252,18 @@ impl Manager {
     }
 
     /// Adds a controller of the crate `pintle-controller`. The keys of this controller can have any type: see
-    /// [`RequestKey`](pintle_controller::RequestKey). Its informers come from the [cluster](Self::cluster) of this
-    /// manager.
+    /// [`RequestKey`](pintle_controller::RequestKey). The informers of such a controller come from the
+    /// [cluster](Self::cluster) of this manager.
     ///
-    /// Such a controller has no [`Context`](crate::Context), so its writes are not bound to the leadership term.
+    /// The controller has no [`Context`](crate::Context), so its writes are not bound to the leadership term.
     pub fn plain_controller<K: RequestKey>(mut self, controller: pintle_controller::Controller<K>) -> Self {
         self.controllers.push(Box::new(|engine, _| engine.controller(controller)));
         self
     }
 
-    /// Runs a service on every replica while the manager runs. The service should end when its token is cancelled. An
-    /// error or a panic of the service stops the manager, but an early return without an error does not.
+    /// Runs a service on every replica while the manager runs. The service should end when its token is cancelled. If
+    /// the service returns an error or panics, the manager stops. If the service returns early without an error, the
+    /// manager continues.
     pub fn service<Fut>(
         mut self,
         name: impl Into<String>,
@@ -273,10 +276,10 @@ impl Manager {
         self
     }
 
-    /// Runs a service on the leader while it leads, or all the time without a leader election. The service is dropped
-    /// when the leadership term ends, and started again in the next term. The service should end when its token is
-    /// cancelled. This happens when the manager stops. After an error or a panic, the service is started again after a
-    /// growing delay.
+    /// Runs a service while this replica leads, or all the time if there is no leader election. When the leadership
+    /// term ends, the service is dropped. The next term starts the service again. When the manager stops, it cancels
+    /// the token that the service has received. The service should then end. After an error or a panic, the manager
+    /// starts the service again after a growing delay.
     ///
     /// # Examples
     ///
@@ -306,21 +309,21 @@ impl Manager {
         self
     }
 
-    /// Sets the time limit for stopping the manager. The default is 25 s, which is less than the 30 s that Kubernetes
-    /// gives a pod. See [`ManagerConfig::graceful_shutdown_timeout`].
+    /// Sets the time limit for stopping all parts of the manager. The default is 25 s, which is less than the 30 s that
+    /// Kubernetes gives a pod to stop. See [`ManagerConfig::graceful_shutdown_timeout`].
     pub fn shutdown_timeout(mut self, timeout: Duration) -> Self {
         self.config.graceful_shutdown_timeout = timeout;
         self
     }
 
-    /// Runs until SIGTERM or SIGINT, or until a part fails. This call can be the last expression of `main`. A second
-    /// signal exits the process immediately, with code 1. Logs go to stderr, unless the program has installed a tracing
-    /// subscriber: see [`init_tracing`].
+    /// Runs the manager until SIGTERM or SIGINT arrives, or until a part fails. This call can be the last expression of
+    /// `main`. A second signal exits the process immediately, with code 1. Logs go to stderr, unless the program has
+    /// installed a tracing subscriber: see [`init_tracing`].
     ///
     /// # Errors
     ///
-    /// Fails if the handlers for signals cannot be installed, and in the cases of [`run`](Self::run). The cause is an
-    /// [`OperatorError`].
+    /// Returns an error if the handlers for signals cannot be installed. Also returns the errors of [`run`](Self::run).
+    /// The cause of the error is an [`OperatorError`].
     ///
     /// # Panics
     ///
@@ -328,7 +331,7 @@ impl Manager {
     ///
     /// # Cancel safety
     ///
-    /// The same as for [`run`](Self::run).
+    /// Dropping the future ends all parts of the manager, as for [`run`](Self::run).
     pub async fn run_until_signal(self) -> Result<()> {
         init_tracing();
         let stop = CancellationToken::new();

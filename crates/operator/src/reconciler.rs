@@ -11,10 +11,10 @@ use crate::{Context, Result};
 
 /// Brings the cluster closer to the desired state of an object of type `K`.
 ///
-/// An async function with the parameters `(Arc<K>, Context<K>)` implements this trait. Implement the trait by hand for
-/// a reconciler that has state. Calls for the same object never overlap. A call must be idempotent, because it may run
-/// at any time, even without a change. See [`pintle_controller::Reconciler`] for panics and for calls that block their
-/// thread.
+/// An async function with the parameters `(Arc<K>, Context<K>)` implements this trait. Implement the trait for your own
+/// type if the reconciler has state. Calls for the same object never overlap. A call must be idempotent, because it may
+/// run at any time, even if nothing has changed. [`pintle_controller::Reconciler`] describes the effect of panics and
+/// of calls that block their thread.
 ///
 /// # Examples
 ///
@@ -54,36 +54,37 @@ use crate::{Context, Result};
     note = "the future must be `Send`: do not hold an `Rc`, a `RefCell` borrow or a `std::sync::MutexGuard` across an `.await`"
 )]
 pub trait Reconciler<K: Resource>: Send + Sync + 'static {
-    /// Reconciles one object. The object is not being deleted.
+    /// Reconciles one object. This method is not called for an object that is being deleted.
     ///
     /// # Errors
     ///
-    /// The key is retried after an error, with a growing delay, unless the error is [terminal](ReconcileError::terminal).
+    /// After an error, the key is retried with a growing delay, unless the error is
+    /// [terminal](ReconcileError::terminal).
     ///
     /// # Cancel safety
     ///
-    /// The future is dropped when it exceeds the controller's timeout, when leadership is lost, and when stopping takes
-    /// too long. A later call must continue the unfinished work.
+    /// The controller drops the future if it exceeds the controller's timeout, if leadership is lost, or if stopping
+    /// takes too long. A later call must then continue the unfinished work.
     fn reconcile(&self, object: Arc<K>, cx: Context<K>) -> impl Future<Output = Result<Action>> + Send;
 
     /// Cleans up after an object that is being deleted. If the controller has a
-    /// [finalizer](crate::ControllerBuilder::finalizer), this method is called until it returns [`Cleanup::Done`]. It
-    /// must be idempotent. The default does nothing.
+    /// [finalizer](crate::ControllerBuilder::finalizer), this method is called until it returns [`Cleanup::Done`]. This
+    /// method must be idempotent. The default implementation does nothing.
     ///
     /// # Errors
     ///
-    /// The same as for [`reconcile`](Self::reconcile).
+    /// The future may be dropped, as for [`reconcile`](Self::reconcile).
     fn cleanup(&self, _object: Arc<K>, _cx: Context<K>) -> impl Future<Output = Result<Cleanup>> + Send {
         async { Ok(Cleanup::Done) }
     }
 
-    /// Handles an object that no longer exists. Use this method to clean up state in memory. For reliable cleanup, use
-    /// a finalizer. The method may be called several times for one deletion, and for keys that never existed. The
-    /// default does nothing.
+    /// Handles an object that no longer exists. Implement this method to clean up state in memory. For reliable
+    /// cleanup, use a finalizer. The method may be called several times for one deletion, and for keys that never
+    /// existed. The default implementation does nothing.
     ///
     /// # Errors
     ///
-    /// The same as for [`reconcile`](Self::reconcile).
+    /// The future may be dropped, as for [`reconcile`](Self::reconcile).
     fn gone(&self, _key: ObjectKey, _cx: Context<K>) -> impl Future<Output = Result<()>> + Send {
         async { Ok(()) }
     }
@@ -124,7 +125,7 @@ impl<K: Resource, R: Reconciler<K>> AnyReconciler<K> for R {
     }
 }
 
-/// A cleanup function that replaces the reconciler's method.
+/// A cleanup function that replaces [`Reconciler::cleanup`].
 pub(crate) type CleanupFn<K> = Box<dyn Fn(Arc<K>, Context<K>) -> BoxFuture<'static, Cleanup> + Send + Sync>;
-/// A function for deleted objects that replaces the reconciler's method.
+/// A function for deleted objects that replaces [`Reconciler::gone`].
 pub(crate) type GoneFn<K> = Box<dyn Fn(ObjectKey, Context<K>) -> BoxFuture<'static, ()> + Send + Sync>;

@@ -26,9 +26,10 @@ use crate::debug::Debug;
 
 /// How long a client may take to send the head of a request.
 const HEAD: Duration = Duration::from_secs(5);
-/// How long one connection may take. A connection serves one request.
+/// How long one connection may stay open. A connection serves one request.
 const CONNECTION: Duration = Duration::from_secs(30);
-/// The maximum number of connections that are served concurrently. Further connections wait.
+/// The maximum number of connections that are served concurrently. Further connections wait until another connection
+/// ends.
 const CONNECTIONS: usize = 64;
 /// The delay after a failed accept, for example if no file descriptors are available.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
@@ -51,7 +52,7 @@ pub(crate) async fn listen(address: SocketAddr) -> Result<TcpListener, OperatorE
     TcpListener::bind(address).await.map_err(|cause| OperatorError::Listen { address, cause })
 }
 
-/// Serves until the future is dropped.
+/// Serves the pages until the future is dropped.
 pub(crate) async fn serve(listener: TcpListener, page: Page) -> Infallible {
     let slots = Arc::new(Semaphore::new(CONNECTIONS));
     let mut connections = tokio::task::JoinSet::new();
@@ -145,7 +146,7 @@ fn with_checks(mut health: Health, checks: &[(String, Check)]) -> Health {
     health
 }
 
-/// Runs a check that the user has provided. If the check panics, the connection must still get a response.
+/// Runs a check that the user has provided. If the check panics, the client still gets a response.
 fn run_check(check: &Check) -> Result<(), String> {
     std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| check()))
         .unwrap_or_else(|_| Err("the check panicked".into()))

@@ -9,7 +9,7 @@ use tokio_util::task::AbortOnDropHandle;
 ///
 /// # Errors
 ///
-/// The handlers cannot be installed.
+/// Returns an error if the handlers cannot be installed.
 pub(crate) fn cancel_on_signal(stop: CancellationToken) -> io::Result<AbortOnDropHandle<()>> {
     let mut signals = Signals::new()?;
     Ok(AbortOnDropHandle::new(tokio::spawn(async move {

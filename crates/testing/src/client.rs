@@ -1,4 +1,5 @@
-//! Clients of a collection. The requests of a client are logged, and a test can inject faults into these requests.
+//! The clients of a collection. The collection logs the requests of a client, and a test can inject faults into these
+//! requests.
 
 use std::fmt;
 use std::future::pending;
@@ -15,7 +16,8 @@ use crate::collection::{decode, encode};
 use crate::store::{Edit, Store, key_of};
 use crate::{Call, Collection, Events, FaultScript, Outcome, Page, RecordedRequest};
 
-/// A client of a [`Collection`] that has its own name and its own faults. All clones represent the same client.
+/// A client of a [`Collection`]. A client has its own name and its own faults. All clones are handles to the same
+/// client.
 ///
 /// # Examples
 ///
@@ -61,7 +63,7 @@ impl<T> Client<T> {
         &self.faults
     }
 
-    /// Logs a request, and executes it. The fault scripts determine the outcome.
+    /// Logs a request, and executes it. The fault scripts determine the outcome of the request.
     async fn send<R>(
         &self,
         call: Call,
@@ -91,7 +93,7 @@ impl<T> Client<T> {
 }
 
 impl<T: Resource<Scope = NamespaceScope>> Client<T> {
-    /// Returns a handle of this client that lists and watches only one namespace.
+    /// Returns a handle to this client that lists and watches only one namespace.
     #[must_use]
     pub fn in_namespace(&self, namespace: &str) -> Self {
         Self { namespace: Some(namespace.into()), ..self.clone() }
@@ -165,7 +167,7 @@ impl<T: Object + Serialize + DeserializeOwned> ObjectApi<T> for Client<T> {
     }
 }
 
-/// Sends requests in the same way as a client without a name and without a fault script.
+/// The requests are the same as requests of a client without a name and without a fault script.
 impl<T: 'static> ListWatch for Collection<T> {
     type Object = T;
     type Page = Page;
@@ -188,7 +190,7 @@ impl<T: 'static> ListWatch for Collection<T> {
     }
 }
 
-/// Sends requests in the same way as a client without a name and without a fault script.
+/// The requests are the same as requests of a client without a name and without a fault script.
 impl<T: Object + Serialize + DeserializeOwned> ObjectApi<T> for Collection<T> {
     async fn get(&self, key: &ObjectKey) -> Result<T, ApiError> {
         unnamed_client(self).get(key).await

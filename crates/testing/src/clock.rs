@@ -1,4 +1,4 @@
-//! A clock whose time is stepped by a test.
+//! A clock that advances when a test steps it.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -6,12 +6,12 @@ use std::time::{Duration, Instant};
 use jiff::{SignedDuration, Timestamp};
 use pintle_ratelimit::{Clock, ManualClock, Sleep, Timer, TokioClock};
 
-/// The monotonic clock and the wall clock of a process, controlled by a test. All clones represent the same clock.
+/// The monotonic clock and the wall clock of a process, controlled by a test. All clones are handles to the same clock.
 ///
-/// There are two kinds. One kind of this clock advances only when a test steps it. The other kind follows tokio's
-/// clock, but a test can also step it. Limiters and queues accept this clock because it implements [`Clock`] and
-/// [`Timer`]. To implement another clock trait, use [`elapsed`](Self::elapsed) and [`wall`](Self::wall) in one line
-/// each.
+/// There are two kinds of clocks. The first kind advances only when a test steps it. The second kind follows tokio's
+/// clock, and a test can also step it. Rate limiters and queues accept this clock because it implements [`Clock`] and
+/// [`Timer`]. To use a `SteppedClock` as another type of clock, implement that type's trait with
+/// [`elapsed`](Self::elapsed) and [`wall`](Self::wall).
 ///
 /// # Examples
 ///
@@ -40,7 +40,8 @@ pub struct SteppedClock {
 }
 
 impl SteppedClock {
-    /// Creates a clock that advances only when a test steps it. Its wall clock shows 2027-01-15T08:00:00Z.
+    /// Creates a clock that advances only when a test steps it. The wall clock of the new clock shows
+    /// 2027-01-15T08:00:00Z.
     #[expect(clippy::new_without_default, reason = "each new clock is independent of the others")]
     pub fn new() -> Self {
         let steps = ManualClock::new();
@@ -50,12 +51,12 @@ impl SteppedClock {
 
     /// Creates a clock that follows tokio's clock. Tokio's clock may be paused.
     ///
-    /// A step simulates a suspension of the whole process. The step does not affect tokio's timers.
+    /// A step simulates a suspension of the whole process. A step does not affect tokio's timers.
     pub fn beside_tokio() -> Self {
         Self { tokio: Some(TokioClock.now()), ..Self::new() }
     }
 
-    /// Moves both clocks forward, and wakes each sleeper whose deadline has passed.
+    /// Moves the monotonic clock and the wall clock forward, and wakes each sleeper whose deadline has passed.
     pub fn advance(&self, by: Duration) {
         self.steps.advance(by);
     }
@@ -86,8 +87,8 @@ impl SteppedClock {
         *self.wall.lock().unwrap_or_else(PoisonError::into_inner) + elapsed
     }
 
-    /// Returns the number of tasks and threads that sleep on this clock. A test can wait until this number shows that
-    /// the code under test sleeps.
+    /// Returns the number of tasks and threads that sleep on this clock. With this number, a test can wait until the
+    /// code under test sleeps.
     pub fn sleepers(&self) -> usize {
         self.steps.sleepers()
     }

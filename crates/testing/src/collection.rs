@@ -15,14 +15,14 @@ use crate::store::{Store, key_of};
 use crate::{Break, Client, FaultScript, RecordedRequest, SteppedClock};
 
 /// A store that keeps the objects of one resource in memory, with revisions, conflicts, watches and pages as in an API
-/// server. Clones are handles.
+/// server. Clones are handles to the same collection.
 ///
 /// The collection implements [`ListWatch`](pintle_meta::ListWatch) and [`ObjectApi`](pintle_meta::ObjectApi), so code
 /// under test can use it directly. If a caller needs its own name in the log or its own faults, create a [`Client`] for
-/// it. The collection's own methods change the objects immediately, like requests of another client. These changes
-/// never fail.
+/// it. The collection's own methods change the objects immediately, as if another client had sent a request. These
+/// changes never fail.
 ///
-/// All behavior is deterministic: revisions count from 1, uids and generated names are derived from revisions, and
+/// All behavior is deterministic. Revisions count from 1, uids and generated names are derived from revisions, and
 /// times come from a clock that the test steps. A collection needs no runtime, except for slow responses. The
 /// collection keeps all past states, so its memory grows with each write and each request.
 ///
@@ -64,12 +64,13 @@ pub struct Collection<T> {
 pub struct CollectionConfig {
     /// The clock for creation and deletion times. The default clock always shows 2027-01-15T08:00:00Z.
     pub clock: SteppedClock,
-    /// Whether lists at revision "0" ignore the limit and return all objects, like a server that has a watch cache. The
+    /// Whether lists at revision "0" ignore the limit and return all objects, as on a server with a watch cache. The
     /// default is true.
     pub watch_cache: bool,
-    /// The fields that field selectors may use, such as `spec.color`: the `selectableFields` of a custom resource. The
-    /// fields `metadata.name` and `metadata.namespace` are always allowed. For built-in kinds, the fields that a server
-    /// supports are also allowed, such as the `spec.nodeName` of pods. The default is empty.
+    /// The fields that field selectors may use, such as `spec.color`. These fields correspond to the `selectableFields`
+    /// of a custom resource. The fields `metadata.name` and `metadata.namespace` are always allowed. For built-in
+    /// kinds, the fields that a server supports are also allowed, such as the `spec.nodeName` of pods. By default, the
+    /// list is empty.
     pub selectable_fields: Vec<String>,
 }
 
@@ -88,14 +89,15 @@ impl Default for CollectionConfig {
 }
 
 impl<T: Resource> Collection<T> {
-    /// Creates an empty collection with this configuration. [`default`](Self::default) uses the default configuration.
+    /// Creates an empty collection with this configuration. [`default`](Self::default) creates an empty collection with
+    /// the default configuration.
     pub fn new(config: CollectionConfig) -> Self {
         Self::dynamic(T::api_resource(), config)
     }
 }
 
 impl<T> Collection<T> {
-    /// Creates an empty collection of this resource. Use this function for a type that belongs to no single resource,
+    /// Creates an empty collection for this resource. Use this function for a type that belongs to no single resource,
     /// such as [`DynamicObject`](pintle_meta::DynamicObject).
     pub fn dynamic(resource: ApiResource, config: CollectionConfig) -> Self {
         let CollectionConfig { clock, watch_cache, selectable_fields } = config;
@@ -103,32 +105,33 @@ impl<T> Collection<T> {
         Self { shared: Arc::new(Shared { store, clock, faults: FaultScript::default() }), object: PhantomData }
     }
 
-    /// Creates a client that has its own fault script. The name identifies the client's requests in the log.
+    /// Creates a client with this name and its own fault script. The name identifies the client's requests in the log.
     pub fn client(&self, name: &str) -> Client<T> {
         Client::new(self.clone(), name, FaultScript::default())
     }
 
-    /// Returns the fault script for the requests of all clients. This script applies after the script of the client.
+    /// Returns the fault script for the requests of all clients. This script applies after the fault script of the
+    /// client.
     pub fn faults(&self) -> &FaultScript {
         &self.shared.faults
     }
 
-    /// Returns all requests that were sent so far, in order.
+    /// Returns all requests that were sent so far, in the order in which they were sent.
     pub fn requests(&self) -> Vec<RecordedRequest> {
         self.shared.with(|store, _| store.requests.clone())
     }
 
-    /// Returns the requests that were sent since the last call of this method, in order.
+    /// Returns the requests that were sent since the last call of this method, in the order in which they were sent.
     pub fn take_requests(&self) -> Vec<RecordedRequest> {
         self.shared.with(|store, _| std::mem::take(&mut store.requests))
     }
 
-    /// Removes an object, regardless of its finalizers. Returns whether it existed.
+    /// Removes an object, regardless of its finalizers. Returns whether the object existed.
     pub fn remove(&self, key: &ObjectKey) -> bool {
         self.shared.with(|store, _| store.remove(key))
     }
 
-    /// Creates or replaces an object that need not be a valid `T`. For example, the object cannot be decoded.
+    /// Creates or replaces an object that need not be a valid `T`. For example, the object may be impossible to decode.
     ///
     /// # Panics
     ///
@@ -142,7 +145,7 @@ impl<T> Collection<T> {
         self.shared.with(|store, _| store.revision)
     }
 
-    /// Increases the revision. On a server, a change of another resource has this effect. No watch gets an event.
+    /// Increases the revision. On a server, a change of another resource has this effect. No watch receives an event.
     pub fn advance(&self) {
         self.shared.with(|store, _| store.advance());
     }
@@ -153,13 +156,13 @@ impl<T> Collection<T> {
         self.shared.with(|store, _| store.compact());
     }
 
-    /// Sends a bookmark to all watches that requested bookmarks.
+    /// Sends a bookmark to all watches that have requested bookmarks.
     pub fn bookmark(&self) {
         self.shared.with(|store, _| store.bookmark());
     }
 
-    /// Breaks all open watches. Before the break, each watch delivers all earlier events. A watch that is already
-    /// silent can be broken again.
+    /// Breaks all open watches in the given way. Before a watch breaks, it delivers all earlier events. A silent watch
+    /// can be broken again.
     ///
     /// With [`Break::Silent`], the watches deliver no later events, but stay open.
     pub fn break_watches(&self, how: Break) {
@@ -238,7 +241,8 @@ impl<T: Object + Serialize + DeserializeOwned> Collection<T> {
         self.objects_at(u64::MAX)
     }
 
-    /// Returns the state of all objects at this revision, sorted by key. The revision may be compacted.
+    /// Returns the state of all objects at this revision, sorted by key. The revision may be older than the last
+    /// compaction.
     ///
     /// # Panics
     ///
@@ -251,7 +255,7 @@ impl<T: Object + Serialize + DeserializeOwned> Collection<T> {
 }
 
 impl Shared {
-    /// Reads or changes the store. Afterwards, wakes the watches that the change affects. `act` runs while the lock is
+    /// Reads or changes the store. After that, wakes the watches that the change affects. `act` runs while the lock is
     /// held, so it must not call user code.
     pub(crate) fn with<R>(&self, act: impl FnOnce(&mut Store, Timestamp) -> R) -> R {
         let now = self.clock.wall();
@@ -282,7 +286,7 @@ fn checked(object: Value) -> Result<Value, ApiError> {
     }
 }
 
-/// Returns the result of a call that the test makes. An error causes a panic, because it shows a mistake in the test.
+/// Returns the result of a call that the test makes, and panics on an error. An error shows a mistake in the test.
 #[track_caller]
 fn unwrap_own<T>(result: Result<T, ApiError>) -> T {
     match result {

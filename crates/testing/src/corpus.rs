@@ -5,9 +5,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::{Path, PathBuf};
 use std::thread;
 
-/// Calls `check` with the content of each file in a folder, and then with mutated copies of the contents. Use this
-/// function to test parsers of untrusted bytes. `check` must panic if it finds a bug. If it panics, the input and the
-/// name of its file are printed.
+/// Calls `check` with the content of each file in a folder, and then with mutated copies of these contents. Use this
+/// function to test parsers of untrusted bytes. `check` must panic if it finds a bug. If `check` panics, the input and
+/// the name of its file are printed.
 ///
 /// The mutations are the same in each run, so a test always has the same result. The environment variable
 /// `PINTLE_MUTATIONS` sets the number of mutations. All calls of `check` run on a thread whose stack has 2 MiB, which

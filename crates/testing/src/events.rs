@@ -13,11 +13,11 @@ use pintle_meta::{ApiError, ListPart, RawObject, WatchEvent};
 use crate::collection::Shared;
 use crate::{Break, FaultScript};
 
-/// The stream of the parts of a page: first the metadata, then the items.
+/// The parts of a page, as a stream. The metadata comes first, and then the items.
 #[derive(Debug)]
 pub struct Page {
     parts: vec::IntoIter<ListPart>,
-    /// How the page breaks when its last part was returned.
+    /// How the page breaks after its last part was returned.
     then: Break,
 }
 
@@ -33,11 +33,11 @@ impl Page {
         Self { parts: parts.into_iter(), then }
     }
 
-    /// Returns the next part. Returns `None` at the end of the page.
+    /// Returns the next part of the page. Returns `None` at the end of the page.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future loses nothing.
+    /// Dropping the future does not lose a part.
     pub async fn next(&mut self) -> Option<Result<ListPart, ApiError>> {
         poll_fn(|context| Pin::new(&mut *self).poll_next(context)).await
     }
@@ -61,7 +61,7 @@ impl Stream for Page {
     }
 }
 
-/// The events of a watch. Dropping it closes the watch.
+/// The events of a watch, as a stream. Dropping this value closes the watch.
 pub struct Events {
     shared: Arc<Shared>,
     /// The faults of the client that opened the watch.
@@ -74,11 +74,11 @@ impl Events {
         Self { shared, faults, id }
     }
 
-    /// Returns the next event. Returns `None` at the end of the watch.
+    /// Returns the next event of the watch. Returns `None` at the end of the watch.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future loses nothing.
+    /// Dropping the future does not lose an event.
     pub async fn next(&mut self) -> Option<Result<WatchEvent<RawObject>, ApiError>> {
         poll_fn(|context| Pin::new(&mut *self).poll_next(context)).await
     }

@@ -16,24 +16,26 @@ use crate::{RecordedRequest, Verb};
 pub enum Outcome {
     /// The request succeeds. In a queue of faults, this outcome consumes one entry.
     Pass,
-    /// The request is not executed, and the response is this error.
+    /// The request is not executed, and the client receives this error.
     Fails(ApiError),
-    /// The request is not executed, and no response arrives.
+    /// The request is not executed, and the client receives no response.
     Lost,
-    /// The request is executed, but the response is this error. For a broken connection, use [`ApiError::transport`].
+    /// The request is executed, but the client receives this error. For a broken connection, use
+    /// [`ApiError::transport`].
     AnswerFails(ApiError),
-    /// The request is executed, but no response arrives.
+    /// The request is executed, but the client receives no response.
     AnswerLost,
     /// The request is executed immediately, but the response arrives only after this time on tokio's clock.
     AnswerSlow(Duration),
-    /// A page or a watch returns this many items, and then breaks. Other requests succeed.
+    /// A page or a watch returns this many items, and then breaks. Requests other than lists and watches succeed.
     Breaks {
         /// The number of items that are returned before the break.
         after: usize,
-        /// How it breaks.
+        /// How the page or watch breaks.
         how: Break,
     },
-    /// At the end of its initial events, a streaming list does not return the bookmark. Other requests succeed.
+    /// At the end of its initial events, a streaming list does not return the bookmark. Requests other than streaming
+    /// lists succeed.
     NoBookmark,
 }
 
@@ -50,7 +52,7 @@ pub enum Break {
 }
 
 impl Outcome {
-    /// The server rejects the request with this code and reason.
+    /// Creates an outcome that rejects the request with this code and reason.
     pub fn refused(code: u16, reason: Reason) -> Self {
         Self::Fails(Status::failure(code, reason, "refused by the test").into())
     }
@@ -68,11 +70,11 @@ impl Break {
     }
 }
 
-/// The fault script of a [`Collection`](crate::Collection) or of one of its [`Client`](crate::Client)s. All clones
-/// represent the same script.
+/// A fault script of a [`Collection`](crate::Collection) or of one of its [`Client`](crate::Client)s. All clones are
+/// handles to the same script.
 ///
-/// The script of the collection applies to the requests of all clients. Several faults can apply to one request. The
-/// first of the following that applies determines the outcome:
+/// The script of the collection applies to the requests of all clients. Several faults can apply to the same request.
+/// The first of the following faults that applies determines the outcome:
 ///
 /// 1. a cut connection of the client
 /// 2. the client's first queued fault for the verb
@@ -115,23 +117,24 @@ struct Script {
 type Rule = Arc<dyn Fn(&RecordedRequest) -> Option<Outcome> + Send + Sync>;
 
 impl FaultScript {
-    /// Queues outcomes for the next requests of any verb. Each request takes one fault.
+    /// Queues outcomes for the next requests of any verb. Each request takes one outcome from the queue.
     pub fn next(&self, faults: impl IntoIterator<Item = Outcome>) {
         let faults: Vec<_> = faults.into_iter().map(|fault| (None, fault)).collect();
         self.lock().next.extend(faults);
     }
 
-    /// Queues outcomes for the next requests of one verb. Each request takes one fault.
+    /// Queues outcomes for the next requests of one verb. Each request takes one outcome from the queue.
     pub fn next_of(&self, verb: Verb, faults: impl IntoIterator<Item = Outcome>) {
         let faults: Vec<_> = faults.into_iter().map(|fault| (Some(verb), fault)).collect();
         self.lock().next.extend(faults);
     }
 
-    /// Sets the rule that determines the outcome of requests without a queued fault. It replaces the previous rule.
+    /// Sets the rule that determines the outcome of requests without a queued fault. The new rule replaces the previous
+    /// rule.
     ///
-    /// The request is written to the log before the rule is called. The rule is called without a lock, on the task that
-    /// sends the request. Therefore, the rule may use the collection. If the rule panics, that task panics. If a rule
-    /// owns its collection, the collection stays alive until `heal` is called.
+    /// The request is written to the log before the rule is called. The task that sends the request calls the rule
+    /// without a lock. Therefore, the rule may use the collection. If the rule panics, this task panics. If a rule owns
+    /// its collection, the collection stays alive until `heal` is called.
     pub fn when(&self, rule: impl Fn(&RecordedRequest) -> Option<Outcome> + Send + Sync + 'static) {
         let rule: Option<Rule> = Some(Arc::new(rule));
         let old = std::mem::replace(&mut self.lock().rule, rule);
@@ -139,13 +142,14 @@ impl FaultScript {
         drop(old);
     }
 
-    /// Cuts the connection. After this call, all requests are lost, and all open watches are silent.
+    /// Cuts the connection of the client, or of all clients of the collection. After this call, all requests are lost,
+    /// and all open watches are silent.
     pub fn cut_off(&self) {
         self.lock().cut_off = true;
     }
 
-    /// Removes all faults: the cut, the rule and the queued faults. Open watches then deliver the events that they have
-    /// missed. Broken watches stay broken.
+    /// Removes all faults: the cut of the connection, the rule and the queued outcomes. Open watches then deliver the
+    /// events that they have missed. Watches that were broken stay broken.
     pub fn heal(&self) {
         let script = std::mem::take(&mut *self.lock());
         script.stalled.into_iter().for_each(Waker::wake);
@@ -168,8 +172,8 @@ impl FaultScript {
         rule?(request)
     }
 
-    /// Returns whether watches must be silent now. While the watches are silent, the method keeps `waker` and wakes it
-    /// when they may continue.
+    /// Returns whether the connection is cut, so that watches must be silent. While the watches are silent, the method
+    /// keeps `waker` and wakes it when they may continue.
     pub(crate) fn stall(&self, waker: &Waker) -> bool {
         let waker = waker.clone();
         let mut script = self.lock();

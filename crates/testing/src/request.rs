@@ -1,4 +1,4 @@
-//! The request log.
+//! The log of requests.
 
 use std::fmt;
 
@@ -9,14 +9,14 @@ use serde_json::Value;
 
 /// A request that was sent to a collection, whether or not the request succeeded.
 ///
-/// `Display` writes the request on one line: `LIST rv=0 limit=500`, `WATCH rv=7 initial`, `UPDATE team-a/blog`. If the
-/// client has a name, the line starts with the name: `replica-1 UPDATE team-a/blog`.
+/// The `Display` implementation writes the request on one line, such as `LIST rv=0 limit=500`, `WATCH rv=7 initial` or
+/// `UPDATE team-a/blog`. If the client has a name, the line starts with the name: `replica-1 UPDATE team-a/blog`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RecordedRequest {
-    /// The name of the [`Client`](crate::Client). The name is empty for requests to the
+    /// The name of the [`Client`](crate::Client) that sent the request. The name is empty for requests to the
     /// [`Collection`](crate::Collection) itself.
     pub client: String,
-    /// The call.
+    /// The call that the client made.
     pub call: Call,
 }
 
@@ -34,7 +34,7 @@ pub enum Call {
     Delete { key: ObjectKey, options: DeleteOptions },
 }
 
-/// The kinds of [`Call`].
+/// The kind of a [`Call`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[expect(missing_docs, reason = "they are named as the methods of `ObjectApi` and `ListWatch`")]
 pub enum Verb {
@@ -63,7 +63,7 @@ impl RecordedRequest {
         }
     }
 
-    /// Returns the key of the object. Returns `None` for a list or a watch.
+    /// Returns the key of the object that the call accesses. Returns `None` for a list or a watch.
     pub fn key(&self) -> Option<&ObjectKey> {
         match &self.call {
             Call::List { .. } | Call::Watch { .. } => None,

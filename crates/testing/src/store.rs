@@ -29,8 +29,8 @@ pub(crate) struct Store {
     watch_cache: bool,
     /// The fields that selectors may use, in addition to the fields that the kind has by default.
     selectable_fields: Vec<String>,
-    /// The compacted revision. Reads of earlier revisions fail, but the log keeps its entries for open watches and for
-    /// tests.
+    /// The compacted revision. Reads of revisions before it fail, but the log keeps its entries for open watches and
+    /// for tests.
     compacted: u64,
     objects: Objects,
     log: Vec<Entry>,
@@ -68,7 +68,7 @@ impl Store {
         }
     }
 
-    /// Increases the revision without changing an object.
+    /// Increases the revision, but changes no object.
     pub(crate) fn advance(&mut self) {
         self.revision += 1;
     }
@@ -90,8 +90,7 @@ impl Store {
         self.state_at(revision).into_values().map(|stored| stored.json.clone()).collect()
     }
 
-    /// Returns the wakers of watches that have something to read. The caller must wake them while it does not hold a
-    /// lock.
+    /// Returns the wakers of watches that have something to read. The caller must wake them without a lock.
     pub(crate) fn take_wakers(&mut self) -> Vec<Waker> {
         let end = self.log.len();
         self.watches.values_mut().filter(|watch| watch.has_items(end)).filter_map(|watch| watch.waker.take()).collect()

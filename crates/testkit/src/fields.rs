@@ -1,4 +1,4 @@
-//! Objects without the fields that differ from run to run, and the differences between two objects.
+//! Removes the fields of objects that differ from run to run, and compares objects.
 
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};

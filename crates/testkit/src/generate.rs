@@ -25,12 +25,13 @@ const INT_OR_STRING: &str = "x-kubernetes-int-or-string";
 
 /// Returns a valid custom resource. The resource depends only on the seed.
 ///
-/// The resource follows the schema of [`CustomResource::crd`]: types, required and nullable fields, enums, bounds,
-/// lengths, patterns, formats, defaults, maps, sets, and fields that are an integer or a string. Optional fields are
-/// often absent, and values are often equal to a bound. The status is absent. A namespaced object is in the namespace
-/// `default`. The name of the object ends with the seed.
+/// The object satisfies the schema of [`CustomResource::crd`]. The schema includes types, required and nullable fields,
+/// enums, bounds, lengths, patterns, formats, defaults, maps, sets, and fields that are an integer or a string.
+/// Optional fields are often absent, and values are often equal to a bound. The object has no status. A namespaced
+/// object is in the namespace `default`. The name of the object ends with the seed.
 ///
-/// CEL rules are not evaluated. If a type has CEL rules, filter the objects: `(0..).map(generate).filter(…)`.
+/// The function does not evaluate CEL rules. If a type has CEL rules, filter the results:
+/// `(0..).map(generate).filter(…)`.
 ///
 /// # Examples
 ///
@@ -127,7 +128,7 @@ fn value(schema: &Value, path: &str, depth: usize, random: &mut Rng) -> Result<V
         Some("string") => text(schema, random).map(Value::from).map_err(|why| Unsatisfied { path: path.into(), why }),
         Some("integer" | "number") => Ok(number(schema, random)),
         Some("boolean") => Ok(random.bool().into()),
-        // Any value is valid.
+        // The schema accepts any value.
         _ => Ok(match random.u8(..4) {
             0 => json!({}),
             1 => random.u8(..).into(),
@@ -153,7 +154,7 @@ fn fields_or_map(schema: &Value, path: &str, depth: usize, random: &mut Rng) -> 
     Ok(map.into())
 }
 
-/// Returns the fields of an object. These fields are all required fields, and some optional fields.
+/// Generates the fields of an object. The result contains all required fields and some optional fields.
 fn generate_fields(
     schema: &Value,
     path: &str,

@@ -1,4 +1,4 @@
-//! The record of one run: the requests, the Lease writes and the failed processes.
+//! The record of one run of the operator: its requests, its Lease writes and its failed processes.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -19,7 +19,7 @@ const MAX_RATE: usize = 2_000;
 /// The prefix of the recorded cause of a process that has panicked.
 pub(crate) const PANICKED: &str = "it panicked";
 
-/// The record of one run.
+/// The record of one run of the operator.
 #[derive(Debug)]
 pub(crate) struct Journal {
     inner: Mutex<Inner>,
@@ -31,9 +31,9 @@ struct Inner {
     leases: Vec<LeaseWrite>,
     last_activity: Instant,
     is_flooded: bool,
-    /// The start of the current second, and the number of requests before this time.
+    /// The start of the current second, and the number of requests before that time.
     second: (Instant, usize),
-    /// Panics of processes, and errors of processes that were not disturbed.
+    /// The panics of processes, and the errors of processes that the test kit did not disturb.
     ended: Vec<(String, String)>,
 }
 
@@ -43,7 +43,7 @@ pub(crate) struct LeaseWrite {
     pub(crate) revision: u64,
     pub(crate) process: String,
     pub(crate) lease: String,
-    /// The holder after the write. Empty after a release.
+    /// The holder after the write. The string is empty after a release.
     pub(crate) holder: String,
 }
 
@@ -99,7 +99,7 @@ impl Journal {
         self.lock().leases.push(LeaseWrite { revision, process: process.into(), lease, holder });
     }
 
-    /// Records an action of the user, to which the operator must react.
+    /// Records the time of an action of the user, to which the operator must react.
     pub(crate) fn touch(&self) {
         self.lock().last_activity = Instant::now();
     }
@@ -136,7 +136,7 @@ impl Journal {
         self.lock().leases.clone()
     }
 
-    /// Returns the last `limit` requests, without housekeeping and watches.
+    /// Returns the last `limit` requests. Housekeeping requests and watches are left out.
     pub(crate) fn tail(&self, limit: usize) -> Vec<SentRequest> {
         let inner = self.lock();
         let is_shown = |request: &&SentRequest| request.verb.is_some_and(|verb| verb != RequestVerb::Watch);
@@ -147,7 +147,7 @@ impl Journal {
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        // No code under the lock can panic halfway, so the state is consistent.
+        // No code that runs under the lock can panic halfway through a change, so the state is consistent.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,4 +1,4 @@
-//! The kit. It contains an operator, the steps of its user, and the checks.
+//! A test kit for an operator. The kit contains the operator, the steps of its user, and the checks.
 
 mod chaos;
 mod crashes;
@@ -31,7 +31,7 @@ pub trait World: Clone + Default + Send + Sync + 'static {
     fn state(&self) -> Value;
 }
 
-/// An operator without effects outside of the cluster.
+/// The world of an operator without effects outside of the cluster.
 impl World for () {
     fn state(&self) -> Value {
         Value::Null
@@ -51,21 +51,22 @@ pub(crate) type Operator<W> = Arc<dyn Fn(Cluster, W) -> Manager + Send + Sync>;
 pub(crate) struct Settings {
     pub(crate) quiet: Duration,
     pub(crate) limit: Duration,
-    /// The user name of the operator, and the manifests of its roles. `None` means an administrator.
+    /// The user name of the operator, and the manifests of its roles. `None` means that the operator has the
+    /// permissions of an administrator.
     pub(crate) permissions: Option<(Impersonate, String)>,
 }
 
-/// Tests an operator. A kit contains the function that creates the operator's manager, the steps of the user, and the
-/// checks.
+/// Tests an operator with faults and crashes. A kit contains the function that creates the operator's manager, the
+/// steps of the user, and the checks.
 ///
-/// A check runs the operator many times. Each run has a new embedded server, a new runtime with a paused clock, and a new
-/// [`World`]. Runs use all processors. A check blocks its thread, so a test is a plain `#[test]`.
+/// A check runs the operator many times. Each run has a new embedded server, a new runtime with a paused clock, and a
+/// new [`World`]. The runs use all processors. A check blocks its thread, so a test is a plain `#[test]` function.
 ///
-/// Without a [step](Self::step), only the start of the operator is tested.
+/// If there is no [step](Self::step), the checks only test the start of the operator.
 ///
 /// # Examples
 ///
-/// See the [crate page](crate).
+/// The [crate page](crate) has an example.
 #[must_use = "a kit does nothing until a check runs"]
 pub struct Kit<W = ()> {
     operator: Operator<W>,
@@ -89,8 +90,8 @@ impl<W: World> Kit<W> {
     }
 
     /// Sets how long the operator must make no change before it counts as idle. The default is 30 s on the paused
-    /// clock. This is longer than the takeover of a Lease. Increase this value if the operator waits longer between two
-    /// writes.
+    /// clock. The default is longer than the time in which another process takes over a Lease. Increase the value if
+    /// the operator waits longer between two writes.
     pub fn quiet(mut self, quiet: Duration) -> Self {
         self.settings.quiet = quiet;
         self
@@ -102,9 +103,9 @@ impl<W: World> Kit<W> {
         self
     }
 
-    /// Adds a step in which the user creates an object. The request is retried until the server accepts the object. So
-    /// the operator can install the resource of the object first. This also works while an object with the same name is
-    /// still being deleted.
+    /// Adds a step in which the user creates `object`. The request is retried until the server accepts the object. So
+    /// the operator can install the resource of the object first. The step also works while an object with the same
+    /// name is still being deleted.
     pub fn create<T>(self, object: T) -> Self
     where
         T: Resource + Serialize + DeserializeOwned,
@@ -116,8 +117,8 @@ impl<W: World> Kit<W> {
         })
     }
 
-    /// Adds a step in which the user deletes the object with this key, `namespace/name`. Without a namespace, `default`
-    /// is used.
+    /// Adds a step in which the user deletes the object with the key `key`, which has the form `namespace/name`. If the
+    /// key has no namespace, `default` is used.
     pub fn delete<T: Resource + DeserializeOwned>(self, key: &str) -> Self {
         let (name, key) = (format!("delete {} {key}", T::KIND), key.to_owned());
         self.add(name, move |user| {
@@ -126,8 +127,8 @@ impl<W: World> Kit<W> {
         })
     }
 
-    /// Adds a step of the user. The step begins when the operator is idle, and is repeated until it succeeds, for at
-    /// most two minutes.
+    /// Adds a step in which the user runs the given function. The step begins when the operator is idle, and is
+    /// repeated until it succeeds, for at most two minutes.
     pub fn step<E>(
         self,
         name: impl Into<String>,
@@ -148,12 +149,12 @@ impl<W: World> Kit<W> {
         self
     }
 
-    /// Runs a manual test against one process of the operator. Add faults at the start of the test. The process sends
-    /// its first request when the test first waits.
+    /// Runs a manual test against one process of the operator. If the test needs faults, add them at its start. The
+    /// process sends its first request when the test first waits.
     ///
     /// # Errors
     ///
-    /// The error of the test, or [`Violation::UnusedRule`].
+    /// Returns the error of the test, or [`Violation::UnusedRule`].
     ///
     /// # Panics
     ///

@@ -1,4 +1,4 @@
-//! One run: a server, the processes of the operator, and a user.
+//! One run of an operator: a server, the processes of the operator, and a user.
 
 mod process;
 mod steady;
@@ -24,16 +24,16 @@ use crate::state::{Baseline, State};
 use crate::wait::{LIMIT, interval};
 use crate::{SentRequest, Violation, eventually};
 
-/// The namespace of objects that do not name a namespace, as with kubectl.
+/// The default namespace for objects that do not name a namespace, as with kubectl.
 const NAMESPACE: &str = "default";
 /// The wall-clock time at which each run starts.
 const START: Duration = Duration::from_secs(1_800_000_000);
 
 /// A running test cluster: an embedded server without a socket, the processes of an operator, and a user.
-/// [`Kit::run`](crate::Kit::run) creates it.
+/// [`Kit::run`](crate::Kit::run) creates a lab.
 ///
-/// The clock is tokio's paused clock, so waiting takes no real time. Only [faults](Self::faults) can fail the requests of
-/// the test. To exclude these requests, a rule names the user agent of a process.
+/// The clock is tokio's paused clock, so waiting takes no real time. The requests of the test fail only because of
+/// [faults](Self::faults). A fault that names the user agent of a process does not affect the requests of the test.
 pub struct Lab<W = ()> {
     server: Arc<ApiServer>,
     journal: Arc<Journal>,
@@ -85,19 +85,20 @@ impl<W: World> Lab<W> {
         &self.server
     }
 
-    /// Returns the scripted faults of the server. The user agent of a process is its name.
+    /// Returns the scripted faults of the server. The user agent of a process is the name of the process.
     pub fn faults(&self) -> &Faults {
         self.server.faults()
     }
 
-    /// Fails the next `times` requests of this kind with this HTTP status, for all processes. A `request` is a verb and a resource, as reports
-    /// show them: `patch configmaps`, `patch websites/status`, `list websites`. For other faults, see [`faults`](Self::faults).
+    /// Makes the next `times` requests of this kind fail with this HTTP status, for all processes. `request` is a verb
+    /// and a resource, as reports show them: `patch configmaps`, `patch websites/status`, `list websites`. For other
+    /// faults, see [`faults`](Self::faults).
     ///
     /// If the rule fails no request until the test ends, [`Kit::run`](crate::Kit::run) returns [`Violation::UnusedRule`].
     ///
     /// # Panics
     ///
-    /// Panics if `request` has another form.
+    /// Panics if `request` does not have this form.
     #[track_caller]
     pub fn fail(&self, request: &str, status: u16, times: u32) {
         let parsed = request.split_once(' ').and_then(|(verb, resource)| Some((verb.parse().ok()?, resource)));
@@ -126,7 +127,7 @@ impl<W: World> Lab<W> {
         }
     }
 
-    /// Returns the cluster of the user, for requests of the test.
+    /// Returns the cluster with which the test sends its requests as the user.
     pub fn user(&self) -> &Cluster {
         &self.user
     }
@@ -141,13 +142,13 @@ impl<W: World> Lab<W> {
         self.journal.requests()
     }
 
-    /// Creates an object as the user. Retries until the server accepts the object, for example until its
+    /// Creates an object as the user. Repeats the request until the server accepts the object, for example until its
     /// CustomResourceDefinition is installed. An object without a namespace is created in `default`.
     ///
     /// # Errors
     ///
-    /// Returns the last error, after two minutes on tokio's clock. Returns the error of the operator at once if it has ended and no
-    /// process is left.
+    /// Returns the last error after two minutes on tokio's clock. If the operator has ended and no process is left,
+    /// returns the error of the operator immediately.
     ///
     /// # Cancel safety
     ///
@@ -159,11 +160,12 @@ impl<W: World> Lab<W> {
         Ok(created)
     }
 
-    /// Returns the object with this key, `namespace/name`, or `None` if it does not exist. Without a namespace, `default` is used.
+    /// Returns the object with this key, or `None` if the object does not exist. The key has the form `namespace/name`.
+    /// If the key has no namespace, `default` is used.
     ///
     /// # Errors
     ///
-    /// The request failed.
+    /// Returns an error if the request fails.
     ///
     /// # Cancel safety
     ///
@@ -176,11 +178,11 @@ impl<W: World> Lab<W> {
         }
     }
 
-    /// Deletes the object with this key, as the user. A missing object is not an error.
+    /// Deletes the object with this key, as the user. If the object does not exist, this is not an error.
     ///
     /// # Errors
     ///
-    /// The request failed.
+    /// Returns an error if the request fails.
     ///
     /// # Cancel safety
     ///
@@ -192,13 +194,14 @@ impl<W: World> Lab<W> {
         Ok(())
     }
 
-    /// Waits until the object with this key satisfies a condition, and returns the object. `None` means that the object
-    /// does not exist.
+    /// Waits until the object with this key satisfies a condition, and returns the object. The condition receives
+    /// `None` if the object does not exist.
     ///
     /// # Errors
     ///
-    /// Fails if the condition is not true within two minutes on tokio's clock. The error shows the last state of the
-    /// object. Fails at once with the error of the operator if it has ended and no process is left.
+    /// Returns an error if the condition is not true within two minutes on tokio's clock. The error shows the last
+    /// state of the object. If the operator has ended and no process is left, returns the error of the operator
+    /// immediately.
     ///
     /// # Cancel safety
     ///
@@ -213,7 +216,7 @@ impl<W: World> Lab<W> {
         T: Resource + DeserializeOwned + Debug,
     {
         let what = format!("{} {key}: {what}", T::KIND);
-        // Retry after an error, because faults apply to the user's requests too.
+        // Repeat the request after an error, because faults apply to the user's requests too.
         let observe = async || self.get::<T>(key).await;
         let is_met = |found: &Result<Option<T>, Violation>| {
             self.has_failed() || found.as_ref().is_ok_and(|found| is_met(found.as_ref()))
@@ -228,13 +231,13 @@ impl<W: World> Lab<W> {
         self.running().is_empty() && self.check_ended().is_err()
     }
 
-    /// Fails with the error of the operator if it has ended and no process is left.
+    /// Returns the error of the operator if it has ended and no process is left.
     fn check_running(&self) -> Result<(), Violation> {
         if self.has_failed() { self.check_ended() } else { Ok(()) }
     }
 
-    /// Repeats a request of the user until it succeeds, for at most [`LIMIT`] in total. Fails at once if the operator has ended and no
-    /// process is left.
+    /// Repeats a request of the user until it succeeds, for at most [`LIMIT`] in total. Returns an error immediately if
+    /// the operator has ended and no process is left.
     pub(crate) async fn attempt<T, E: std::fmt::Display>(
         &self,
         what: &str,
@@ -284,7 +287,8 @@ pub(crate) async fn delete<T: Resource + DeserializeOwned>(user: &Cluster, key: 
     }
 }
 
-/// Parses a key. For a namespaced resource, the namespace is `default` if the text contains none.
+/// Parses a key of the form `namespace/name`. If the text contains no namespace and the resource is namespaced, the
+/// namespace is `default`.
 pub(crate) fn key_of<T: Resource>(text: &str) -> ObjectKey {
     match text.split_once('/') {
         Some((namespace, name)) => ObjectKey::new(namespace, name),

@@ -55,30 +55,31 @@
 //! # Main types
 //!
 //! - A [`Kit`] contains the operator, the steps of its user, and the checks.
-//! - A [`Lab`] is one run for manual tests: the server, the processes of the operator, and the user.
-//! - A [`Violation`] is the result of a failed check. It prints as a report.
+//! - A [`Lab`] is a single run for manual tests: the server, the processes of the operator, and the user.
+//! - A [`Violation`] is the result of a failed check. A violation is displayed as a report.
 //! - A [`CrdChecker`] checks which objects a CustomResourceDefinition accepts, such as `CrdChecker::new(Website::crd())`.
-//! - [`generate`] returns custom resources by seed. [`LeastRole`] contains the permissions that an operator used.
+//! - [`generate`] creates custom resources from seeds. A [`LeastRole`] contains the permissions that an operator has
+//!   used.
 //!
 //! # How a run works
 //!
 //! A check starts one thread for each processor. Each run has a runtime with one thread and tokio's clock paused, and
-//! an embedded server without a socket. All requests of a process pass through the kit. The kit records and delays
-//! requests, and can cut their connections. A process is a task. Killing a process stops its requests immediately and
-//! drops the task, without releasing the Lease.
+//! an embedded server without a socket. All requests of a process pass through the test kit. The test kit records and
+//! delays requests, and can cut their connections. Each process is a task. Killing a process stops its requests
+//! immediately and drops the task, without releasing the Lease.
 //!
-//! These parts are real: the operator, its client, informers, queues and election, and the server's storage, admission,
-//! watches and garbage collection. The time, the network and the kill of a process are simulated. A killed process
-//! sends no further requests, but a thread that the process has started continues.
+//! The operator, its client, informers, queues and election are the real code, and so are the server's storage,
+//! admission, watches and garbage collection. The time, the network and the killing of processes are simulated. A
+//! killed process sends no further requests, but threads that the process has started continue.
 //!
 //! # Guarantees
 //!
-//! - A run with the same seed has the same faults at the same times. If the operator is deterministic, the run sends
+//! - Runs with the same seed have the same faults at the same times. If the operator is deterministic, these runs send
 //!   the same requests. An operator that iterates over a `HashMap` is not deterministic.
-//! - Each check ends, because the [limit](Kit::limit) on the paused clock and the maximum number of requests bound it.
-//!   But an operator that blocks its thread blocks the test.
-//! - A run serves no probes, metrics and debug page, because parallel runs would use the same port.
-//! - If the operator ends with an error and no process is left, a wait of the test fails at once with this error.
+//! - Each check ends, because the [limit](Kit::limit) on the paused clock and a maximum number of requests stop it. But
+//!   an operator that blocks its thread blocks the test.
+//! - A run serves no probes, no metrics and no debug page, because parallel runs would use the same port.
+//! - If the operator ends with an error and no process is left, a waiting test fails immediately with this error.
 //! - No report shows the values of a Secret.
 
 #![allow(clippy::test_attr_in_doctest, reason = "the page shows the tests of a user, and calls them")]
@@ -104,5 +105,5 @@ pub use role::LeastRole;
 pub use violation::Violation;
 pub use wait::{consistently, eventually, eventually_within};
 
-/// The user agent of the requests that the kit itself sends.
+/// The user agent of the requests that the test kit itself sends.
 const OWN_AGENT: &str = "pintle-testkit";

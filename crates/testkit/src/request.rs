@@ -1,4 +1,4 @@
-//! Requests of an operator, as the kit has recorded them.
+//! The requests of an operator, as the test kit has recorded them.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,28 +11,28 @@ use pintle_apiserver::RequestVerb;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SentRequest {
-    /// The process, such as `operator-1`. A restarted process has a new name.
+    /// The name of the process, such as `operator-1`. A restarted process has a new name.
     pub process: String,
     /// The number of the request within its process, starting from 1.
     pub number: usize,
-    /// The verb. `None` for a request without a resource, such as `/version`.
+    /// The verb of the request. `None` for a request without a resource, such as `/version`.
     pub verb: Option<RequestVerb>,
-    /// The API group. The group is empty for the core group.
+    /// The API group of the resource. The string is empty for the core group.
     pub group: String,
-    /// The plural name of the resource. The resource is empty for a request without a resource.
+    /// The plural name of the resource. The string is empty for a request without a resource.
     pub resource: String,
     /// The subresource, such as `status`.
     pub subresource: String,
-    /// The namespace. The namespace is empty in cluster scope and for requests across all namespaces.
+    /// The namespace of the request. The string is empty in cluster scope and for requests across all namespaces.
     pub namespace: String,
-    /// The name. The name is empty for a collection and for a generated name.
+    /// The name of the object. The string is empty for a collection and for a generated name.
     pub name: String,
-    /// The path without the query.
+    /// The path of the URL without the query.
     pub path: String,
-    /// The HTTP status. `None` if the kit cut the connection before the server answered, or if the process dropped the
-    /// request.
+    /// The HTTP status of the response. `None` if the test kit cut the connection before the server answered, or if the
+    /// process dropped the request.
     pub code: Option<u16>,
-    /// The fault that the kit injected into the request. Empty if there was none.
+    /// The fault that the test kit injected into the request. The string is empty if there was no fault.
     pub fault: String,
     /// The fields that the request changed, such as `.data.url: "a" -> "b"`. The list is empty if the request changed
     /// nothing.
@@ -85,7 +85,8 @@ impl SentRequest {
         self.verb.is_some_and(|verb| !matches!(verb, Get | List | Watch))
     }
 
-    /// Returns whether the request is part of every operator's housekeeping: Leases, Events and access reviews.
+    /// Returns whether the request is housekeeping that every operator needs. Requests for Leases, Events and access
+    /// reviews are housekeeping.
     pub fn is_housekeeping(&self) -> bool {
         matches!(
             (self.group.as_str(), self.resource.as_str()),

@@ -12,24 +12,26 @@ use crate::SentRequest;
 type Target = (String, String);
 type Rules = BTreeMap<Target, BTreeSet<String>>;
 
-/// The permissions that recorded requests need, as a ServiceAccount with roles and bindings. `Display` prints YAML for `kubectl apply`.
+/// The permissions that recorded requests need, as a ServiceAccount with roles and bindings. The `Display`
+/// implementation writes YAML for `kubectl apply`.
 ///
-/// The role lacks each permission that no recorded request needed. So record a test that includes deletions and
-/// conflicts, or the requests of [chaos](crate::Kit::survives_chaos).
+/// The role does not contain permissions that no recorded request needed. So the recorded test should include deletions
+/// and conflicts. You can also use the requests of [chaos](crate::Kit::survives_chaos).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeastRole {
     name: String,
     cluster: Rules,
-    /// By namespace.
+    /// The rules of each namespace.
     namespaces: BTreeMap<String, Rules>,
 }
 
 impl LeastRole {
-    /// Returns the role for requests. `name` is the name of the ServiceAccount, in `default`, and of the roles.
+    /// Returns the role that the given requests need. `name` is the name of the roles, and of the ServiceAccount in
+    /// `default`.
     ///
-    /// - Leases need a Role in their namespace.
+    /// - Permissions for Leases are in a Role in their namespace.
     /// - If any request concerns all namespaces, all other permissions are in a ClusterRole.
-    /// - Otherwise, there is a Role for the namespaced resources in each namespace, and a ClusterRole for the
+    /// - Otherwise, each namespace has a Role for its namespaced resources, and a ClusterRole has the permissions for
     ///   cluster-scoped resources.
     pub fn of(name: impl Into<String>, requests: &[SentRequest]) -> Self {
         let relevant = || requests.iter().filter(|request| request.verb.is_some());
@@ -70,8 +72,8 @@ impl LeastRole {
         format!("system:serviceaccount:default:{}", self.name)
     }
 
-    /// Returns the role without one verb of one resource, such as `configmaps` or `websites/status`. Use this method to
-    /// test that a permission is needed.
+    /// Returns the role without the permission for one verb of one resource, such as `configmaps` or `websites/status`.
+    /// Use this method to test that the operator needs a permission.
     pub fn without(mut self, verb: &str, resource: &str) -> Self {
         for rules in self.namespaces.values_mut().chain([&mut self.cluster]) {
             for ((_, found), verbs) in rules.iter_mut() {
@@ -116,7 +118,7 @@ fn metadata(name: &str, namespace: &str) -> Value {
     }
 }
 
-/// Returns the rules. Resources of one group with the same verbs share a rule.
+/// Returns the rules as JSON. Resources of one group with the same verbs share a rule.
 fn rules_of(rules: &Rules) -> Vec<Value> {
     let mut shared = BTreeMap::<(&String, &BTreeSet<String>), Vec<&String>>::new();
     for ((group, resource), verbs) in rules {

@@ -1,4 +1,4 @@
-//! The state at the end of a run, in a form that can be compared with another run.
+//! The final state of a run, in a form that can be compared with the state of another run.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -13,7 +13,7 @@ const SHOWN: usize = 20;
 /// All objects of a server, and the world outside of the server.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct State {
-    /// The objects by resource and key. Objects with generated names share a key.
+    /// The objects, by resource and key. Objects with generated names share a key.
     objects: BTreeMap<String, Vec<Value>>,
     world: Value,
 }
@@ -114,7 +114,7 @@ fn stable_names(stored: &Stored) -> Vec<(String, String)> {
     uid.into_iter().chain(text("name").zip(generated)).collect()
 }
 
-/// Masks the uids of owners that do not exist, because they are random.
+/// Masks the uids of owners that do not exist, because these uids are random.
 fn mask_unknown_owners(object: &mut Value) {
     let owners = object.pointer_mut("/metadata/ownerReferences").and_then(Value::as_array_mut);
     for uid in owners.into_iter().flatten().filter_map(|owner| owner.get_mut("uid")) {

@@ -9,7 +9,7 @@ use crate::SentRequest;
 
 /// A rule that the operator broke, or the reason why a check could not run.
 ///
-/// `Debug` shows the same text as `Display`, so that `unwrap` and a test that returns this error print a readable report.
+/// `Debug` writes the same text as `Display`. So `unwrap`, and a test that returns this error, print a readable report.
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Violation {
@@ -19,19 +19,19 @@ pub enum Violation {
     /// A condition did not become true in time.
     #[error("{what}: not within {} s; last observed: {observed}", .within.as_secs_f64())]
     NotInTime {
-        /// The condition.
+        /// A description of the condition.
         what: String,
         /// The time limit.
         within: Duration,
-        /// The last value.
+        /// The last observed value.
         observed: String,
     },
     /// A condition did not stay true.
     #[error("{what}: no longer true after {} s; observed: {observed}", .after.as_secs_f64())]
     NotConsistent {
-        /// The condition.
+        /// A description of the condition.
         what: String,
-        /// How long the condition was true.
+        /// How long the condition stayed true.
         after: Duration,
         /// The value that broke the condition.
         observed: String,
@@ -39,15 +39,15 @@ pub enum Violation {
     /// A request of the test itself failed, or a step of the user did not succeed within its time limit.
     #[error("{what}: {cause}")]
     Step {
-        /// The step.
+        /// A description of the request or step.
         what: String,
-        /// The last error.
+        /// The last error of the request or step.
         cause: String,
     },
-    /// The operator panicked, or ended although it was not disturbed.
+    /// The operator panicked, or ended although the check did not disturb it.
     #[error("the process {process} ended: {cause}")]
     Ended {
-        /// The process.
+        /// The name of the process.
         process: String,
         /// The error of the manager.
         cause: String,
@@ -57,24 +57,24 @@ pub enum Violation {
     NotSteady {
         /// The limit that was reached.
         what: String,
-        /// The last writes.
+        /// The last write requests.
         requests: Vec<SentRequest>,
     },
     /// The operator sent a write although it should have been idle. Some checks allow no write at all, and others allow
     /// writes that change nothing.
     #[error("{what}:{}", lines(.requests))]
     Wrote {
-        /// The rule.
+        /// The rule that the operator broke.
         what: String,
-        /// The requests at fault.
+        /// The requests that broke the rule.
         requests: Vec<SentRequest>,
     },
-    /// The final objects differ from the result of a run without a disturbance.
+    /// The final objects differ from the result of an undisturbed run.
     #[error("{what}: the final state differs from that of an undisturbed run:{}\nthe last requests are:{}", lines(.differences), lines(.requests))]
     NotConverged {
-        /// The disturbance.
+        /// A description of the disturbance.
         what: String,
-        /// The objects and fields that differ. The value of the undisturbed run is shown first.
+        /// The objects and fields that differ. Each difference shows the value of the undisturbed run first.
         differences: Vec<String>,
         /// The last requests of the operator.
         requests: Vec<SentRequest>,
@@ -96,17 +96,17 @@ pub enum Violation {
     /// A process wrote although it was not the leader.
     #[error("{what}: a process wrote without leading:{}", lines(.writes))]
     TwoLeaders {
-        /// The disturbance.
+        /// A description of the disturbance.
         what: String,
-        /// The writes at fault.
+        /// The writes that the process sent without leading.
         writes: Vec<String>,
     },
-    /// More tasks are alive after the disturbance than in an undisturbed run.
+    /// After the disturbance, more tasks are alive than in an undisturbed run.
     #[error(
         "{what}: {found} tasks are alive at the end, and {expected} in an undisturbed run: the operator leaks tasks"
     )]
     Leak {
-        /// The disturbance.
+        /// A description of the disturbance.
         what: String,
         /// The number of tasks that are alive.
         found: usize,

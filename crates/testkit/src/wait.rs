@@ -1,4 +1,4 @@
-//! Waiting for conditions.
+//! Functions that wait for conditions.
 
 use std::fmt::Debug;
 use std::time::Duration;
@@ -11,17 +11,17 @@ use crate::Violation;
 pub(crate) const LIMIT: Duration = Duration::from_secs(120);
 /// The minimum interval between two observations.
 const INTERVAL: Duration = Duration::from_millis(20);
-/// The interval is the time since the start, divided by this number. So even a long wait has only a few hundred
-/// observations.
+/// The divisor of the elapsed time. The interval between two observations is the elapsed time divided by this number.
+/// So even a long wait has only a few hundred observations.
 const PART: u32 = 50;
 
-/// Returns the interval between observations after this time has passed since the start.
+/// Returns the interval between two observations when `since` has passed since the start.
 pub(crate) fn interval(since: Duration) -> Duration {
     INTERVAL.max(since / PART)
 }
 
 /// Observes a value until `accept` returns true, and returns that value. Waits at most two minutes on tokio's clock.
-/// See [`eventually_within`] for another limit.
+/// For another limit, see [`eventually_within`].
 ///
 /// The interval between two observations is 20 ms. After one second, the interval grows to 2% of the time since the
 /// start.
@@ -45,7 +45,7 @@ pub(crate) fn interval(since: Duration) -> Duration {
 ///
 /// # Errors
 ///
-/// The limit has passed. The error shows the last value.
+/// Returns an error if the limit has passed. The error shows the last value.
 ///
 /// # Cancel safety
 ///
@@ -63,11 +63,11 @@ pub async fn eventually<T: Debug>(
 ///
 /// # Errors
 ///
-/// The limit has passed. The error shows the last value.
+/// Returns an error if the limit has passed. The error shows the last value.
 ///
 /// # Cancel safety
 ///
-/// The same as for [`eventually`].
+/// Dropping the future has no effect, unless dropping `observe` has an effect.
 pub async fn eventually_within<T: Debug>(
     within: Duration,
     what: &str,
@@ -91,16 +91,16 @@ pub async fn eventually_within<T: Debug>(
 }
 
 /// Observes a value for some time on tokio's clock, and checks that `accept` returns true for each observation. Returns
-/// the last value. The value is observed at least once, and once more when the time has passed. The intervals are the
-/// same as for [`eventually`].
+/// the last value. The value is observed at least once, and once more when the time has passed. The intervals between
+/// the observations are the same as for [`eventually`].
 ///
 /// # Errors
 ///
-/// `accept` returned false. The error shows the value.
+/// Returns an error if `accept` returns false. The error shows the rejected value.
 ///
 /// # Cancel safety
 ///
-/// The same as for [`eventually`].
+/// Dropping the future has no effect, unless dropping `observe` has an effect.
 pub async fn consistently<T: Debug>(
     during: Duration,
     what: &str,

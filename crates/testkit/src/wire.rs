@@ -29,12 +29,12 @@ use crate::journal::Journal;
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// When a connection is cut, relative to the request.
+/// The time at which a connection is cut, relative to the request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cut {
-    /// Before the request takes effect. The server never receives the request.
+    /// The connection is cut before the request takes effect. The server never receives the request.
     Before,
-    /// After the request took effect. The client never receives the response.
+    /// The connection is cut after the request has taken effect. The client never receives the response.
     After,
 }
 
@@ -46,7 +46,7 @@ pub(crate) struct CrashPoint {
     pub(crate) cut: Cut,
 }
 
-/// The disturbances of a connection.
+/// The disturbances of a connection between a process and the server.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Disturbances {
     /// The fraction of the requests whose connection is cut, from 0 to 1.
@@ -65,10 +65,11 @@ pub(crate) struct Link {
     pub(crate) process: String,
     server: Arc<ApiServer>,
     journal: Arc<Journal>,
-    /// Cancelled when the process is killed. After the cancellation, none of the process's requests makes progress.
+    /// A token that is cancelled when the process is killed. After the cancellation, none of the process's requests
+    /// makes progress.
     dead: CancellationToken,
     state: Mutex<LinkState>,
-    /// Changes when all watches break.
+    /// A counter that changes when all watches break.
     broken: watch::Sender<u64>,
 }
 
@@ -118,7 +119,7 @@ impl Link {
     }
 
     fn with<R>(&self, with: impl FnOnce(&mut LinkState) -> R) -> R {
-        // No code under the lock can panic halfway, so the state is consistent.
+        // No code that runs under the lock can panic halfway through a change, so the state is consistent.
         with(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
@@ -145,7 +146,7 @@ impl Link {
     /// Returns the delay of the next watch event.
     fn frame_delay(&self) -> Duration {
         self.with(|state| match state.disturbances.filter(|disturbances| Instant::now() < disturbances.until) {
-            // Events that had to wait for a delayed event often arrive together.
+            // In reality, events that had to wait for a delayed event often arrive together.
             Some(disturbances) if state.random.bool() => share(disturbances.lag, state.random.f64()),
             _ => Duration::ZERO,
         })
@@ -273,8 +274,8 @@ fn share(most: Duration, part: f64) -> Duration {
     most.mul_f64(part)
 }
 
-/// Returns the path of the object that a write changes. The path has no subresource, and contains the name of a created
-/// object.
+/// Returns the path of the object that a write changes. The path contains no subresource. For a created object, it
+/// contains the object's name.
 fn object_path(uri: &Uri, sent: &SentRequest, created: Option<&str>) -> String {
     let path = uri.path();
     if sent.name.is_empty() {

@@ -51,28 +51,29 @@ use crate::{Denial, Operation, UserInfo};
 pub struct Admission<T> {
     /// The operation that the user requests.
     pub operation: Operation,
-    /// The object as it would be stored. For a deletion, this is the stored object.
+    /// The object as the API server would store it. For a deletion, this is the stored object.
     pub object: T,
-    /// The stored object, if the operation is an update.
+    /// The stored object before the update, or `None` if the operation is not an update.
     pub old: Option<T>,
-    /// The resource. The object has the version of `T`, even if the client used another version.
+    /// The resource of the request. The object has the version of `T`, even if the client used another version.
     pub resource: GroupVersionResource,
     /// The kind of the object.
     pub kind: GroupVersionKind,
-    /// The subresource, such as `status`. Empty for the object itself.
+    /// The subresource, such as `status`. The string is empty if the request is for the object itself.
     pub subresource: String,
-    /// The name. The name is empty if the server will generate it.
+    /// The name of the object. The name is empty if the server will generate it.
     pub name: String,
-    /// The namespace. Empty for a cluster-scoped object.
+    /// The namespace of the object. The string is empty for a cluster-scoped object.
     pub namespace: String,
-    /// The user.
+    /// The user that sends the request.
     pub user: UserInfo,
     /// Whether the request is a dry run, so that the server stores nothing. For a dry run, a handler must not have side
     /// effects.
     pub is_dry_run: bool,
-    /// The options of the request as JSON: `CreateOptions`, `UpdateOptions`, `PatchOptions` or `DeleteOptions`. Null if there are none.
+    /// The options of the request as JSON: `CreateOptions`, `UpdateOptions`, `PatchOptions` or `DeleteOptions`. The
+    /// value is null if there are no options.
     pub options: Value,
-    /// The uid of this call of the webhook. This uid differs from the uid of the object.
+    /// The uid of this call to the webhook. This uid differs from the uid of the object.
     pub uid: String,
 }
 
@@ -111,7 +112,7 @@ impl<T> Admission<T> {
     }
 }
 
-/// Requests for tests. The user has no name. All fields can be changed.
+/// Creates requests for tests. The user of such a request has no name. The test can change all fields.
 impl<T: Resource> Admission<T> {
     /// Creates a request to create `object`.
     pub fn create(object: T) -> Self {

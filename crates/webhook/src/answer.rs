@@ -52,10 +52,10 @@ impl<T> From<T> for Allowed<T> {
     }
 }
 
-/// The answer of a handler that rejects a request. The client receives this answer as the error of its request.
+/// The answer of a handler that rejects a request. The client receives the denial as the error of its request.
 ///
-/// `?` converts every error into a denial with the code 500. The message of this denial is the text of the error, so
-/// the client can read it.
+/// The `?` operator converts every error into a denial with the code 500. The message of this denial is the text of the
+/// error, so the client can read it.
 ///
 /// # Examples
 ///
@@ -122,14 +122,14 @@ impl Denial {
         self
     }
 
-    /// Sets the HTTP status code of the client's request. The API server replaces codes below 400 with 400.
+    /// Sets the HTTP status code of the response that the client receives. The API server replaces codes below 400 with 400.
     #[must_use]
     pub fn code(mut self, code: u16) -> Self {
         self.0.code = code;
         self
     }
 
-    /// Sets the reason of the denial. Programs can compare it with known reasons.
+    /// Sets the reason of the denial. Programs can compare this reason with known reasons.
     #[must_use]
     pub fn reason(mut self, reason: Reason) -> Self {
         self.0.reason = reason;
@@ -169,14 +169,15 @@ impl fmt::Display for Denial {
     }
 }
 
-/// `Denial` does not implement `Error`, because that would conflict with this conversion.
+/// `Denial` does not implement `Error`, because an implementation would conflict with this conversion.
 impl<E: Error> From<E> for Denial {
     fn from(error: E) -> Self {
         Self::internal(error.to_string())
     }
 }
 
-/// The warnings and audit annotations. Both kinds of answers can have them.
+/// The warnings and audit annotations of an answer. Both [`Allowed`] and [`Denial`] can have warnings and audit
+/// annotations.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Notes {
     pub(crate) warnings: Vec<String>,

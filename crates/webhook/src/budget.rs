@@ -1,4 +1,4 @@
-//! The memory budget for bodies. If the memory is needed by other requests, bodies that arrive slowly are dropped.
+//! The memory budget for bodies. If other requests need the memory, bodies that arrive slowly are dropped.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -7,12 +7,12 @@ use std::time::Duration;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, sleep};
 
-/// The maximum memory of all bodies in flight together. Further requests wait.
+/// The maximum memory of all bodies in flight together. Requests that exceed this limit wait.
 const BYTES: usize = 256 << 20;
 /// The number of bytes that one permit represents.
 const PERMIT: usize = 64 << 10;
-/// A body that takes longer than this to arrive is dropped if other bodies need its memory. API servers send a body
-/// without pauses.
+/// If a body takes longer than this time to arrive, it is dropped when other bodies need its memory. API servers send a
+/// body without pauses.
 const SLOW: Duration = Duration::from_secs(1);
 /// The interval at which a waiting request looks for slow bodies to drop.
 const LOOK: Duration = Duration::from_millis(100);
@@ -41,8 +41,8 @@ impl Budget {
         Self { permits: Arc::new(Semaphore::new(BYTES / PERMIT)), arriving: Mutex::default() }
     }
 
-    /// Waits for memory. During the wait, drops slow bodies, starting with the oldest. Returns `None` if the budget is
-    /// closed. In practice, the budget is never closed.
+    /// Waits until the budget has enough memory. During the wait, drops slow bodies, the oldest first. Returns `None`
+    /// if the budget is closed. In practice, the budget is never closed.
     pub(crate) async fn reserve(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
         // The limit of a body never exceeds the budget, so the number of permits fits into 32 bits.
         let mut permits = std::pin::pin!(self.permits.clone().acquire_many_owned(bytes.div_ceil(PERMIT).max(1) as u32));
@@ -74,7 +74,7 @@ impl Budget {
     }
 
     fn lock(&self) -> MutexGuard<'_, Arriving> {
-        // No code under the lock can panic halfway, so the state is consistent.
+        // No code that runs under the lock can panic halfway through a change, so the state is consistent.
         self.arriving.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

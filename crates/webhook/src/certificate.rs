@@ -20,7 +20,7 @@ use zeroize::Zeroizing;
 ///
 /// # Examples
 ///
-/// The files of a volume with a Secret of the type `kubernetes.io/tls`, such as a Secret of cert-manager:
+/// Use this type for a volume with a Secret of the type `kubernetes.io/tls`, such as a Secret of cert-manager:
 ///
 /// ```
 /// use std::path::Path;
@@ -37,16 +37,17 @@ pub struct CertificateFiles {
     pub certificate: PathBuf,
     /// The private key, as PEM.
     pub key: PathBuf,
-    /// The certificates of the authorities that the API server must trust, as PEM. These certificates become the
-    /// `caBundle` of registrations. If `None`, the API server uses the root certificates of its system.
+    /// The certificates of the authorities that the API server must trust, as PEM. The registered webhook
+    /// configurations contain these certificates as `caBundle`. If `None`, the API server trusts the root certificates
+    /// of its system.
     pub authority: Option<PathBuf>,
     /// The time between two reads. The default is 10 s. A changed Secret appears in a volume after about a minute.
     pub period: Duration,
 }
 
 impl CertificateFiles {
-    /// Uses the files `tls.crt`, `tls.key` and `ca.crt` in a directory. A Secret of the type `kubernetes.io/tls` has
-    /// the same names.
+    /// Creates a configuration for the files `tls.crt`, `tls.key` and `ca.crt` in a directory. The keys of a Secret of
+    /// the type `kubernetes.io/tls` have the same names.
     pub fn in_directory(directory: impl AsRef<Path>) -> Self {
         let directory = directory.as_ref();
         Self {
@@ -57,8 +58,8 @@ impl CertificateFiles {
         }
     }
 
-    /// Reads the certificates that the API server must trust. Other content of the file, such as keys, is left out. The
-    /// result is empty if [`authority`](Self::authority) is `None`.
+    /// Reads the certificates that the API server must trust. The result does not contain other content of the file,
+    /// such as keys. The result is empty if [`authority`](Self::authority) is `None`.
     ///
     /// # Errors
     ///
@@ -91,7 +92,7 @@ impl CertificateFiles {
 }
 
 impl<P: AsRef<Path>> From<P> for CertificateFiles {
-    /// Uses the files in a directory. See [`in_directory`](Self::in_directory).
+    /// Creates a configuration for the files in a directory. See [`in_directory`](Self::in_directory).
     fn from(directory: P) -> Self {
         Self::in_directory(directory)
     }
@@ -104,25 +105,25 @@ pub enum CertificateError {
     /// A file cannot be read.
     #[error("cannot read {}: {cause}", path.display())]
     Read {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
         /// The error of the operating system.
         cause: std::io::Error,
     },
-    /// A file has the wrong content.
+    /// The content of a file is not valid.
     #[error("{}: {problem}", path.display())]
     Content {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// What is wrong.
+        /// A description of the problem.
         problem: String,
     },
     /// The certificate and the key do not belong together, or the key has an unknown type.
     #[error("{} and {} cannot be used together: {cause}", certificate.display(), key.display())]
     Pair {
-        /// The file of the certificate.
+        /// The path of the certificate file.
         certificate: PathBuf,
-        /// The file of the key.
+        /// The path of the key file.
         key: PathBuf,
         /// The error of rustls.
         cause: rustls::Error,
@@ -187,8 +188,8 @@ impl Current {
 
     /// Reads the files again. Returns whether new connections now get a new certificate.
     ///
-    /// Kubernetes may replace the files between the two reads. If so, the certificate and the key do not match, and the
-    /// next call reads both files again.
+    /// Kubernetes may replace the files between the two reads. If the files were replaced in between, the certificate
+    /// and the key do not match, and the next call reads both files again.
     pub(crate) fn reload(&self) -> bool {
         let (loaded, seen) = match self.files.read() {
             Ok(pair) => (self.files.certified_key(&pair), Seen::Pair(pair)),

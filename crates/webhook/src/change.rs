@@ -1,8 +1,8 @@
 //! Applies the changes of a handler to the JSON that the API server sent.
 //!
-//! A Rust type need not declare all fields of the object. So a patch from the JSON to the returned object would remove
-//! the other fields. Instead, this module compares the object before and after the handler, and applies the differences
-//! to the JSON.
+//! A Rust type need not declare all fields of the object. If this module returned a patch from the JSON to the returned
+//! object, that patch would remove the undeclared fields. Instead, this module compares the object before and after the
+//! handler, and applies the differences to the JSON.
 
 use std::collections::HashMap;
 use std::mem;
@@ -45,7 +45,8 @@ fn merge_objects(
         }
         let value = match (sent.get(name), old) {
             (Some(sent), Some(old)) => merge(sent, old, new),
-            // The type omits empty values. The map in the JSON may still have members that the Rust type does not have.
+            // The type omits empty values when it is serialized. The map in the JSON may still have members that the
+            // Rust type does not have.
             (Some(sent @ Value::Object(_)), None) => merge(sent, &empty, new),
             _ => new.clone(),
         };
@@ -132,8 +133,8 @@ fn members(sent: &Map<String, Value>, merged: &Map<String, Value>) -> Value {
 /// The fields of the metadata that a conversion may change.
 pub(crate) const CHANGEABLE: [&str; 2] = ["labels", "annotations"];
 
-/// Applies the changes of a conversion to the sent metadata. Ignores changes of fields that a conversion must not
-/// change.
+/// Copies the metadata changes of a conversion to the metadata of the sent object. Ignores changes of fields that a
+/// conversion must not change.
 pub(crate) fn converted_metadata(sent: &Map<String, Value>, mut before: Value, mut after: Value) -> Map<String, Value> {
     let mut metadata = sent.clone();
     for part in CHANGEABLE {

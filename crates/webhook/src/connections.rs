@@ -25,15 +25,15 @@ struct Shared {
 pub(crate) struct Connection {
     shared: Arc<Mutex<Shared>>,
     activity: Mutex<Activity>,
-    /// Cancelled when the connection must be closed.
+    /// A token that is cancelled when the connection must be closed.
     give_way: CancellationToken,
     _slot: OwnedSemaphorePermit,
 }
 
 struct Activity {
     in_flight: usize,
-    /// The position of the connection among the idle connections. The position is out of date while a request is in
-    /// flight.
+    /// The position of the connection among the idle connections. While a request is in flight, this position is out of
+    /// date.
     place: u64,
     since: Instant,
 }
@@ -47,8 +47,8 @@ impl Connections {
     }
 
     /// Adds a connection. If there are too many connections, closes the connection that has been idle for the longest
-    /// time. If no connection is idle, waits. Returns `None` if the server is closed. In practice, the server is never
-    /// closed.
+    /// time. If no connection is idle, waits until a connection is idle or ends. Returns `None` if the server is
+    /// closed. In practice, the server is never closed.
     pub(crate) async fn open(&self) -> Option<Arc<Connection>> {
         let slot = match self.slots.clone().try_acquire_owned() {
             Ok(slot) => slot,
@@ -76,7 +76,7 @@ impl Shared {
 }
 
 impl Connection {
-    /// Counts a request until the guard is dropped.
+    /// Counts a request as in flight until the guard is dropped.
     pub(crate) fn request(self: &Arc<Self>) -> InFlight {
         let mut activity = lock(&self.activity);
         activity.in_flight += 1;
@@ -132,6 +132,6 @@ impl Drop for InFlight {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // No code under the locks can panic halfway, so the state is consistent.
+    // No code that runs under these locks can panic halfway through a change, so the state is consistent.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -22,7 +22,7 @@ use crate::{Admission, Allowed, Denial, change};
 
 /// The answer of a handler. The response consists of an optional JSON patch, the warnings and the audit annotations.
 type Answer = Result<(Option<json_patch::Patch>, Notes), Denial>;
-/// A handler of any type.
+/// A handler whose types are erased.
 pub(crate) type Handle = Arc<dyn Fn(AdmissionRequest) -> Pin<Box<dyn Future<Output = Answer> + Send>> + Send + Sync>;
 
 pub(crate) fn validating<T, F, Fut, O>(handler: F) -> Handle
@@ -85,7 +85,8 @@ fn to_json<T: Serialize>(object: &T) -> Result<Value, Denial> {
 }
 
 impl Webhook {
-    /// Responds to a request. Never fails, because an invalid request, a panic and a timeout become denials.
+    /// Responds to a request. This method never fails, because an invalid request, a panic and a timeout become
+    /// denials.
     pub(crate) async fn respond(&self, request: AdmissionRequest, limit: Option<Duration>) -> AdmissionResponse {
         let limit = limit.map_or(self.timeout, |limit| limit.min(self.timeout));
         let (uid, details) = (request.uid.clone(), details(&request));

@@ -1,4 +1,4 @@
-//! Conversions between the versions of a kind, through one common version, the hub.
+//! Converts objects between the versions of a kind, through one common version, the hub.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -18,18 +18,19 @@ use crate::review::{ConversionRequest, ConversionResponse};
 /// The number of objects that are converted before other tasks of the runtime may run.
 const TURN: usize = 32;
 
-/// The versions of a kind. Each conversion between two versions goes through one common version, the hub.
+/// The versions of a kind, and the conversions between them. Each conversion between two versions goes through one
+/// common version, the hub.
 ///
-/// The versions convert with std's [`From`] or [`TryFrom`], in both directions between the hub and each other version.
-/// So *n* versions need 2(*n* − 1) conversions. The hub should have the fields of all versions, because a round trip
-/// loses fields that the hub lacks. Pass the value to [`Webhooks::convert`](crate::Webhooks::convert).
+/// The hub and each other version convert into each other with std's [`From`] or [`TryFrom`]. So *n* versions need
+/// 2(*n* − 1) conversions. The hub should have all fields that any version has, because a round trip loses fields that
+/// the hub lacks. Pass the finished hub to [`Webhooks::convert`](crate::Webhooks::convert).
 ///
 /// If a conversion fails, every list and watch that includes the object fails too, and the API server retries the
-/// conversion forever. Prefer [`From`]. If a version lacks a field, keep the field's value in an annotation, or reject
-/// such values in a validating webhook.
+/// conversion forever. So prefer [`From`] to [`TryFrom`]. If a version lacks a field, keep the field's value in an
+/// annotation, or reject such values in a validating webhook.
 ///
 /// A conversion may change labels and annotations. All other metadata is copied from the sent object, because the API
-/// server ignores or rejects changes to other metadata.
+/// server ignores or rejects other changes of the metadata.
 ///
 /// # Examples
 ///
@@ -78,7 +79,7 @@ pub struct Hub<H> {
 
 type Read<H> = Box<dyn Fn(&RawValue) -> Result<(H, Value), String> + Send + Sync>;
 
-/// The functions of one version, by its `apiVersion`.
+/// The functions that convert one version, by its `apiVersion`.
 struct Version<H> {
     /// Decodes an object. Returns the object in the hub's version, and the metadata as the Rust type serializes it.
     read: Read<H>,

@@ -1,8 +1,8 @@
 //! Admission and conversion webhooks for Kubernetes: typed handlers, as a `tower` service.
 //!
 //! A handler is an async function. The handler receives an [`Admission`] with the decoded object, and returns `()`, the
-//! changed object, or a [`Denial`]. The crate reads and writes the reviews of the API server, computes the JSON patch,
-//! and creates the objects that register the webhooks.
+//! changed object, or a [`Denial`]. The crate reads and writes the reviews of the API server, computes the JSON
+//! patches, and creates the objects that register the webhooks.
 //!
 //! ```
 //! use pintle_meta::ObjectMeta;
@@ -50,22 +50,22 @@
 //! ```
 //!
 //! `Manager::webhooks` of the crate `pintle-operator` serves webhooks over TLS and registers them in the cluster.
-//! Without a manager, use `WebhookServer` of the feature `server`. Alternatively, pass [`Webhooks`] to another server,
-//! because it is a `tower` service for HTTP requests.
+//! Without a manager, use `WebhookServer`, which needs the feature `server`. You can also run [`Webhooks`] in another
+//! server, because it is a `tower` service for HTTP requests.
 //!
 //! # Main types
 //!
 //! - A [`Webhook`] has a validating or a mutating handler, and the rules for which the API server calls it.
 //! - A [`Hub`] converts objects between the versions of a kind.
-//! - [`Webhooks`] contains all webhooks and hubs of a program. [`Webhooks`] is the service, and creates the objects
-//!   that register the webhooks: [`ValidatingWebhookConfiguration`], [`MutatingWebhookConfiguration`] and the
+//! - [`Webhooks`] contains all webhooks and hubs of a program. [`Webhooks`] is the `tower` service, and creates the
+//!   objects that register the webhooks: [`ValidatingWebhookConfiguration`], [`MutatingWebhookConfiguration`] and the
 //!   conversion of a definition.
 //! - An [`Admission`] is the request that a handler receives. The handler answers with [`Allowed`] or a [`Denial`].
 //! - An [`Endpoint`] is the address at which the API server finds the webhooks.
 //!
 //! # Guarantees
 //!
-//! - If a handler panics, fails or exceeds its time limit, its request is denied. Other requests are not affected.
+//! - If a handler panics, fails or exceeds its time limit, only its own request is denied.
 //! - A patch contains only the changes of the handler. Fields that the Rust type lacks keep their values.
 //! - A conversion changes no metadata except labels and annotations.
 //! - All request bodies in flight together use at most 256 MiB. A request body that is too large, invalid or late is

@@ -65,7 +65,7 @@ macro_rules! configurations {
     ($($(#[$doc:meta])* $name:ident, $plural:literal;)*) => {$(
         $(#[$doc])*
         ///
-        /// The serialized object has `apiVersion` and `kind`, so `kubectl apply` accepts it as YAML.
+        /// The serialized object contains `apiVersion` and `kind`, so `kubectl apply` accepts it as YAML.
         #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
         #[serde(rename_all = "camelCase")]
         pub struct $name {
@@ -73,7 +73,7 @@ macro_rules! configurations {
             api_version: String,
             #[serde(default)]
             kind: String,
-            /// The metadata.
+            /// The metadata of the configuration.
             pub metadata: ObjectMeta,
             /// The webhooks, as JSON.
             #[serde(default)]
@@ -102,16 +102,17 @@ fn api_version() -> String {
     "admissionregistration.k8s.io/v1".into()
 }
 
-/// Registration. Without an [endpoint](Webhooks::endpoint), these methods return no objects.
+/// Creates the objects that register the webhooks. If no [endpoint](Webhooks::endpoint) is set, these methods return no
+/// objects.
 impl Webhooks {
     /// Returns whether the webhooks have an [endpoint](Webhooks::endpoint).
     pub fn has_endpoint(&self) -> bool {
         self.endpoint.is_some()
     }
 
-    /// Returns the configuration of the validating webhooks, if there are any. `authority` contains the certificates
-    /// that sign the server's certificate, as PEM. If `authority` is empty, the API server uses the root certificates
-    /// of its system.
+    /// Returns the configuration of the validating webhooks, if there are any. `authority` contains the PEM
+    /// certificates of the authorities that sign the server's certificate. If `authority` is empty, the API server uses
+    /// the root certificates of its system.
     ///
     /// # Examples
     ///
@@ -147,7 +148,7 @@ impl Webhooks {
         (!webhooks.is_empty()).then(|| MutatingWebhookConfiguration::new(name, webhooks))
     }
 
-    /// Adds the conversion webhook of the kind to a definition. Returns whether the kind has a conversion webhook.
+    /// Adds the conversion webhook of the kind to `definition`. Returns whether the kind has a conversion webhook.
     pub fn add_conversion(&self, definition: &mut CustomResourceDefinition, authority: &[u8]) -> bool {
         let Some(endpoint) = &self.endpoint else { return false };
         let conversion = self.routes.iter().find_map(|(path, route)| match &**route {

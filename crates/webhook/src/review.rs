@@ -11,10 +11,11 @@ pub(crate) const ADMISSION: (&str, &str) = ("admission.k8s.io/v1", "AdmissionRev
 /// The `apiVersion` and the kind of a conversion review.
 pub(crate) const CONVERSION: (&str, &str) = ("apiextensions.k8s.io/v1", "ConversionReview");
 
-/// A review of one client request: either the question of the API server, or the answer of a webhook.
+/// A review of one client request. The review contains either the question of the API server or the answer of a
+/// webhook.
 ///
-/// [`Webhooks`](crate::Webhooks) reads and writes reviews by itself. The type is public for tests and for other
-/// servers.
+/// [`Webhooks`](crate::Webhooks) reads and writes reviews by itself. The type is public so that tests and other servers
+/// can use it.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AdmissionReview {
@@ -22,19 +23,19 @@ pub struct AdmissionReview {
     pub api_version: String,
     /// `AdmissionReview`.
     pub kind: String,
-    /// The question.
+    /// The question of the API server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request: Option<AdmissionRequest>,
-    /// The answer.
+    /// The answer of the webhook.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub response: Option<AdmissionResponse>,
 }
 
-/// The request in an [`AdmissionReview`]. Its objects are JSON.
+/// The request in an [`AdmissionReview`]. The objects of the request are JSON.
 #[derive(Clone, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AdmissionRequest {
-    /// The uid of this call of the webhook. The response repeats it.
+    /// The uid of this call to the webhook. The response must have the same uid.
     pub uid: String,
     /// The kind of the object, in the version of the webhook's rule.
     #[serde(with = "kind")]
@@ -42,24 +43,24 @@ pub struct AdmissionRequest {
     /// The resource, in the version of the webhook's rule.
     #[serde(with = "resource")]
     pub resource: GroupVersionResource,
-    /// The subresource. Empty for the object itself.
+    /// The subresource, such as `status`. The string is empty if the request is for the object itself.
     #[serde(default, deserialize_with = "or_default", skip_serializing_if = "String::is_empty")]
     pub sub_resource: String,
-    /// The name. The name is empty if the server generates it.
+    /// The name of the object. The name is empty if the server generates it.
     #[serde(default, deserialize_with = "or_default", skip_serializing_if = "String::is_empty")]
     pub name: String,
-    /// The namespace. Empty for a cluster-scoped object.
+    /// The namespace of the object. The string is empty for a cluster-scoped object.
     #[serde(default, deserialize_with = "or_default", skip_serializing_if = "String::is_empty")]
     pub namespace: String,
     /// The operation that the user requests.
     pub operation: Operation,
-    /// The user.
+    /// The user that sends the request.
     #[serde(default, deserialize_with = "or_default")]
     pub user_info: UserInfo,
-    /// The object as it would be stored. `None` for a deletion.
+    /// The object as the API server would store it. `None` for a deletion.
     #[serde(default)]
     pub object: Option<Box<RawValue>>,
-    /// The stored object. `None` for a creation.
+    /// The object that is stored before the request. `None` for a creation.
     #[serde(default)]
     pub old_object: Option<Box<RawValue>>,
     /// Whether the request is a dry run, so that the server stores nothing.
@@ -113,16 +114,16 @@ impl Operation {
 /// The authenticated user of a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub struct UserInfo {
-    /// The name, such as `system:serviceaccount:team-a:builder`.
+    /// The name of the user, such as `system:serviceaccount:team-a:builder`.
     #[serde(default, deserialize_with = "or_default", skip_serializing_if = "String::is_empty")]
     pub username: String,
     /// The uid of the user.
     #[serde(default, deserialize_with = "or_default", skip_serializing_if = "String::is_empty")]
     pub uid: String,
-    /// The groups.
+    /// The groups of the user.
     #[serde(default, deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
     pub groups: Vec<String>,
-    /// Further attributes from the authenticator.
+    /// Further attributes of the user, which the authenticator has set.
     #[serde(default, deserialize_with = "or_default", skip_serializing_if = "BTreeMap::is_empty")]
     pub extra: BTreeMap<String, Vec<String>>,
 }
@@ -141,7 +142,7 @@ pub struct AdmissionResponse {
     /// A JSON patch, in base64.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub patch: Option<String>,
-    /// `JSONPatch` if there is a patch.
+    /// `JSONPatch` if there is a patch, and otherwise `None`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub patch_type: Option<String>,
     /// Annotations for the audit log.
@@ -160,10 +161,10 @@ pub struct ConversionReview {
     pub api_version: String,
     /// `ConversionReview`.
     pub kind: String,
-    /// The question.
+    /// The question of the API server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request: Option<ConversionRequest>,
-    /// The answer.
+    /// The answer of the webhook.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub response: Option<ConversionResponse>,
 }
@@ -172,12 +173,12 @@ pub struct ConversionReview {
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ConversionRequest {
-    /// The uid of this call of the webhook. The response repeats it.
+    /// The uid of this call to the webhook. The response must have the same uid.
     pub uid: String,
-    /// The `apiVersion` to convert to.
+    /// The `apiVersion` to which the objects must be converted.
     #[serde(rename = "desiredAPIVersion")]
     pub desired_api_version: String,
-    /// The objects, in any of the other versions.
+    /// The objects to convert. The objects can have any of the other versions.
     #[serde(default, deserialize_with = "or_default")]
     pub objects: Vec<Box<RawValue>>,
 }
@@ -188,9 +189,9 @@ pub struct ConversionRequest {
 pub struct ConversionResponse {
     /// The uid of the request.
     pub uid: String,
-    /// `Success`, or the failure that applies to the whole review.
+    /// `Success`, or a failure of the whole review.
     pub result: Status,
-    /// The objects in the desired version and in the order of the request. Empty after a failure.
+    /// The objects in the desired version and in the order of the request. The list is empty after a failure.
     #[serde(default, deserialize_with = "or_default")]
     pub converted_objects: Vec<Box<RawValue>>,
 }

@@ -38,7 +38,7 @@ const CLOSE: Duration = Duration::from_secs(1);
 /// The interval of HTTP/2 pings, and the time limit for their answers.
 const PING: Duration = Duration::from_secs(30);
 const PONG: Duration = Duration::from_secs(15);
-/// The delay after a failed accept, for example if no file descriptors are available.
+/// How long the server waits after a failed accept, for example if no file descriptors are available.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 /// How long requests in flight may take after a stop was requested.
 const DRAIN: Duration = Duration::from_secs(5);
@@ -68,7 +68,7 @@ pub struct WebhookServer {
     webhooks: Webhooks,
 }
 
-/// The error of [`WebhookServer::bind`].
+/// The reason why [`WebhookServer::bind`] failed.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum WebhookServerError {
@@ -78,7 +78,7 @@ pub enum WebhookServerError {
     /// The address cannot be used.
     #[error("cannot listen on {address} for webhooks: {cause}")]
     Listen {
-        /// The address.
+        /// The address that cannot be used.
         address: SocketAddr,
         /// The error of the operating system.
         cause: io::Error,
@@ -86,8 +86,8 @@ pub enum WebhookServerError {
 }
 
 impl WebhookServer {
-    /// Reads the certificate and listens on the address. Clients that connect before the server runs wait until it
-    /// runs.
+    /// Reads the certificate and listens on the address. Clients that connect before [`run`](Self::run) is called wait
+    /// until then.
     ///
     /// # Errors
     ///
@@ -99,7 +99,7 @@ impl WebhookServer {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future loses nothing.
+    /// Dropping the future has no effect.
     pub async fn bind(
         address: impl Into<SocketAddr>,
         files: impl Into<CertificateFiles>,
@@ -119,7 +119,8 @@ impl WebhookServer {
         Ok(Self { listener, certificate, acceptor: TlsAcceptor::from(Arc::new(config)), webhooks })
     }
 
-    /// Returns the address. If the configured port is 0, the address has the port that the operating system chose.
+    /// Returns the address on which the server listens. If the configured port is 0, the result contains the port that
+    /// the operating system chose.
     ///
     /// # Errors
     ///
@@ -128,7 +129,7 @@ impl WebhookServer {
         self.listener.local_addr()
     }
 
-    /// Serves until `stop` is cancelled. After that, requests in flight have 5 s to end.
+    /// Serves webhooks until `stop` is cancelled. After the cancellation, requests in flight have 5 s to finish.
     ///
     /// # Cancel safety
     ///
@@ -241,7 +242,7 @@ async fn connection(
             loop {
                 match timeout(CLOSE, connection.as_mut()).await {
                     Ok(ended) => break ended,
-                    // Keep the connection, because a request has arrived at the same time.
+                    // Keep the connection, because a request has just arrived.
                     Err(_) if opened.is_busy() => {}
                     Err(_) => return tracing::debug!("closed an idle connection for webhooks"),
                 }

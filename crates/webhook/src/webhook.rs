@@ -13,8 +13,8 @@ use crate::{Admission, Allowed, Denial, Operation};
 
 /// An admission webhook: an async function, and the rules for which the API server calls it.
 ///
-/// Pass it to [`Webhooks::add`](crate::Webhooks::add). By default, the webhook is called for creations and updates, has
-/// a time limit of 10 s, and rejects the request if it fails.
+/// Pass the webhook to [`Webhooks::add`](crate::Webhooks::add). By default, the API server calls the webhook for
+/// creations and updates. The default time limit is 10 s, and a failing webhook rejects the request.
 ///
 /// # Examples
 ///
@@ -80,7 +80,7 @@ impl Webhook {
         Self::validate_resource(T::api_resource(), handler)
     }
 
-    /// Creates a webhook that allows or rejects requests for a resource that is not known at compile time. `T` can be a
+    /// Works like [`validate`](Self::validate) for a resource that is not known at compile time. `T` can be a
     /// [`DynamicObject`](pintle_meta::DynamicObject).
     pub fn validate_resource<T, F, Fut, O>(resource: ApiResource, handler: F) -> Self
     where
@@ -95,12 +95,12 @@ impl Webhook {
     /// Creates a mutating webhook for objects of the type `T`. The handler returns the changed object, or an
     /// [`Allowed`] with that object.
     ///
-    /// The API server receives a JSON patch with the changes of the handler. If a handler returns the object unchanged,
-    /// the response has no patch. Fields that `T` lacks keep their values, even in the elements of lists. To find the
-    /// previous state of a list's elements, three rules are tried in order. First, elements match by the first field of
-    /// `name`, `key`, `type`, `mountPath`, `containerPort`, `ip` and `uid` that has a different value in each element.
-    /// Second, elements match by their position if the length of the list is unchanged. Otherwise, only equal elements
-    /// match.
+    /// The API server receives a JSON patch with the changes of the handler. If the handler returns the object
+    /// unchanged, the response has no patch. Fields that `T` lacks keep their values, even in the elements of lists. To
+    /// match the elements of a list with their previous states, three rules are tried in order. First, elements match
+    /// by a field that has a different value in each element. The first such field of `name`, `key`, `type`,
+    /// `mountPath`, `containerPort`, `ip` and `uid` is used. Second, elements match by their position if the length of
+    /// the list is unchanged. Otherwise, only equal elements match.
     ///
     /// The API server calls mutating webhooks first, then validates the object, and then calls validating webhooks.
     pub fn mutate<T, F, Fut, O>(handler: F) -> Self
@@ -113,7 +113,7 @@ impl Webhook {
         Self::mutate_resource(T::api_resource(), handler)
     }
 
-    /// Creates a mutating webhook for a resource that is not known at compile time. See [`mutate`](Self::mutate).
+    /// Works like [`mutate`](Self::mutate) for a resource that is not known at compile time.
     pub fn mutate_resource<T, F, Fut, O>(resource: ApiResource, handler: F) -> Self
     where
         T: DeserializeOwned + Serialize + Send + 'static,
@@ -142,7 +142,7 @@ impl Webhook {
         }
     }
 
-    /// Sets the operations. The default is creations and updates.
+    /// Sets the operations for which the API server calls the webhook. By default, these are creations and updates.
     ///
     /// # Panics
     ///
@@ -159,8 +159,8 @@ impl Webhook {
         self
     }
 
-    /// Sets the name of the webhook. Names distinguish several webhooks for one resource. The name is a DNS label, such
-    /// as `quota`, and becomes a part of the path.
+    /// Sets the name of the webhook. If there are several webhooks for one resource, their names distinguish them. The
+    /// name is a DNS label, such as `quota`, and becomes a part of the path.
     ///
     /// # Panics
     ///
@@ -201,15 +201,15 @@ impl Webhook {
         self
     }
 
-    /// Declares that the handler has side effects, except for dry runs. Without this declaration, the API server
-    /// assumes that there are no side effects.
+    /// Declares that the handler has side effects, except for dry runs. If this method is not called, the API server
+    /// assumes that the handler has no side effects.
     pub fn has_side_effects(mut self) -> Self {
         self.has_side_effects = true;
         self
     }
 
-    /// Makes the API server call a mutating webhook again if a later webhook changes the object. The handler must then
-    /// return its own result unchanged.
+    /// Makes the API server call a mutating webhook again if a later webhook changes the object. If the handler
+    /// receives its own result, it must return the result unchanged.
     ///
     /// # Panics
     ///
@@ -220,26 +220,29 @@ impl Webhook {
         self
     }
 
-    /// Selects namespaces by their labels. Cluster-scoped objects are always selected.
+    /// Calls the webhook only for objects in namespaces whose labels match `selector`. Cluster-scoped objects always
+    /// match.
     pub fn namespaces(mut self, selector: LabelSelectorSpec) -> Self {
         self.namespaces = Some(selector);
         self
     }
 
-    /// Selects objects by their labels. For an update, either the old labels or the new labels must match.
+    /// Calls the webhook only for objects whose labels match `selector`. For an update, either the old labels or the
+    /// new labels must match.
     pub fn objects(mut self, selector: LabelSelectorSpec) -> Self {
         self.objects = Some(selector);
         self
     }
 
-    /// Adds a CEL expression that must be true for the webhook to be called, and a name for the expression. The API
-    /// server evaluates the expression before it calls the webhook.
+    /// Calls the webhook only if a CEL expression is true. `name` is the name of the expression. The API server
+    /// evaluates the expression before it calls the webhook.
     pub fn condition(mut self, name: impl Into<String>, expression: impl Into<String>) -> Self {
         self.conditions.push((name.into(), expression.into()));
         self
     }
 
-    /// Returns the path of the webhook, such as `/validate/example.com/v1/websites`. The core group is `core`.
+    /// Returns the path of the webhook, such as `/validate/example.com/v1/websites`. For the core group, the path
+    /// contains `core`.
     pub fn path(&self) -> String {
         let version = &self.resource.group_version.version;
         let mut path = format!("/{}/{}/{version}/{}", self.verb(), self.group(), self.resource.plural);
@@ -250,7 +253,7 @@ impl Webhook {
         path
     }
 
-    /// Returns the name in the configuration, such as `quota.validate.websites.example.com`. The name has at least
+    /// Returns the name in the configuration, such as `quota.validate.websites.example.com`. Such a name has at least
     /// three segments.
     pub(crate) fn full_name(&self) -> String {
         let mut parts: Vec<&str> = self.name.iter().chain(&self.subresource).map(String::as_str).collect();

@@ -12,10 +12,10 @@ use crate::budget::Budget;
 use crate::hub::{Conversion, Hub};
 use crate::{Endpoint, Webhook};
 
-/// The webhooks of a program. This type is the `tower` service of the webhooks, and creates the objects that register
-/// them in the cluster.
+/// The webhooks of a program. This type creates the objects that register the webhooks in the cluster. This type also
+/// implements [`tower_service::Service`] for HTTP requests with any body.
 ///
-/// This type implements [`tower_service::Service`] for HTTP requests with any body. A clone shares the handlers.
+/// Clones share the handlers.
 ///
 /// | request | response |
 /// |---|---|
@@ -87,7 +87,7 @@ impl Webhooks {
     ///
     /// # Panics
     ///
-    /// Panics if another webhook has the same path. To avoid this, give one of the two webhooks a
+    /// Panics if another webhook has the same path. To avoid the panic, give one of the two webhooks a
     /// [name](Webhook::name).
     #[allow(clippy::should_implement_trait, reason = "webhooks have no sum")]
     pub fn add(self, webhook: Webhook) -> Self {
@@ -117,7 +117,7 @@ impl Webhooks {
         self
     }
 
-    /// Returns the paths of all webhooks, in order.
+    /// Returns the paths of all webhooks, in ascending order.
     pub fn paths(&self) -> impl Iterator<Item = &str> {
         self.routes.keys().map(String::as_str)
     }

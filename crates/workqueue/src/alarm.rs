@@ -1,11 +1,12 @@
-//! The timer that the queue sets for waiting tasks, called the alarm.
+//! The alarm: the timer that the queue sets for waiting tasks.
 
 use std::fmt;
 use std::sync::Arc;
 
 use pintle_ratelimit::{Sleep, Timer};
 
-/// The timer that creates sleeps. `None` means that the queue's clock creates the sleeps, on any thread.
+/// The timer from which the alarm gets its sleeps. `None` means that the queue's clock creates the sleeps, on any
+/// thread.
 pub(crate) type Source = Option<Arc<dyn Timer>>;
 
 /// The queue's timer for waiting tasks. The timer fires when a delay ends, or when a notified task was not polled in
@@ -16,11 +17,11 @@ pub(crate) type Source = Option<Arc<dyn Timer>>;
 /// waker of the timer locks the queue and notifies waiters.
 #[derive(Default)]
 pub(crate) struct Alarm {
-    /// The sources of sleeps, one for each executor with a registered waiting task. The alarm uses the last source. If
-    /// no task of the source's executor is waiting any more, the source stays until another executor replaces it. The
+    /// The sources of sleeps, one for each executor with a registered waiting task. The alarm uses the last source. A
+    /// source stays after the last task of its executor has stopped waiting, until another executor replaces it. The
     /// list is empty if no task has waited yet, or if the last source failed.
     sources: Vec<Listed>,
-    /// The time at which the alarm's timer fires.
+    /// The time at which the alarm's timer fires, in nanoseconds since the creation of the queue.
     at: Option<u64>,
     /// The executor whose timer is currently set.
     executor: u64,
@@ -41,7 +42,7 @@ pub(crate) struct Listed {
     tasks: usize,
 }
 
-/// A new time for the alarm, whose timer must be set outside the lock.
+/// A new time for the alarm. The caller must set the timer outside the lock.
 pub(crate) struct Arm {
     pub(crate) at: u64,
     pub(crate) source: Source,
@@ -56,7 +57,7 @@ pub(crate) struct Planned {
     pub(crate) unused: (Option<Sleep>, Vec<Listed>),
 }
 
-/// The result of storing a sleep that was polled once.
+/// The result of storing a sleep that was already polled once.
 pub(crate) enum Installed {
     Done,
     /// Another thread has changed the alarm in the meantime. The caller must drop the sleep outside the lock.
@@ -70,13 +71,13 @@ impl Alarm {
         self.at.is_some()
     }
 
-    /// Returns the time for which the alarm is set, if that time is not later than `time`.
+    /// Returns the time for which the alarm is set. Returns `None` if that time is later than `time`.
     pub(crate) fn rings_before(&self, time: u64) -> Option<u64> {
         self.at.filter(|at| *at <= time)
     }
 
-    /// Counts a new listed task. After this call, the alarm uses the timer of the task's executor. The caller must drop
-    /// the returned source outside the lock.
+    /// Counts a new registered task of an executor. After this call, the alarm uses the timer of the task's executor.
+    /// The caller must drop the returned source outside the lock.
     pub(crate) fn join(&mut self, executor: u64, source: Source) -> Option<Source> {
         match self.sources.iter().position(|listed| listed.executor == executor) {
             Some(at) => {
@@ -94,7 +95,7 @@ impl Alarm {
         }
     }
 
-    /// Records that a task is no longer listed.
+    /// Records that a task of an executor is no longer registered.
     pub(crate) fn leave(&mut self, executor: u64) {
         if let Some(listed) = self.sources.iter_mut().find(|listed| listed.executor == executor) {
             listed.tasks -= 1;
@@ -104,13 +105,13 @@ impl Alarm {
         }
     }
 
-    /// Records that no task is listed any more.
+    /// Records that no task is registered any more.
     pub(crate) fn leave_all(&mut self) {
         self.sources.iter_mut().for_each(|listed| listed.tasks = 0);
         self.drop_unused();
     }
 
-    /// Removes the sources of all executors without a listed task, but keeps at least one source.
+    /// Removes the sources of all executors without a registered task, but keeps at least one source.
     fn drop_unused(&mut self) {
         while self.sources.len() > 1
             && let Some(at) = self.sources.iter().position(|listed| listed.tasks == 0)
@@ -119,8 +120,8 @@ impl Alarm {
         }
     }
 
-    /// Plans to set the alarm for `at` or an earlier time. `None` means that no alarm is necessary. If the alarm must
-    /// use the timer of another executor, the current sleep is replaced.
+    /// Plans how to set the alarm for `at` or an earlier time. `None` means that no alarm is necessary. If the alarm
+    /// must use the timer of another executor, the current sleep is replaced.
     pub(crate) fn plan(&mut self, at: Option<u64>) -> Planned {
         let unused = std::mem::take(&mut self.unused);
         let last = self.sources.last();
@@ -153,8 +154,9 @@ impl Alarm {
         Installed::Done
     }
 
-    /// Returns whether a thread is currently setting the alarm. If so, that thread reacts to the wake-up after it has
-    /// polled the sleep. The caller can be the same thread, if the waker is called during that poll.
+    /// Returns whether a thread is currently setting the alarm. If a thread is setting the alarm, that thread reacts to
+    /// the wake-up after it has polled the sleep. If the waker is called during that poll, the caller can be the same
+    /// thread.
     pub(crate) fn defer_ring(&mut self) -> bool {
         self.has_rung = self.at.is_some() && self.sleep.is_none();
         self.has_rung

@@ -2,8 +2,9 @@
 
 use std::ops::{Index, IndexMut};
 
-/// A vector in chunks of bounded size. Growing allocates at most one chunk, so the time under the lock does not depend
-/// on the length of the vector. With few elements, the chunks need no more memory than a [`Vec`].
+/// A vector in chunks of bounded size. When the vector grows, it allocates at most one chunk. So the time under the
+/// lock does not depend on the length of the vector. If there are few elements, the chunks need no more memory than a
+/// [`Vec`].
 #[derive(Debug)]
 pub(crate) struct Chunks<T> {
     chunks: Vec<Vec<T>>,

@@ -1,4 +1,4 @@
-//! The configuration of a queue.
+//! The configuration of a work queue.
 
 use std::fmt;
 use std::sync::Arc;
@@ -28,29 +28,30 @@ use crate::order::{Fifo, Order};
 /// assert_eq!(queue.name(), "websites");
 /// ```
 pub struct QueueConfig<K, C = StdClock> {
-    /// The queue's name in metrics and in `Debug` output.
+    /// The name of the queue in metrics and in `Debug` output.
     pub name: String,
-    /// The clock. `async` waits require a [`Timer`](pintle_ratelimit::Timer).
+    /// The clock of the queue. Waiting in an `async` task requires that the clock is a
+    /// [`Timer`](pintle_ratelimit::Timer).
     pub clock: C,
-    /// The order in which queued keys are dequeued.
+    /// The order in which the queue returns queued keys to workers.
     pub order: Box<dyn Order<K>>,
     /// The limiter that computes the delay before a retry.
     pub limiter: Box<dyn RateLimiter<K>>,
-    /// Whether a rate-limited add counts as a failure if it has no effect.
+    /// Determines whether a rate-limited add without effect counts as a failure.
     pub charge: RetryAccounting,
     /// How long the queue remembers the failures of an idle key. A key is idle if it is not queued, delayed or in
-    /// flight. `None` means that failures are remembered until `forget` is called, as in client-go. In that case, the
-    /// queue keeps one record for each key that is never forgotten.
+    /// flight. `None` means that the queue remembers failures until `forget` is called, as in client-go. The queue then
+    /// keeps one record for each key that has failed and was never forgotten.
     ///
-    /// Expired records are removed lazily, by the next access to the queue. If a `get` is waiting, expired records are
-    /// removed immediately. The queue calls the limiter's `forget` for each of these keys.
+    /// Expired records are removed by the next call of a queue method. If a worker waits for a key, expired records are
+    /// removed immediately. When a record is removed, the queue calls the limiter's `forget` for its key.
     pub keep_failures: Option<Duration>,
-    /// The effect of a plain add on a pending retry of the same key.
+    /// Determines what happens to a pending retry when its key is added without a delay.
     pub pending_retry: DelayPolicy,
-    /// The effect of a plain add on a pending reminder of the same key.
+    /// Determines what happens to a pending reminder when its key is added without a delay.
     pub pending_reminder: DelayPolicy,
-    /// Limits how many keys per second are dequeued, over all workers. A key stays queued while it waits for a token. A worker that stops
-    /// waiting consumes no token.
+    /// Limits how many keys per second all workers together can dequeue. A key stays queued while it waits for a token.
+    /// A worker that stops waiting consumes no token.
     pub dequeue_limit: Option<TokenBucket>,
     /// The metrics provider. [`MetricsStyle`] lists the metrics. The metrics exist until the queue and its last guard
     /// are dropped. `None` disables metrics. Without metrics, the queue reads the clock less often. Queues with the
@@ -60,33 +61,33 @@ pub struct QueueConfig<K, C = StdClock> {
     pub metrics_style: MetricsStyle,
 }
 
-/// The effect of a plain add on a pending delay of the same key.
+/// Determines what happens to a pending delay when its key is added without a delay.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DelayPolicy {
-    /// Keeps both the add and the delay. The key is processed immediately, and again when the delay ends. This is
-    /// client-go's rule.
+    /// Keeps both the add and the pending delay. The key is processed immediately, and again when the delay ends. This
+    /// is client-go's rule.
     #[default]
     Keep,
-    /// Keeps only the earliest schedule of a key. An add replaces a pending delay. A delay that is requested while the key is queued is
-    /// dropped. This is controller-runtime's rule.
+    /// Keeps only the earliest time at which a key must be processed. Adding the key without a delay removes a pending
+    /// delay. If a delay is requested while the key is queued, that delay is dropped. This is controller-runtime's
+    /// rule.
     Absorb,
-    /// Keeps only the delay. An add has no effect while a delay is pending, and the key is processed when the delay
-    /// ends. With this policy, an event does not end the backoff of a key early.
+    /// Keeps only the pending delay. Adding the key has no effect while a delay is pending. The key is processed when
+    /// the delay ends. With this policy, an event does not end the backoff of a key early.
     Respect,
 }
 
-/// The condition under which a rate-limited add counts as a failure. A failure also consumes a token, if the limiter
-/// uses tokens.
+/// Determines when a rate-limited add counts as a failure. A failure also consumes a token, if the limiter uses tokens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RetryAccounting {
-    /// Counts an add only if it reports a new failure. An add is not counted if an earlier retry of the key is pending,
-    /// or if the add is dropped because the key is queued. [`WorkItem::retry`](crate::WorkItem::retry) always counts,
-    /// because the worker failed once.
+    /// Counts a rate-limited add only if it reports a new failure. The add does not count if an earlier retry of the
+    /// key is pending, or if the add is dropped because the key is queued. [`WorkItem::retry`](crate::WorkItem::retry)
+    /// always counts, because the worker has failed once.
     #[default]
     IfScheduled,
-    /// Counts every add, even if the queue is shut down. This is client-go's rule.
+    /// Counts every rate-limited add, even if the queue is shut down. This is client-go's rule.
     Always,
 }
 

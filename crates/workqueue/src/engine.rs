@@ -1,5 +1,5 @@
-//! The state machine of the queue. The state machine takes no locks, spawns no tasks and never waits. The caller passes
-//! the time.
+//! The state machine of the queue. The state machine takes no locks, spawns no tasks and never waits. Callers pass the
+//! current time.
 
 mod add;
 mod handout;
@@ -32,8 +32,8 @@ use crate::shutdown::ShutdownMode;
 /// The state of a queue: its keys, delays and retries, with one record for each key.
 ///
 /// All times are in nanoseconds since the creation of the queue. A key whose delay has ended becomes available at the
-/// next `get` or the next call for this key, but not at adds of other keys. If a `get` is waiting, the key becomes
-/// available immediately. Callers pass the hash of a key, so that hashing happens outside the lock.
+/// next `get` or the next call for this key. Adds of other keys do not make it available. If a `get` is waiting, the
+/// key becomes available immediately. Callers pass the hash of a key, because hashing must happen outside the lock.
 ///
 /// # User code
 ///
@@ -42,12 +42,12 @@ use crate::shutdown::ShutdownMode;
 pub(crate) struct Engine<K> {
     table: Table<K>,
     order: Box<dyn Order<K>>,
-    /// Whether the order uses the time of queued keys.
+    /// Whether the order uses the times at which keys were queued.
     timed: bool,
     /// Whether the order contains keys but returned none of them. The engine calls `pop` again after the next change of
     /// the queue.
     is_withheld: bool,
-    /// The deadlines of delays and of expiring failures.
+    /// The times at which delays end and failures expire.
     timers: BTreeSet<(u64, Ticket)>,
     limiter: Box<dyn RateLimiter<K>>,
     dequeue_limit: Option<TokenBucket>,
@@ -62,15 +62,15 @@ pub(crate) struct Engine<K> {
     trash: Trash<K>,
 }
 
-/// The effect of an add.
+/// The effect of adding a key to a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Added {
-    /// The key became dirty, or its delay was set or shortened.
+    /// The key was queued, or its delay was set or shortened.
     Scheduled,
-    /// The add has no effect, because an earlier add of the key already has the requested effect.
+    /// The call had no effect, because an earlier call for the same key already has the requested effect.
     Merged,
-    /// The add was rejected, because the queue is shutting down.
+    /// The call was rejected, because the queue is shutting down.
     ShutDown,
 }
 
@@ -78,13 +78,13 @@ pub enum Added {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DelayKind {
-    /// The key failed and will be retried.
+    /// The key has failed, and the delay is the back-off before its retry.
     Retry,
-    /// The key did not fail and will be processed again.
+    /// The key has not failed, and will be processed again after the delay.
     Reminder,
 }
 
-/// The time of an operation. The clock is read only when an operation needs the time, because most operations of a
+/// The time at which an operation happens. The clock is read only if an operation needs the time. Most operations of a
 /// queue without delays do not need it.
 ///
 /// A panic of the clock does not interrupt the operation. The operation continues with the latest known time, and the
@@ -147,7 +147,7 @@ impl<K> Engine<K> {
         self.mode = self.mode.max(Some(mode));
     }
 
-    /// Returns whether the shutdown has ended, according to the current mode.
+    /// Returns whether the shutdown has ended, according to the current shutdown mode.
     pub(crate) fn is_drained(&self) -> bool {
         match self.mode {
             None => false,
@@ -166,7 +166,7 @@ impl<K> Engine<K> {
         }
     }
 
-    /// Returns how many keys can be dequeued now. This method does not queue keys whose delay has ended.
+    /// Returns the number of keys that can be dequeued now. This method does not queue keys whose delay has ended.
     pub(crate) fn available(&mut self, now: &Now<'_>) -> usize {
         let queued = self.counts.queued;
         if queued == 0 || self.is_withheld || self.is_exhausted() {
@@ -210,7 +210,7 @@ impl<K> Engine<K> {
         }
     }
 
-    /// Ends the metrics after a panic of the provider. The caller must drop the returned value outside the lock.
+    /// Ends the metrics after the provider has panicked. The caller must drop the returned value outside the lock.
     pub(crate) fn take_observer(&mut self) -> Option<Box<Observer>> {
         self.observer.take()
     }
@@ -366,7 +366,7 @@ impl<K> Default for Trash<K> {
     }
 }
 
-/// Converts to nanoseconds. Durations of more than 584 years become `u64::MAX`, which means never.
+/// Converts a duration to nanoseconds. Durations of more than 584 years become `u64::MAX`, which means never.
 pub(crate) fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }

@@ -1,4 +1,4 @@
-//! Waiting for a key, in a thread or in a task.
+//! Waits for a key, in a thread or in a task.
 
 use std::cell::Cell;
 use std::fmt;
@@ -16,13 +16,13 @@ use crate::sync::{Arc, thread};
 use crate::waiters::Waiter;
 use crate::wakers::WaiterId;
 
-/// The future of [`WorkQueue::get`](crate::WorkQueue::get).
+/// The future that [`WorkQueue::get`](crate::WorkQueue::get) returns.
 #[must_use = "futures do nothing unless polled"]
 pub struct Get<'a, K, C: Timer> {
     wait: Wait<'a, K, C>,
 }
 
-/// The error of [`WorkQueue::try_get`](crate::WorkQueue::try_get).
+/// The reason why [`WorkQueue::try_get`](crate::WorkQueue::try_get) returned no key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TryGetError {
@@ -35,7 +35,7 @@ pub enum TryGetError {
 /// A registered waiter. Dropping this value unregisters the waiter from the queue.
 pub(crate) struct Wait<'a, K, C: Clock> {
     shared: &'a Arc<Shared<K, C>>,
-    /// The guard of the previous key. It is released at the first poll.
+    /// The guard of the key that the caller has finished. The guard is released when the wait is first polled.
     finished: Option<WorkItem<K, C>>,
     id: Option<WaiterId>,
 }
@@ -56,7 +56,7 @@ impl<K: Clone, C: Clock> Wait<'_, K, C> {
         step.unless_panicked(panic)
     }
 
-    /// Blocks the thread.
+    /// Blocks the thread until a key is available.
     pub(crate) fn block(mut self) -> Option<WorkItem<K, C>> {
         let mut waker = None;
         loop {
@@ -100,7 +100,7 @@ impl<K: Clone, C: Timer> Future for Get<'_, K, C> {
         match step {
             Step::Item(item) => Poll::Ready(Some(item)),
             Step::ShutDown => Poll::Ready(None),
-            // For a waiting task, the queue's alarm wakes the task at the deadline.
+            // Only a waiting thread needs this timeout. A waiting task is woken by the queue's alarm.
             Step::Wait(_) => {
                 READY_IN_A_ROW.set(0);
                 Poll::Pending
@@ -118,7 +118,8 @@ thread_local! {
 /// limit.
 const BUDGET: u32 = 128;
 
-/// Counts a poll. Returns `false` if the poll must yield. Under a model checker, the poll never yields.
+/// Counts a poll of `get` that did not wait. Returns `false` if the poll must yield. Under a model checker, the poll
+/// never yields.
 fn has_budget() -> bool {
     let ready = READY_IN_A_ROW.get();
     let has_budget = ready < BUDGET || cfg!(any(pintle_loom, pintle_shuttle));

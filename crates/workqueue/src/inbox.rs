@@ -4,12 +4,12 @@ use crate::order::Ticket;
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{Mutex, MutexGuard};
 
-/// Operations that were called while the queue was locked. Their callers did not wait for the lock. The next thread
-/// that takes the lock applies these operations first, so callers cannot observe the delay.
+/// The operations that callers started while the queue was locked. The callers did not wait for the lock. The next
+/// thread that takes the lock applies these operations first, so callers cannot observe the delay.
 ///
 /// The inbox makes concurrent producers and consumers fast. Without the inbox, each operation would move the queue's
 /// tables from the cache of one processor to the cache of another. The inbox is closed while a caller waits for a key
-/// or for the end of a shutdown. An operation in the inbox would not wake that caller.
+/// or for the end of a shutdown. An operation that is only in the inbox would not wake that caller.
 #[derive(Debug)]
 pub(crate) struct Inbox<K> {
     /// Whether the inbox may have entries. If `false`, callers do not take the lock of the inbox.
@@ -23,7 +23,7 @@ struct Inner<K> {
     late: Vec<Late<K>>,
 }
 
-/// An operation in the inbox. `at` is the time of the operation, if the queue needs the time.
+/// An operation in the inbox, such as an add. `at` is the time of the operation, if the queue needs the time.
 #[derive(Debug)]
 pub(crate) struct Late<K> {
     pub(crate) step: LateStep<K>,
@@ -36,7 +36,7 @@ pub(crate) enum LateStep<K> {
     Done(Ticket),
 }
 
-/// The capacity of the inbox. The limit bounds the additional operations of the next thread that takes the lock.
+/// The capacity of the inbox. This limit bounds the work that the next thread with the lock must do in addition.
 const ROOM: usize = 64;
 
 impl<K> Inbox<K> {
@@ -60,12 +60,13 @@ impl<K> Inbox<K> {
         !self.any.load(Ordering::Acquire)
     }
 
-    /// Swaps the entries with an empty vector. The caller must hold the queue's lock, so that operations keep their order.
+    /// Swaps the entries with an empty vector. The caller must hold the queue's lock, so that operations keep their
+    /// order.
     pub(crate) fn take(&self, late: &mut Vec<Late<K>>) {
         self.swap(self.inner.lock(), late);
     }
 
-    /// Opens or closes the inbox and takes the entries.
+    /// Opens or closes the inbox, and takes its entries.
     pub(crate) fn set_open(&self, is_open: bool, late: &mut Vec<Late<K>>) {
         let mut inner = self.inner.lock();
         inner.is_open = is_open;

@@ -14,8 +14,9 @@ use crate::sync::Arc;
 
 /// A guard for a key that a worker is processing.
 ///
-/// No other worker gets the same key while this guard exists. Dropping the guard is client-go's `Done`. A panic of the worker or the
-/// cancellation of its task drops the guard as well. Only the owner of the guard can finish the key, and only once.
+/// No other worker gets the same key while this guard exists. Dropping the guard marks the key as done, like
+/// client-go's `Done`. If the worker panics or its task is cancelled, the guard is dropped too. Only the owner of the
+/// guard can mark the key as done, and only once.
 ///
 /// The guard keeps its queue alive and can be dropped on any thread. The drop can propagate a panic of user code: see
 /// [`WorkQueue`](crate::WorkQueue#panics).
@@ -40,7 +41,7 @@ use crate::sync::Arc;
 #[must_use = "dropping the guard marks the key as done"]
 pub struct WorkItem<K, C: Clock = StdClock> {
     shared: Arc<Shared<K, C>>,
-    /// `None` after the key is marked as done.
+    /// `None` once the key is marked as done.
     ticket: Option<Ticket>,
     priority: i32,
     key: K,
@@ -61,7 +62,7 @@ impl<K, C: Clock> WorkItem<K, C> {
         self.priority
     }
 
-    /// Returns the number of retries since the last `forget`. The maximum is 65,535.
+    /// Returns the number of retries of the key since the last call of `forget`. The maximum is 65,535.
     pub fn num_requeues(&self) -> u32 {
         let section = self.shared.section();
         self.ticket.map_or(0, |ticket| section.engine.failures(ticket, &section.now))
@@ -78,16 +79,16 @@ impl<K, C: Clock> WorkItem<K, C> {
     /// Marks the key as done after a failure. Counts the failure, and adds the key again with the same priority after
     /// the limiter's delay.
     ///
-    /// The failure counts even if a pending delay or another add makes the key available earlier. When the queue is
-    /// shutting down, the failure counts only with [`RetryAccounting::Always`](crate::RetryAccounting).
+    /// The failure counts even if a shorter pending delay or another add makes the key available earlier. When the
+    /// queue is shutting down, the failure counts only with [`RetryAccounting::Always`](crate::RetryAccounting).
     pub fn retry(self) -> Added {
         let priority = self.priority;
         self.finish(|engine, ticket, now| engine.retry(ticket, Failed::Held, None, priority, now))
             .unwrap_or(Added::ShutDown)
     }
 
-    /// Marks the key as done after success and resets its failure count. Then adds the key again after a delay, with
-    /// the same priority.
+    /// Marks the key as done after success and resets its failure count. Also adds the key again after the delay
+    /// `after`, with the same priority.
     pub fn requeue_after(self, after: Duration) -> Added {
         let priority = self.priority;
         let revisit = |engine: &mut Engine<K>, ticket, now: &Now<'_>| {
@@ -102,7 +103,8 @@ impl<K, C: Clock> WorkItem<K, C> {
         self.ticket.take()
     }
 
-    /// Calls `step` and marks the key as done, in one critical section. The key is done even if `step` panics.
+    /// Calls `step` and marks the key as done, in one critical section. The key is marked as done even if `step`
+    /// panics.
     fn finish<T>(mut self, step: impl FnOnce(&mut Engine<K>, Ticket, &Now<'_>) -> T) -> Option<T> {
         let ticket = self.ticket?;
         let shared = Arc::clone(&self.shared);
@@ -116,15 +118,16 @@ impl<K, C: Clock> WorkItem<K, C> {
 }
 
 impl<K: Clone, C: Clock> WorkItem<K, C> {
-    /// Marks the key as done and dequeues the next key, in one critical section. Waits like
+    /// Marks the key as done and dequeues the next key, in one critical section. This method waits like
     /// [`WorkQueue::blocking_get`](crate::WorkQueue::blocking_get).
     pub fn blocking_next(self) -> Option<Self> {
         let shared = Arc::clone(&self.shared);
         Wait::new(&shared, Some(self)).block()
     }
 
-    /// Marks the key as done and dequeues the next key, in one critical section. Waits like
-    /// [`WorkQueue::get`](crate::WorkQueue::get). The key is done even if the future is dropped before its first poll.
+    /// Marks the key as done and dequeues the next key, in one critical section. This method waits like
+    /// [`WorkQueue::get`](crate::WorkQueue::get). The key is marked as done even if the future is dropped before it is
+    /// first polled.
     pub async fn next(self) -> Option<Self>
     where
         C: Timer,

@@ -26,13 +26,13 @@
 //!
 //! # Main types
 //!
-//! - [`WorkQueue`] dispatches each key to one worker at a time: immediately, after a delay, or as a retry. The queue
-//!   combines the three queue layers of client-go.
+//! - [`WorkQueue`] dispatches each key to one worker at a time. A key can be dispatched immediately, after a delay, or
+//!   as a retry. The queue combines the three queue layers of client-go.
 //! - [`WorkItem`] is a guard for a key that a worker processes. Dropping the guard marks the key as done.
 //! - [`QueueConfig`] configures the clock, the [`Order`], the rate limiter, the [`DelayPolicy`] and the metrics.
 //!   [`MetricsStyle`] lists the metrics.
 //! - [`Fifo`], [`Priority`] and [`Fair`] are the built-in orders.
-//! - [`ShutdownMode`] selects how a queue shuts down. [`Drain`] waits until the shutdown has ended, and
+//! - [`ShutdownMode`] determines how a queue shuts down. [`Drain`] waits until the shutdown has ended, and
 //!   [`ShutdownReport`] lists the remaining keys.
 //!
 //! # client-go's names
@@ -97,7 +97,7 @@
 //! | A panic in `ParallelizeUntil` | kills the process | ends only that piece. The result lists panics and skipped pieces | | `x9_a_parallel_piece_that_panics_ends_alone` |
 //!
 //! `QueueConfig { order: Priority::strict(), pending_retry: Absorb, pending_reminder: Absorb, .. }` behaves like
-//! controller-runtime's priority queue, except:
+//! controller-runtime's priority queue, with these exceptions:
 //!
 //! | What | controller-runtime | here | Why | Test |
 //! |---|---|---|---|---|
@@ -106,7 +106,7 @@
 //! | Starvation | possible | impossible with [`Priority::with_ageing`] | | `with_ageing_nothing_starves` |
 //! | The 26th priority | all later changes of all priorities go to one series | only changes of additional priorities do | no series freezes or becomes negative | `x11_cardinality_latch_then_decrements` |
 //!
-//! The compiler rejects a second `done` for one guard. This compiles:
+//! The compiler rejects a second `done` for one guard. The following code compiles:
 //!
 //! ```
 //! # let queue: pintle_workqueue::WorkQueue<&str> = pintle_workqueue::WorkQueue::default();
@@ -115,7 +115,7 @@
 //! item.done();
 //! ```
 //!
-//! This does not compile:
+//! The following code does not compile:
 //!
 //! ```compile_fail,E0382
 //! # let queue: pintle_workqueue::WorkQueue<&str> = pintle_workqueue::WorkQueue::default();

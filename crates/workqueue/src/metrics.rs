@@ -1,4 +1,4 @@
-//! The metrics of a queue, named as in client-go and controller-runtime.
+//! The metrics of a queue, with the names that client-go and controller-runtime use.
 
 mod ages;
 mod depths;
@@ -30,8 +30,8 @@ pub(crate) use observer::{Observer, Stamps};
 /// | `workqueue_oldest_queued_seconds` | gauge | the age of the oldest queued key; not in client-go |
 ///
 /// Gauges are computed when they are scraped. The gauges include every key whose delay has ended, even if all workers
-/// are busy. Counters and histograms are updated under the queue's lock. A provider that panics is not called again.
-/// Its panic propagates from the queue method that called the provider, unless the method returns a key.
+/// are busy. Counters and histograms are updated under the queue's lock. If the provider panics, the queue does not
+/// call it again. The panic propagates from the queue method that called the provider, unless the method returns a key.
 ///
 /// ```
 /// use pintle_metrics::InMemoryProvider;
@@ -51,11 +51,11 @@ pub(crate) use observer::{Observer, Stamps};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum MetricsStyle {
-    /// The label `name`. The buckets end at 10 s.
+    /// Metrics have the label `name`. The histogram buckets end at 10 s.
     #[default]
     ClientGo,
-    /// The labels `name` and `controller` with the same value, and the label `priority` for the depth. The buckets end
-    /// at 1000 s. `workqueue_retries_total` ignores adds with a zero delay.
+    /// Metrics have the labels `name` and `controller` with the same value, and the depth has the label `priority`. The
+    /// histogram buckets end at 1000 s. `workqueue_retries_total` ignores adds with a zero delay.
     ///
     /// A queue reports at most 25 values of `priority`. Keys with any other priority are counted under the value
     /// `exceeded_cardinality_limit`.
@@ -147,20 +147,20 @@ impl Metrics {
     }
 }
 
-/// Keeps a gauge registered until it is dropped.
+/// A value that keeps a gauge registered until it is dropped.
 pub(crate) type Pull = Box<dyn Any + Send + Sync>;
 
-/// Computes the value of a gauge at this time.
+/// A function that computes the value of a gauge at a given time.
 pub(crate) type Reading = dyn Fn(&Observer, Counts, u64) -> f64;
 
-/// The gauges of one queue. Dropping this unregisters them.
+/// The gauges of one queue. Dropping this value unregisters the gauges.
 pub(crate) struct Gauges {
     _fixed: Vec<Pull>,
     /// Registers the gauge of a depth series.
     pub(crate) register: Box<dyn Fn(Depth) -> Pull + Send + Sync>,
 }
 
-/// One series of the depth. The gauge counts the keys of one priority, or of all priorities beyond the limit.
+/// A series of the metric `depth`. The gauge counts the keys of one priority, or of all priorities beyond the limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Depth(Option<i32>);
 

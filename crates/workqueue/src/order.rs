@@ -10,10 +10,10 @@ pub use fair::Fair;
 pub use fifo::Fifo;
 pub use priority::Priority;
 
-/// A number that identifies a queued key within one queue. A ticket is a small value that implements `Copy`.
+/// A number that identifies a queued key within one queue. Tickets are small and implement `Copy`.
 ///
-/// An [`Order`] receives a ticket in `push`. The ticket identifies that key until the ticket is popped or removed. After that, another key
-/// may get the same ticket.
+/// The queue passes a ticket to [`Order::push`]. The ticket identifies the pushed key until the order pops or removes
+/// the ticket. After the ticket was popped or removed, the queue may use the same ticket for another key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Ticket(pub(crate) u32);
 
@@ -23,21 +23,21 @@ pub struct Ticket(pub(crate) u32);
 pub struct Queued<'a, K> {
     /// The ticket that `pop` must return for this key.
     pub ticket: Ticket,
-    /// The key.
+    /// The queued key.
     pub key: &'a K,
     /// The highest priority of the adds of the key since it was last dequeued.
     pub priority: i32,
-    /// The time at which the key was added or its delay ended, in nanoseconds since the creation of the queue. The time
-    /// is always 0 if [`Order::needs_time`] is false. The time may be earlier than the time of a key that was pushed
-    /// before. The reason is that the queue may notice the end of a delay late.
+    /// The time at which the key was added or its delay ended, in nanoseconds since the creation of the queue. The
+    /// value is always 0 if [`Order::needs_time`] returns `false`. The time may be earlier than the time of a key that
+    /// was pushed before this key. This happens if the queue notices late that a delay has ended.
     pub now: u64,
 }
 
-/// The order in which queued keys are dequeued: client-go's `Queue` interface.
+/// The order in which a queue returns its keys to workers, like client-go's `Queue` interface.
 ///
-/// Each ticket is in the order at most once. The queue calls all methods under its lock. Therefore, the methods must
-/// not use the queue, and should not block or take long. A panic of a method propagates from the queue method that
-/// called it, and the affected key is not queued.
+/// An order contains each ticket at most once. The queue calls all methods under its lock. Therefore, the methods must
+/// not use the queue, and they should be fast and not block. If a method panics, the panic propagates from the queue
+/// method that called it, and the affected key is not queued.
 ///
 /// # Examples
 ///
@@ -73,20 +73,23 @@ pub struct Queued<'a, K> {
 /// assert_eq!(queue.blocking_get().as_deref(), Some(&"b"));
 /// ```
 pub trait Order<K>: Send + fmt::Debug {
-    /// Queues a key and returns its place, a number that the order chooses. The queue passes the place to later calls for the key.
+    /// Queues a key and returns its place, which is a number that the order chooses. The queue passes the place to
+    /// later calls for the key.
     fn push(&mut self, key: Queued<'_, K>) -> u64;
 
     /// Removes and returns the next ticket.
     ///
-    /// A non-empty order can return `None` to withhold its keys. A waiting `get` calls `pop` again after the next change of the queued keys
-    /// or the keys in flight. Such a change is an add, the drop of a guard, a removal, or the end of a delay.
+    /// An order that is not empty can return `None` to withhold its keys. A waiting `get` calls `pop` again after the
+    /// next change of the queued keys or of the keys in flight. Such a change is an add, a removal, the drop of a
+    /// guard, or the end of a delay.
     fn pop(&mut self) -> Option<Ticket>;
 
     /// Removes the key at `place`.
     fn remove(&mut self, key: Queued<'_, K>, place: u64);
 
-    /// Called when the key at `place` was added again. `priority` is now the highest priority of all adds since the key
-    /// was last dequeued. Returns the new place of the key. By default, the place does not change.
+    /// Updates the place of the key at `place`, because the key was added again. `priority` is now the highest priority
+    /// of all adds since the key was last dequeued. Returns the new place of the key. By default, the place does not
+    /// change.
     fn touch(&mut self, key: Queued<'_, K>, place: u64, priority: i32) -> u64 {
         let _ = (key, priority);
         place
@@ -100,7 +103,7 @@ pub trait Order<K>: Send + fmt::Debug {
         self.len() == 0
     }
 
-    /// Returns whether this order uses [`Queued::now`]. If it does not, the queue avoids reading the clock.
+    /// Returns whether this order uses [`Queued::now`]. If the result is `false`, the queue reads the clock less often.
     fn needs_time(&self) -> bool {
         false
     }
@@ -120,7 +123,7 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// A reference implementation of an order, based on a plain list.
+    /// A reference implementation of an order, which uses a plain list.
     pub(crate) trait Naive {
         fn push(&mut self, ticket: Ticket, key: u32, priority: i32, now: u64);
         fn pop(&mut self) -> Option<Ticket>;
@@ -132,7 +135,7 @@ pub(crate) mod tests {
         ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() }
     }
 
-    /// A simple pseudorandom number generator.
+    /// Returns a number below `sides` from a simple pseudorandom number generator.
     pub(crate) fn dice(seed: &mut u64, sides: u64) -> u64 {
         *seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (*seed >> 33) % sides

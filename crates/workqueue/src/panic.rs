@@ -7,7 +7,7 @@ use std::thread;
 /// A panic that was caught.
 pub(crate) type Panic = Box<dyn Any + Send>;
 
-/// Makes all calls, even if one of the calls panics. Returns the first panic.
+/// Makes all calls, even if one of the calls panics. Returns the first panic of these calls.
 #[must_use = "a panic of user code must be propagated, or dropped for a stated reason"]
 pub(crate) fn call_all<F: FnOnce()>(calls: impl IntoIterator<Item = F>) -> Option<Panic> {
     let mut first = None;
@@ -18,7 +18,7 @@ pub(crate) fn call_all<F: FnOnce()>(calls: impl IntoIterator<Item = F>) -> Optio
     first
 }
 
-/// Calls `call` and catches its panic. The function also works while the thread is panicking.
+/// Calls `call`, and returns the panic if it panics. The function also works while the thread is panicking.
 pub(crate) fn catch<T>(call: impl FnOnce() -> T) -> Result<T, Panic> {
     catch_unwind(AssertUnwindSafe(call))
 }

@@ -8,15 +8,17 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-/// Runs `work` once for each piece in `0..pieces`, on at most `workers` threads, and waits for all of them. If the system cannot start
-/// enough threads, fewer threads run the pieces.
+/// Runs `work` once for each piece in `0..pieces`, on at most `workers` threads, and waits for all of them. If the
+/// system cannot start enough threads, fewer threads do the work.
 ///
-/// Threads claim chunks of `chunk` pieces. The pieces of one chunk run in order on one thread. `is_cancelled` is called before each
-/// piece. If it returns true, no further piece starts, and the function waits for the running pieces.
+/// A thread claims `chunk` pieces at a time. One thread runs the pieces of a chunk in order. The function calls
+/// `is_cancelled` before each piece. If `is_cancelled` returns true, no further piece starts, and the function waits
+/// until the running pieces have finished.
 ///
 /// # Errors
 ///
-/// [`Unfinished`] lists the pieces that panicked and the pieces that did not start. A panic ends only its own piece.
+/// Returns an [`Unfinished`] that lists the pieces that panicked and the pieces that did not start. A panic ends only
+/// the piece that panicked.
 ///
 /// # Panics
 ///
@@ -91,9 +93,9 @@ pub fn parallelize_until(
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Unfinished {
-    /// The pieces that panicked, in order.
+    /// The pieces that panicked, in ascending order.
     pub panics: Vec<PiecePanic>,
-    /// The pieces that were not started because of the cancellation, in order. Adjacent ranges are merged.
+    /// The pieces that were not started because of the cancellation, in ascending order. Adjacent ranges are merged.
     pub skipped: Vec<Range<usize>>,
 }
 
@@ -101,7 +103,7 @@ pub struct Unfinished {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PiecePanic {
-    /// The index of the piece.
+    /// The index of the piece that panicked.
     pub piece: usize,
     /// The panic message.
     pub message: String,

@@ -16,64 +16,68 @@ use crate::sync::Arc;
 
 /// A deduplicating work queue that dispatches each key to one worker at a time.
 ///
-/// If a key is added several times before it is dequeued, a worker gets it once. This is client-go's `RateLimitingInterface`. With a
-/// suitable [`QueueConfig`] it behaves like controller-runtime's `PriorityQueue`.
+/// If a key is added several times before it is dequeued, a worker gets the key once. The queue corresponds to
+/// client-go's `RateLimitingInterface`. With a suitable [`QueueConfig`], the queue behaves like controller-runtime's
+/// `PriorityQueue`.
 ///
-/// Clones are cheap and share the queue. Threads ([`blocking_get`](WorkQueue::blocking_get)) and tasks of any executor
-/// ([`get`](WorkQueue::get)) can use a queue at the same time. There is no background task. A thread that waits for a key also waits for
-/// delays. If only tasks wait, the queue sets a timer.
+/// Clones are cheap and are handles to the same queue. A queue can be used at the same time by threads
+/// ([`blocking_get`](WorkQueue::blocking_get)) and by tasks of any executor ([`get`](WorkQueue::get)). The queue has no
+/// background task. A thread that waits for a key also wakes up when a delay ends. If only tasks wait, the queue sets a
+/// timer.
 ///
 /// # Latency
 ///
-/// A key waits at most 1 ms in the queue while a worker is idle and its executor polls it. A worker is idle while it
-/// waits in `get`. An executor polls a worker if it runs the worker after a wake-up.
+/// If a worker is idle and its executor polls it, a key waits at most 1 ms in the queue. A worker is idle while it
+/// waits in `get`. The executor polls a worker if it runs the worker after a wake-up.
 ///
-/// The queue wakes one waiting worker per available key. The number of workers that are being woken is at most the
-/// number of processors. A worker that dequeues a key wakes the next worker. A woken task may not run, because another
-/// branch of its `select!` or another task blocks its thread. If a woken worker has not dequeued its key after 1 ms,
-/// the queue wakes all waiting workers. The 1 ms is a deadline on the queue's [`Clock`]. The imprecision of the timer
-/// increases the delay. tokio's timer adds up to 1 ms, and more if no thread of the runtime is free to run its timer.
+/// The queue wakes one waiting worker per available key. At any time, the queue wakes at most as many workers as there
+/// are processors. A worker that dequeues a key wakes the next worker. A woken task may not run, because another branch
+/// of its `select!` or another task blocks its thread. If a woken worker has not dequeued its key after 1 ms, the queue
+/// wakes all waiting workers. The 1 ms is a deadline on the queue's [`Clock`]. An imprecise timer increases the delay.
+/// tokio's timer adds up to 1 ms, and more if no thread of the runtime is free to run the timer.
 ///
-/// With tasks of several tokio runtimes, the queue uses the timer of the runtime whose task began to wait last. When the last task of this
-/// runtime stops waiting, the queue sets the timer of another runtime.
+/// If tasks of several tokio runtimes wait, the queue uses the timer of the runtime whose task began to wait last. When
+/// the last task of this runtime stops waiting, the queue uses the timer of another runtime.
 ///
-/// The memory depends on the number of distinct keys. Adding a key again uses no memory.
+/// The memory of the queue depends on the number of distinct keys. Adding a key that is already queued uses no memory.
 ///
 /// # Under the lock
 ///
-/// One lock protects the queue. The work of each critical section is bounded, even if the queue has many keys or many
-/// keys become due at the same time. The following user code runs under the lock and must not use the queue: `Eq` and
-/// `Clone` of keys, the [`Order`](crate::Order), the limiter, the clock's `now`, and the counters and histograms of the
-/// metrics. Outside the lock, the queue hashes and drops keys, clones and calls wakers, creates sleeps and registers
-/// gauges.
+/// One lock protects the queue. The work of each critical section is bounded, even if the queue has many keys or if
+/// many delays end at the same time. The following user code runs under the lock and must not use the queue: `Eq` and
+/// `Clone` of keys, and the [`Order`](crate::Order). The limiter, the clock's `now`, and the counters and histograms of
+/// the metrics also run under the lock. Outside the lock, the queue hashes and drops keys, clones and calls wakers,
+/// creates sleeps and registers gauges.
 ///
 /// # Panics
 ///
-/// Methods propagate panics of user code that runs under the lock, and panics of wakers. Dropping a guard does the
-/// same. The queue stays usable:
+/// Methods propagate panics of user code that runs under the lock, and panics of wakers. Dropping a guard propagates
+/// such panics too. After a panic, the queue stays usable:
 ///
-/// - A call that has dequeued a key returns the key. In this case, the panic hook reports the panic, and the call does
-///   not propagate it.
-/// - A key whose `Clone` panicked is done.
-/// - If pushing a key to the order panicked, the key is not queued.
-/// - A metrics provider that panicked is not called again.
-/// - If the clock panics, the operation uses the latest known time.
-/// - If the thread is already panicking, a drop does not propagate another panic.
-/// - A panic does not prevent other workers from being woken.
-/// - If a waker panics when a delay ends, the panic is only reported by the panic hook.
+/// - A call that has dequeued a key returns the key and does not propagate the panic. Only the panic hook reports this
+///   panic.
+/// - A key whose `Clone` panicked is marked as done.
+/// - If the order panicked while a key was pushed, the key is not queued.
+/// - If the metrics provider panicked, the queue does not call it again.
+/// - If the clock panicked, the operation uses the latest known time.
+/// - If a guard is dropped while the thread is already panicking, the drop does not propagate another panic.
+/// - Other workers are still woken.
+/// - If a waker panics when a delay ends, only the panic hook reports the panic.
 ///
 /// The queue panics if it would have 4,294,967,296 keys at the same time.
 ///
 /// # Known limits
 ///
-/// - The tokio runtime that sets the timer may have no idle thread. In that case, the latency is not bounded, even if
-///   another runtime is idle. Queues that several runtimes share can use [`StdClock`] instead.
-/// - The queue frees the memory of a burst of keys only when it is empty. A single delayed key prevents the queue from
-///   freeing this memory.
-/// - If the lock is contended, a thread spins for a few microseconds before it sleeps.
-/// - A delayed add with a higher priority also raises the current priority of a queued key.
-/// - [`replace_after`](Self::replace_after) with a zero delay queues the key, regardless of the [`DelayPolicy`](crate::DelayPolicy).
-///   [`add_after`](Self::add_after) with a zero delay follows the policy, like [`add`](Self::add).
+/// - The tokio runtime whose timer the queue uses may have no idle thread. If the runtime has no idle thread, the
+///   latency is not bounded, even if another runtime is idle. If several runtimes share a queue, the queue can use
+///   [`StdClock`] instead.
+/// - After a burst of keys, the queue frees its memory only when it is empty. A single delayed key prevents the queue
+///   from freeing this memory.
+/// - If the lock is contended, a thread spins for a few microseconds before it blocks.
+/// - If an add with a delay has a higher priority, the add also raises the current priority of a queued key.
+/// - [`replace_after`](Self::replace_after) with a delay of zero queues the key, regardless of the
+///   [`DelayPolicy`](crate::DelayPolicy). [`add_after`](Self::add_after) with a delay of zero follows the policy, like
+///   [`add`](Self::add).
 ///
 /// # Examples
 ///
@@ -113,36 +117,39 @@ pub struct WorkQueue<K, C = StdClock> {
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AddOptions {
-    /// The delay. If the add is also rate-limited, the shorter of the two delays applies.
+    /// The delay after which the key is queued. If `rate_limited` is also set, the shorter of the two delays applies.
     pub after: Option<Duration>,
-    /// Whether the add counts as a failure and waits for the limiter's delay.
+    /// Whether the call counts a failure of the key and waits for the limiter's delay.
     pub rate_limited: bool,
-    /// The priority. A larger value comes first if the [`Order`](crate::Order) uses priorities.
+    /// The priority of the key. A key with a larger value is dequeued first if the [`Order`](crate::Order) uses
+    /// priorities.
     pub priority: i32,
 }
 
 impl<K: Eq + Send + 'static, C: Clock> WorkQueue<K, C> {
-    /// Creates an empty queue. [`default`](Self::default) creates a queue with the default configuration.
+    /// Creates an empty queue with this configuration. [`default`](Self::default) creates an empty queue with the
+    /// default configuration.
     pub fn new(config: QueueConfig<K, C>) -> Self {
         Self { shared: Shared::new(config) }
     }
 }
 
 impl<K, C: Clock> WorkQueue<K, C> {
-    /// Returns the number of queued keys. The number excludes delayed keys and all keys in flight, even keys in flight
-    /// that were added again.
+    /// Returns the number of queued keys. Delayed keys and keys in flight do not count, even if a key in flight was
+    /// added again.
     ///
     /// Like [`counts`](Self::counts), this method first queues all keys whose delays have ended.
     pub fn len(&self) -> usize {
         self.counts().queued
     }
 
-    /// Returns whether no key is queued. Unlike [`len`](Self::len), this method stops processing delays when it finds a queued key.
+    /// Returns whether no key is queued. Unlike [`len`](Self::len), this method stops handling ended delays as soon as
+    /// a key is queued.
     pub fn is_empty(&self) -> bool {
         self.shared.is_empty()
     }
 
-    /// Returns the number of keys in each state. The method first queues all keys whose delays have ended, a few in
+    /// Returns the number of keys in each state. This method first queues all keys whose delays have ended, a few in
     /// each critical section.
     pub fn counts(&self) -> Counts {
         self.shared.counts()
@@ -158,33 +165,34 @@ impl<K, C: Clock> WorkQueue<K, C> {
         self.shutdown_mode().is_some()
     }
 
-    /// Returns the shutdown mode, or `None` if no shutdown has begun.
+    /// Returns the shutdown mode. Returns `None` if no shutdown has begun.
     pub fn shutdown_mode(&self) -> Option<ShutdownMode> {
         self.shared.shutdown_mode()
     }
 }
 
 impl<K: Hash + Eq, C: Clock> WorkQueue<K, C> {
-    /// Marks `key` as dirty and queues it: client-go's `Add`. [`add_with`](Self::add_with) returns the effect.
+    /// Adds `key` to the queue, like client-go's `Add`. To get the effect of the call, use
+    /// [`add_with`](Self::add_with).
     ///
     /// A key that is already queued keeps its position. A key that is in flight is queued when its guard is dropped.
-    /// The key is queued only once, for any number of adds. After a shutdown has begun, an add only increments a count
-    /// in the [report](crate::ShutdownReport::refused).
+    /// However often the key is added, it is queued only once. After a shutdown has begun, this method only increments
+    /// [a count in the report](crate::ShutdownReport::refused).
     ///
-    /// If the lock is contended and no worker waits for a key, `add` pushes the key to an inbox of at most 64 entries and returns. The next
-    /// thread that takes the lock applies the inbox. Dropping a guard works the same way. The results of all calls are
-    /// the same as without the inbox, with one exception. A panic of the key's `Eq`, of the order or of the metrics
-    /// propagates from the call that applies the operations in the inbox.
+    /// If the lock is contended and no worker waits for a key, `add` pushes the key to an inbox of at most 64 entries
+    /// and returns. The next thread that takes the lock applies the inbox. Dropping a guard uses the inbox in the same
+    /// way. The inbox changes no results of calls, with one exception. If the key's `Eq`, the order or the metrics
+    /// panic, the panic propagates from the call that applies the inbox.
     pub fn add(&self, key: K) {
         self.shared.add(key);
     }
 
-    /// Adds many keys in order, as [`add`](Self::add) does, but takes the lock less often.
+    /// Adds many keys in order, like [`add`](Self::add), but takes the lock less often.
     ///
-    /// The method releases the lock after every 64 keys. The iterator is called without the lock.
+    /// The method releases the lock after every 64 keys. The iterator runs without the lock.
     ///
-    /// If the iterator, the `Eq` of a key or the order panics, the keys before the last batch of 64 were added. The
-    /// keys after that batch were not added.
+    /// Keys are added in batches of 64. If the iterator, the `Eq` of a key or the order panics, the keys of earlier
+    /// batches were added. The keys of later batches were not added.
     ///
     /// ```
     /// use pintle_workqueue::WorkQueue;
@@ -197,7 +205,8 @@ impl<K: Hash + Eq, C: Clock> WorkQueue<K, C> {
         self.shared.add_all(keys);
     }
 
-    /// Adds `key` with `options`. A queued key has the highest priority of all its adds.
+    /// Adds `key` with `options`, and returns the effect. A queued key has the highest priority with which it was
+    /// added.
     pub fn add_with(&self, key: K, options: AddOptions) -> Added {
         let AddOptions { after, rate_limited, priority } = options;
         let hash = self.shared.hash(&key);
@@ -211,24 +220,25 @@ impl<K: Hash + Eq, C: Clock> WorkQueue<K, C> {
         }
     }
 
-    /// Adds `key` after a delay, as a [reminder](DelayKind::Reminder). If a delay of the key is already pending, the earlier deadline
-    /// applies.
+    /// Adds `key` after a delay, as a [reminder](DelayKind::Reminder). If the key already has a delay, the earlier
+    /// deadline applies.
     ///
-    /// A zero delay adds the key immediately, as [`add`](Self::add) does. If a delay would end more than 584 years
-    /// after the creation of the queue, it never ends.
+    /// If `after` is zero, adds the key immediately, like [`add`](Self::add). A delay that would end more than 584
+    /// years after the creation of the queue never ends.
     pub fn add_after(&self, key: K, after: Duration) -> Added {
         self.add_with(key, AddOptions { after: Some(after), ..AddOptions::default() })
     }
 
     /// Counts a failure of `key` and adds it after the limiter's delay, as a [retry](DelayKind::Retry).
     ///
-    /// By default, the call has no effect and counts no failure if a retry with an earlier or equal deadline is pending. See
-    /// [`RetryAccounting`](crate::RetryAccounting).
+    /// By default, the call has no effect and counts no failure if the key has a retry that is due at the same time or
+    /// earlier. [`RetryAccounting`](crate::RetryAccounting) changes this rule.
     pub fn add_rate_limited(&self, key: K) -> Added {
         self.add_with(key, AddOptions { rate_limited: true, ..AddOptions::default() })
     }
 
-    /// Sets the delay of `key` to `after` from now. A pending delay is replaced. A zero delay cancels a pending delay and queues the key.
+    /// Sets the delay of `key` to `after` from now. The new delay replaces a pending delay. If `after` is zero, the
+    /// call cancels a pending delay and queues the key.
     pub fn replace_after(&self, key: K, after: Duration, kind: DelayKind) -> Added {
         let hash = self.shared.hash(&key);
         let key = &mut Some(key);
@@ -237,7 +247,8 @@ impl<K: Hash + Eq, C: Clock> WorkQueue<K, C> {
         state.engine.replace_after(hash, key, after, kind, now)
     }
 
-    /// Extends a pending delay of `key` so that it ends no earlier than `after` from now. Returns whether the deadline changed.
+    /// Extends the pending delay of `key`, so that it ends no earlier than `after` from now. Returns whether the
+    /// deadline changed.
     pub fn postpone(&self, key: &K, after: Duration) -> bool {
         let hash = self.shared.hash(key);
         let mut section = self.shared.section();
@@ -245,7 +256,7 @@ impl<K: Hash + Eq, C: Clock> WorkQueue<K, C> {
         state.engine.postpone(hash, key, after, now)
     }
 
-    /// Cancels a pending delay of `key` and returns its deadline, or `None` if no delay was pending.
+    /// Cancels the pending delay of `key` and returns its deadline. Returns `None` if no delay was pending.
     pub fn cancel(&self, key: &K) -> Option<Instant> {
         let hash = self.shared.hash(key);
         let mut section = self.shared.section();
@@ -254,8 +265,9 @@ impl<K: Hash + Eq, C: Clock> WorkQueue<K, C> {
         deadline.map(|deadline| self.shared.instant(deadline))
     }
 
-    /// Removes `key` from the queue. If the key is in flight, it is not queued again when its guard is dropped. A pending delay is
-    /// unchanged. Returns whether the key was queued, or was added again while in flight.
+    /// Removes `key` from the queue. If the key is in flight and was added again, it is not queued when its guard is
+    /// dropped. A pending delay of the key does not change. Returns whether the key was queued, or was in flight and
+    /// added again.
     pub fn remove(&self, key: &K) -> bool {
         let hash = self.shared.hash(key);
         let mut section = self.shared.section();
@@ -263,13 +275,13 @@ impl<K: Hash + Eq, C: Clock> WorkQueue<K, C> {
         state.engine.remove_queued(hash, key, now)
     }
 
-    /// Resets the failure count of `key`. A pending delay and the guard of a worker are unchanged.
+    /// Resets the failure count of `key`. A pending delay and the guard of a worker do not change.
     pub fn forget(&self, key: &K) {
         let hash = self.shared.hash(key);
         self.shared.section().engine.forget(hash, key);
     }
 
-    /// Returns the number of failures of `key` since the last `forget`. The maximum is 65,535.
+    /// Returns the number of failures of `key` since the last call of `forget`. The maximum is 65,535.
     pub fn num_requeues(&self, key: &K) -> u32 {
         let hash = self.shared.hash(key);
         let section = self.shared.section();
@@ -282,35 +294,36 @@ impl<K: Clone, C: Clock> WorkQueue<K, C> {
     ///
     /// # Errors
     ///
-    /// [`TryGetError::Empty`] if no key is available now. [`TryGetError::ShutDown`] if the queue is shutting down and
-    /// has no more keys to dequeue.
+    /// Returns [`TryGetError::Empty`] if no key is available now. Returns [`TryGetError::ShutDown`] if the queue is
+    /// shutting down and has no more keys to dequeue.
     pub fn try_get(&self) -> Result<WorkItem<K, C>, TryGetError> {
         self.shared.try_get()
     }
 
-    /// Dequeues the next key and blocks the thread until one is available. Returns `None` when the queue is shutting down and has no more
-    /// keys to dequeue.
+    /// Dequeues the next key. Blocks the thread until a key is available. Returns `None` when the queue is shutting
+    /// down and has no more keys to dequeue.
     ///
-    /// Waiting workers are woken in the order of their arrival. A worker that finds an available key dequeues it
-    /// immediately. If many keys become due at the same time, each `get` queues a few of them before it dequeues a key.
+    /// Workers are woken in the order in which they began to wait. If a key is available, the call dequeues it
+    /// immediately. If many delays end at the same time, each call queues a few of the keys before it dequeues one.
     /// Therefore, the order receives the keys in small batches.
     pub fn blocking_get(&self) -> Option<WorkItem<K, C>> {
         Wait::new(&self.shared, None).block()
     }
 
-    /// Dequeues the next key and waits until one is available. The async version of [`blocking_get`](Self::blocking_get). Resolves to
-    /// `None` when the queue is shutting down and has no more keys to dequeue.
+    /// Dequeues the next key. Waits until a key is available. This method is the async version of
+    /// [`blocking_get`](Self::blocking_get). The future resolves to `None` when the queue is shutting down and has no
+    /// more keys to dequeue.
     ///
     /// # Cancel safety
     ///
-    /// This method is cancel safe. Only the poll that returns a key dequeues it. If the dropped future was already
-    /// woken, another waiter is woken instead. If a future is woken but not polled or dropped, it delays a key by up to
-    /// one [millisecond](WorkQueue#latency).
+    /// This method is cancel safe. A key is dequeued only by the poll that returns it. If the future is dropped after
+    /// it was woken, the queue wakes another waiter instead. If the future is woken but is not polled and not dropped,
+    /// it delays a key by up to one [millisecond](WorkQueue#latency).
     ///
     /// # Fairness
     ///
-    /// A task that always finds a key yields to other tasks of its thread after at most 128 keys. With `TokioClock`,
-    /// the task yields according to tokio's cooperative budget instead.
+    /// If a task always finds a key, it yields to other tasks of its thread after at most 128 keys. If the clock is
+    /// `TokioClock`, the task yields according to tokio's cooperative budget instead.
     pub fn get(&self) -> Get<'_, K, C>
     where
         C: Timer,
@@ -318,8 +331,8 @@ impl<K: Clone, C: Clock> WorkQueue<K, C> {
         Get::new(Wait::new(&self.shared, None))
     }
 
-    /// Returns the state of `key`, for debugging, or `None` if the queue has no record of the key. The run time of this
-    /// call does not depend on the number of keys.
+    /// Returns the state of `key`, for debugging. Returns `None` if the queue has no record of the key. The run time of
+    /// this call does not depend on the number of keys.
     ///
     /// ```
     /// use std::time::Duration;
@@ -339,17 +352,17 @@ impl<K: Clone, C: Clock> WorkQueue<K, C> {
         self.shared.key_state(key)
     }
 
-    /// Returns the state of each key, in no particular order, for debugging. The method copies a few keys in each
-    /// critical section, so the result is not one consistent snapshot.
+    /// Returns the state of each key, in no particular order, for debugging. This method copies a few keys in each
+    /// critical section, so the result is not a consistent snapshot.
     pub fn snapshot(&self) -> Vec<KeyState<K>> {
         self.shared.snapshot()
     }
 
-    /// Begins a shutdown. If a shutdown is in progress, the stricter of the two modes applies. The returned [`Drain`]
-    /// waits until the shutdown has ended. Drop the `Drain` if you do not want to wait.
+    /// Begins a shutdown. If a shutdown has already begun, the stricter of the two modes applies. The returned
+    /// [`Drain`] waits until the shutdown has ended. If you do not want to wait, drop the `Drain`.
     ///
-    /// After this call, the queue rejects adds, and never queues keys with a pending delay. Keys that are already due are
-    /// queued first, in small batches, so the lock is never held for long.
+    /// After this call, the queue rejects all adds. The queue never queues keys whose delay has not ended yet. Keys
+    /// whose delay has already ended are queued first, in small batches, so that the lock is never held for long.
     pub fn shut_down(&self, mode: ShutdownMode) -> Drain<K, C> {
         self.shared.shut_down(mode);
         Drain::new(Arc::clone(&self.shared))

@@ -17,18 +17,18 @@ pub(crate) struct State<K> {
     pub(crate) engine: Engine<K>,
     pub(crate) waiters: Waiters,
     pub(crate) drainers: Wakers,
-    /// A buffer for the operations that were taken from the inbox. Empty between sections.
+    /// A buffer for the operations that were taken from the inbox. The buffer is empty between critical sections.
     late: Vec<Late<K>>,
     apply_late: fn(&mut Engine<K>, Late<K>, &Now<'_>),
     pub(crate) is_inbox_open: bool,
-    /// The latest time that was read from the clock. This time is used if the clock panics.
+    /// The latest time that was read from the clock. If the clock panics, operations use this time.
     latest: u64,
 }
 
-/// A critical section. Dropping the section releases the lock, wakes waiters, and then drops values outside the lock.
-/// This also happens if the thread panics.
+/// A critical section that holds the queue's lock. Dropping the section releases the lock, wakes waiters, and then
+/// drops values outside the lock. These actions also happen if the thread panics.
 pub(crate) struct Section<'a, K> {
-    /// `None` after the lock was released.
+    /// `None` after the lock has been released.
     state: Option<MutexGuard<'a, State<K>>>,
     inbox: &'a Inbox<K>,
     pub(crate) now: Now<'a>,
@@ -38,8 +38,8 @@ pub(crate) struct Section<'a, K> {
     pub(crate) is_poll: bool,
 }
 
-/// Actions of a section that run after it has released the lock. Each action catches a panic of user code and returns
-/// it.
+/// The actions of a section that run after the section has released the lock. Each action catches a panic of user code
+/// and returns it.
 pub(crate) trait Outside {
     fn arm(&self, arm: Arm) -> Option<Panic>;
 
@@ -78,10 +78,10 @@ impl<K> State<K> {
         self.late = late;
     }
 
-    /// Returns `true` only if no waiter has to be woken and no alarm is set.
+    /// Returns `true` only if no waiter must be woken and no alarm is set.
     #[inline]
     fn is_settled(&self) -> bool {
-        // The inbox is open while no worker waits. After shutdown it stays closed.
+        // The inbox is open while no worker waits. The inbox stays closed after a shutdown has begun.
         let nobody_waits = self.is_inbox_open || self.waiters.is_empty() && self.engine.mode().is_some();
         nobody_waits && self.drainers.is_empty() && !self.waiters.alarm.is_set()
     }
@@ -109,7 +109,7 @@ impl<K> State<K> {
     }
 }
 
-/// Runs all uncommon actions that must not run under the lock. Returns the first panic.
+/// Runs the less common actions that must not run under the lock. Returns the first panic.
 #[cold]
 fn conclude(settled: Option<Settled>, depths: Vec<Depth>, outside: &dyn Outside, is_poll: bool) -> Option<Panic> {
     let panic = settled.and_then(|settled| settled.finish(outside, is_poll));
@@ -129,7 +129,7 @@ impl Settled {
 }
 
 impl<'a, K> Section<'a, K> {
-    /// Creates a section. It applies the inbox first.
+    /// Creates a section. The new section first applies the inbox.
     #[inline]
     pub(crate) fn new(
         mut state: MutexGuard<'a, State<K>>,
@@ -152,8 +152,8 @@ impl<'a, K> Section<'a, K> {
         }
     }
 
-    /// Ends the section, and returns a panic of user code, if there was one. If the section were dropped instead, it
-    /// would propagate the panic.
+    /// Ends the section, and returns a panic of user code, if there was one. If the caller dropped the section instead,
+    /// the panic would propagate.
     #[inline]
     pub(crate) fn end(mut self) -> Option<Panic> {
         self.close()
@@ -225,7 +225,7 @@ impl<K: Clone> Section<'_, K> {
 impl<K> Drop for Section<'_, K> {
     #[inline]
     fn drop(&mut self) {
-        // If the state is `None`, `end` has already closed the section.
+        // A section whose state is `None` was already closed by `end`.
         if self.state.is_some()
             && let Some(panic) = self.close()
         {

@@ -29,7 +29,7 @@ use crate::wakers::WaiterId;
 
 /// The shared state of all handles and guards of a queue.
 pub(crate) struct Shared<K, C> {
-    /// The state of the queue. The state is locked for one operation at a time, and never while the queue wakes
+    /// The state of the queue. The lock is held for a single operation. The lock is never held while the queue wakes
     /// waiters, waits, or drops a user's key.
     state: Mutex<State<K>>,
     inbox: Inbox<K>,
@@ -42,7 +42,7 @@ pub(crate) struct Shared<K, C> {
     gauges: Option<Gauges>,
     /// The source of the timer that the alarm uses. `None` until a task has waited for a key.
     pub(crate) sleep_until: OnceLock<fn(&C, Instant) -> Sleep>,
-    /// The waker of the alarm.
+    /// The waker of the alarm's timer.
     ring: Waker,
 }
 
@@ -59,7 +59,7 @@ const ADDED_AT_ONCE: usize = 64;
 pub(crate) enum Step<K, C: Clock> {
     Item(WorkItem<K, C>),
     ShutDown,
-    /// No key is available. If this variant contains a time, the caller must poll again at this time.
+    /// No key is available yet. If this variant contains a time, the caller must poll again at this time.
     Wait(Option<Instant>),
 }
 
@@ -127,7 +127,8 @@ impl<K, C: Clock> Shared<K, C> {
         nanos(self.clock.now().saturating_duration_since(self.epoch))
     }
 
-    /// Fires every timer that is due at the time of the call, and then returns a section. Releases the lock between batches.
+    /// Fires every timer that is due at the time of the call, and then returns a new section. This method releases the
+    /// lock between batches of timers.
     pub(crate) fn caught_up(&self) -> Section<'_, K> {
         let at_call = self.now();
         loop {
@@ -140,7 +141,7 @@ impl<K, C: Clock> Shared<K, C> {
         }
     }
 
-    /// Returns whether no key is queued. Fires due timers only until it finds a queued key.
+    /// Returns whether no key is queued. This method fires due timers only until a key is queued.
     pub(crate) fn is_empty(&self) -> bool {
         let at_call = self.now();
         loop {
@@ -192,7 +193,8 @@ impl<K, C: Clock> Shared<K, C> {
         let at = match self.timed.then(|| catch(|| self.now())) {
             None => None,
             Some(Ok(now)) => Some(now),
-            // The clock panicked, so use a section instead. The section reads the clock again, and propagates the panic at its end.
+            // The clock has panicked, so a section must be used instead. The section reads the clock again, and
+            // propagates the panic at its end.
             Some(Err(_)) => return Some(step),
         };
         self.inbox.leave(Late { step, at }).err().map(|late| late.step)
@@ -280,7 +282,8 @@ impl<K: Clone, C: Clock> Shared<K, C> {
         let mut handout = section.hand_out();
         let (state, now) = section.parts();
         if handout.is_none() && state.engine.next_wake(now).is_some_and(|at| at <= now.nanos()) {
-            // A single section fires only some of the due timers. These timers queued no key, so fire all due timers.
+            // A single section fires only some of the due timers. These timers queued no key, so all due timers must be
+            // fired.
             drop(section);
             section = self.caught_up();
             handout = section.hand_out();
@@ -292,7 +295,7 @@ impl<K: Clone, C: Clock> Shared<K, C> {
         };
         let panic = section.end();
         if item.is_err() {
-            // See `Step::unless_panicked`.
+            // `Step::unless_panicked` explains this rule.
             pass_on(panic);
         }
         item
@@ -311,7 +314,7 @@ impl<K: Clone, C: Clock> Shared<K, C> {
         is_task: bool,
         mut waits: impl FnMut() -> Waiter,
     ) -> Step<K, C> {
-        // A later poll of a task creates the waiter first, so that the poll takes the lock only once.
+        // A later poll of a task creates the waiter first, so that it takes the lock only once.
         let mut ready = waiter.filter(|_| is_task).map(|_| waits());
         let id = waiter.take();
         let mut section = self.section();
@@ -332,7 +335,7 @@ impl<K: Clone, C: Clock> Shared<K, C> {
             }
         }
         if handout.is_none() && section.is_inbox_open {
-            // After this point, an add has to wake a waiter.
+            // From here on, an add must wake a waiter.
             section.set_inbox_open(false);
             handout = section.hand_out();
         }

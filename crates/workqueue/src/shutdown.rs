@@ -1,4 +1,4 @@
-//! Shutdown modes, and waiting until a shutdown has ended.
+//! Shutdown modes, and a handle that waits until a shutdown has ended.
 
 use std::fmt;
 use std::future::Future;
@@ -15,9 +15,10 @@ use crate::shared::Shared;
 use crate::sync::{Arc, thread};
 use crate::wakers::WaiterId;
 
-/// How a queue shuts down, from the most lenient mode to the strictest. During a shutdown, the mode can only become stricter.
+/// Determines how a queue shuts down, from the most lenient mode to the strictest. During a shutdown, the mode can only
+/// become stricter.
 ///
-/// In every mode, the queue rejects adds, and never queues keys with a pending delay.
+/// In every mode, the queue rejects adds, and never queues keys whose delay has not ended yet.
 ///
 /// # Examples
 ///
@@ -33,8 +34,9 @@ use crate::wakers::WaiterId;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ShutdownMode {
-    /// Workers still receive all queued keys. A key that was added again while in flight is queued once more. The shutdown ends when no key
-    /// is queued or in flight. Client-go's `ShutDown` and `ShutDownWithDrain` use this mode.
+    /// Workers still receive all queued keys. If a key was added again while in flight, workers receive it once more.
+    /// The shutdown ends when no key is queued or in flight. This mode corresponds to client-go's `ShutDown` and
+    /// `ShutDownWithDrain`.
     FinishBacklog,
     /// Workers receive no more keys. The shutdown ends when no key is in flight.
     FinishInFlight,
@@ -42,29 +44,31 @@ pub enum ShutdownMode {
     Abandon,
 }
 
-/// The state of a queue when its shutdown ended, or when waiting for it timed out.
+/// The state of a queue at the end of its shutdown, or when the wait for the shutdown timed out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ShutdownReport<K> {
     /// The shutdown mode at the time of the report.
     pub mode: ShutdownMode,
-    /// Whether the shutdown ended. The value is `false` only if the wait timed out first.
+    /// Whether the shutdown has ended. The value is `false` only if the wait timed out first.
     pub complete: bool,
-    /// Keys that are still waiting in the queue, in no particular order. If a key was added again while in flight, both this list and `in_flight` contain it.
+    /// The keys that are still queued, in no particular order. If a key was added again while in flight, both this list
+    /// and `in_flight` contain it.
     pub queued: Vec<K>,
-    /// Keys with a pending delay.
+    /// The keys with a pending delay.
     pub delayed: Vec<K>,
-    /// Keys in flight.
+    /// The keys that workers are still processing.
     pub in_flight: Vec<K>,
-    /// The number of adds of any kind that were rejected since the shutdown began.
+    /// The number of adds of any kind that the queue has rejected since the shutdown began.
     pub refused: u64,
 }
 
 /// A handle that waits until a shutdown has ended. Threads call [`wait`](Drain::wait), and tasks await the drain as a
 /// future. Any number of drains can wait for one queue.
 ///
-/// The queue's current mode determines when the wait ends. So a later, stricter [`shut_down`] can end a wait that would
-/// take too long. Queued keys are processed only while workers continue to call `get`.
+/// The current shutdown mode of the queue determines when the wait ends. So a later call of [`shut_down`] with a
+/// stricter mode can end a wait that would take too long. Queued keys are processed only while workers continue to call
+/// `get`.
 ///
 /// # Examples
 ///
@@ -85,7 +89,7 @@ pub struct ShutdownReport<K> {
 ///
 /// # Cancel safety
 ///
-/// Dropping the drain does not affect the shutdown.
+/// Dropping this value does not affect the shutdown.
 ///
 /// [`shut_down`]: crate::WorkQueue::shut_down
 pub struct Drain<K, C: Clock = StdClock> {
@@ -100,8 +104,8 @@ impl<K: Clone, C: Clock> Drain<K, C> {
         Self { shared, deadline: None, id: None, sleep: None }
     }
 
-    /// Limits the wait to the duration `timeout` from now. After the timeout, the report lists the remaining keys. The
-    /// queue is not affected.
+    /// Limits the wait to `timeout`, measured from now. If the wait times out, the report lists the remaining keys. The
+    /// timeout does not affect the queue.
     #[must_use = "nothing waits until the drain is awaited"]
     pub fn with_timeout(mut self, timeout: Duration) -> Self {
         self.deadline = self.shared.clock.now().checked_add(timeout);
@@ -122,7 +126,7 @@ impl<K: Clone, C: Clock> Drain<K, C> {
 
     fn poll_report(&mut self, waker: &Waker) -> Option<ShutdownReport<K>> {
         let over = self.deadline.is_some_and(|deadline| deadline <= self.shared.clock.now());
-        // Clone the waker without the lock, because this runs code of the executor.
+        // Clone the waker without the lock, because cloning it runs code of the executor.
         let waker = waker.clone();
         let mut section = self.shared.section();
         let complete = section.engine.is_drained();

@@ -9,18 +9,18 @@ use std::thread::available_parallelism;
 use crate::alarm::{Alarm, Source};
 use crate::wakers::{WaiterId, Wakers, Wakes};
 
-/// The waiters of `get`.
+/// The waiters in `get`.
 ///
 /// # Why no wake-up is lost
 ///
-/// When a poll finds no key, its waiter is *listed*. The waiter stays listed until the queue notifies it. After that,
-/// the waiter is *notified* until its next poll or its drop. [`settle`](Waiters::settle) runs at the end of each
-/// critical section in which a waiter is listed. It restores three invariants:
+/// When a poll finds no key, its waiter becomes *listed*. The waiter stays listed until the queue notifies it. After
+/// the notification, the waiter is *notified* until its next poll or its drop. [`settle`](Waiters::settle) runs at the
+/// end of each critical section in which a waiter is listed. `settle` restores three invariants:
 ///
-/// 1. The number of notified waiters equals the number of available keys, but at most the number of processors. It may
-///    be lower only if no more waiter is listed.
-/// 2. If a notified task is not polled within [`PATIENCE`], it no longer counts as notified. If a key is available at that time, all listed
-///    waiters are notified, because any single waiter may also be delayed.
+/// 1. The number of notified waiters equals the number of available keys, but is at most the number of processors. The
+///    number of notified waiters may be lower only if no further waiter is listed.
+/// 2. If a notified task is not polled within [`PATIENCE`], the task no longer counts as notified. If a key is
+///    available at that time, all listed waiters are notified, because any single waiter may also be delayed.
 /// 3. If a waiter is listed and no key is available, a thread or the alarm checks the queue again at the next deadline.
 ///    A listed thread, which is called the *timekeeper*, parks until this deadline and then checks the queue. If only
 ///    tasks are listed, the [`Alarm`] checks the queue.
@@ -33,7 +33,8 @@ use crate::wakers::{WaiterId, Wakers, Wakes};
 pub(crate) struct Waiters {
     wakers: Wakers,
     threads: BTreeSet<WaiterId>,
-    /// The waiters that were notified less than [`PATIENCE`] ago. There is at most one per processor.
+    /// The waiters that were notified less than [`PATIENCE`] ago and have not been polled since. There is at most one
+    /// such waiter for each processor.
     notified: Vec<Notified>,
     timekeeper: Option<(WaiterId, u64)>,
     /// Whether the alarm failed. If the flag is set, each listed task must be polled again to provide the timer of its
@@ -48,10 +49,10 @@ struct Notified {
     at: u64,
 }
 
-/// How to wake a waiter.
+/// The way in which a waiter is woken.
 pub(crate) enum Waiter {
     Thread(Waker),
-    /// The source creates sleeps that work on the executor of the task.
+    /// `source` creates sleeps that work on the executor of the task.
     Task {
         waker: Waker,
         source: Source,
@@ -92,8 +93,8 @@ impl Waiters {
         waker
     }
 
-    /// Lists a task that found no key. A task that already has an ID keeps its position. Returns a source of sleeps
-    /// that must be dropped outside the lock.
+    /// Lists a task whose poll found no key. A task that already has an ID keeps its position. Returns a source of
+    /// sleeps that must be dropped outside the lock.
     pub(crate) fn join_task(
         &mut self,
         id: Option<WaiterId>,
@@ -126,9 +127,9 @@ impl Waiters {
     /// Restores the invariants of this module, but does not set the alarm. Returns the time for which the alarm must be
     /// set.
     ///
-    /// If the alarm's timer was set for a notified task, it stays set after the task was polled. The reason is that
-    /// another task will soon be notified. Setting the timer for each key would cost more than one unnecessary wake-up
-    /// every millisecond.
+    /// If the alarm's timer was set for a notified task, it stays set after the task was polled, because another task
+    /// will soon be notified. Setting the timer for each key would cost more than one unnecessary wake-up every
+    /// millisecond.
     pub(crate) fn settle(&mut self, supply: Supply, now: u64, wakes: &mut Wakes) -> Option<u64> {
         let alarm = self.notify_for(supply, now, wakes);
         let set = self.alarm.rings_before(now.saturating_add(PATIENCE));
@@ -160,7 +161,8 @@ impl Waiters {
         self.timekeeper = None;
     }
 
-    /// Ensures that a thread or the alarm checks the queue at the time `next`. Returns `next` if the alarm must do it.
+    /// Ensures that a thread or the alarm checks the queue at the time `next`. Returns `next` if the alarm must check
+    /// the queue.
     fn keep_time(&mut self, next: u64, now: u64, wakes: &mut Wakes) -> Option<u64> {
         let Some(thread) = self.timekeeper.map(|(id, _)| id).or(self.threads.first().copied()) else {
             return Some(next);

@@ -5,14 +5,14 @@ use std::task::Waker;
 
 use crate::panic::{Panic, call_all};
 
-/// Registered waiters, in order of arrival.
+/// The registered waiters, in order of arrival.
 #[derive(Debug, Default)]
 pub(crate) struct Wakers {
     listed: BTreeMap<WaiterId, Waker>,
     next_place: u64,
 }
 
-/// The ID of a waiter. Waiters are ordered by arrival.
+/// The ID of a waiter. IDs are ordered by the arrival of their waiters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct WaiterId {
     place: u64,
@@ -20,7 +20,7 @@ pub(crate) struct WaiterId {
     pub(crate) executor: Option<u64>,
 }
 
-/// Wakers that must be called outside the lock. The first waker is stored without an allocation.
+/// Wakers that must be called outside the lock. The first waker is stored inline, without an allocation.
 #[derive(Debug, Default)]
 pub(crate) struct Wakes {
     first: Option<Waker>,

@@ -1,11 +1,11 @@
-//! Tests the inbox and the wake-ups. loom tries every interleaving with a few preemptions, in Rust's memory model:
+//! Tests of the inbox and the wake-ups. loom tries every interleaving with a few preemptions, in Rust's memory model:
 //!
 //! ```text
 //! RUSTFLAGS="--cfg pintle_loom" cargo test -p pintle-workqueue --test loom
 //! ```
 //!
 //! Loom reports a deadlock if every thread sleeps, so a lost wake-up fails the test. In these tests, the time is
-//! constant, or it advances once, in [`Bell`]. The tests in `shuttle` cover all other cases that depend on time.
+//! constant, or it advances once, in [`Bell`]. The tests in `shuttle` check all other cases that depend on time.
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 #![cfg(pintle_loom)]
 
@@ -56,7 +56,7 @@ fn spawn<T: 'static>(queue: &Queue, run: impl FnOnce(Queue) -> T + 'static) -> J
     thread::spawn(move || run(queue))
 }
 
-/// Polls with a waker that does nothing.
+/// Polls the future with a waker that does nothing.
 fn poll<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
     pin!(future).poll(&mut Context::from_waker(Waker::noop()))
 }
@@ -264,7 +264,7 @@ fn block_on<F: Future + Unpin>(mut future: F) -> F::Output {
 }
 
 /// Two tasks wait. One waiting task is woken but never polled, and the other task is polled. `act` makes a key
-/// available for one of them. Then the bell rings.
+/// available for one of them. Then the clock of the test advances.
 fn unpolled_task_delays_no_other(preemptions: usize, act: fn(&WorkQueue<usize, Bell>)) {
     let mut model = loom::model::Builder::new();
     model.preemption_bound.get_or_insert(preemptions);

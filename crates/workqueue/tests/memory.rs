@@ -1,5 +1,5 @@
-//! Tests how much memory a queue uses, and that an empty queue frees it. The file has only one test, because the
-//! allocator counts for the whole process.
+//! Tests of how much memory a queue uses, and that an empty queue frees its memory. The file has only one test, because
+//! the allocator counts for the whole process.
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 use std::alloc::System;
@@ -28,8 +28,8 @@ fn drain(queue: &WorkQueue<u32, ManualClock>) {
 
 #[test]
 fn memory_is_small_returned_and_stable_per_cycle() {
-    // The limits for each order: the number of bytes per queued key, and the number of allocations when one key is
-    // added to an empty queue and processed.
+    // The limits for each order. The first number is the number of bytes per queued key. The second number is the
+    // number of allocations when one key is added to an empty queue and processed.
     let orders: [(Box<dyn Order<u32>>, f64, usize); 3] = [
         (Box::new(Fifo::default()), 80.0, 0),
         (Box::new(Priority::strict()), 112.0, 0),

@@ -21,7 +21,7 @@ use crate::stop::Stop;
 use crate::worker::{Worker, WorkerEnd};
 use crate::{ControllerError, RequestKey, UnfinishedKeys};
 
-/// How long to wait for aborted tasks to end.
+/// How long the run waits for aborted tasks to end.
 const DROPPED: Duration = Duration::from_secs(1);
 
 /// One run of a controller, from its start until it is dropped.
@@ -40,7 +40,7 @@ pub(super) struct Run<'a, K: RequestKey> {
 struct Running<'a, K: RequestKey> {
     inner: &'a Inner<K>,
     queue: Option<Queue<K>>,
-    /// The panic message if dropping the queue panicked.
+    /// The panic message, if dropping the queue has panicked.
     panic: &'a OnceLock<String>,
 }
 
@@ -72,8 +72,8 @@ impl<'a, K: RequestKey> Run<'a, K> {
         self.feeds.abort_all();
         let report = drain.with_timeout(stop.left()).await;
         self.workers.abort_all();
-        // A call that blocks its thread cannot be dropped. The blocked call keeps its leadership permit, so the lease
-        // is not released. The next run waits for this call.
+        // A call that blocks its thread cannot be dropped. The blocked call keeps its leadership permit, so this
+        // replica does not release the lease. The next run waits for this call.
         let all_ended = timeout(DROPPED, self.inner.tasks.wait()).await.is_ok();
         let unfinished = UnfinishedKeys::of(&report);
         if report.complete && all_ended {
@@ -189,7 +189,7 @@ impl<'a, K: RequestKey> Run<'a, K> {
     }
 }
 
-/// The existing workers, by index. The metrics show the concurrency limit until this value is dropped.
+/// The existing workers, by index. The metrics show this concurrency limit until this value is dropped.
 struct Workers<'a> {
     exist: Vec<bool>,
     limit: usize,
@@ -201,7 +201,7 @@ impl<'a> Workers<'a> {
         Self { exist: Vec::new(), limit: 0, metrics }
     }
 
-    /// Sets the limit. Returns the indexes of the workers to start.
+    /// Sets the concurrency limit. Returns the indexes of the workers to start.
     fn missing(&mut self, limit: usize) -> Vec<usize> {
         self.metrics.limit(std::mem::replace(&mut self.limit, limit), limit);
         self.exist.resize(self.exist.len().max(limit), false);
@@ -233,7 +233,7 @@ impl<K: RequestKey> Drop for Running<'_, K> {
     fn drop(&mut self) {
         if let Err(panic) = catch(|| drop(self.queue.take())) {
             tracing::error!(controller = self.inner.name, panic, "the queue panicked when it was dropped");
-            // Ignore the result: the cell is set only once.
+            // Ignore the result, because the cell is set only once.
             _ = self.panic.set(panic);
         }
         self.inner.is_running.store(false, Ordering::Release);

@@ -132,8 +132,8 @@ fn with_states<K: RequestKey>(controller: &Controller<K>, keys: Vec<(K, KeyHisto
 /// The status of one controller of a manager, for probes and debug pages. The status is a handle, so each method
 /// returns the current state.
 ///
-/// The keys are texts, because the controllers of a manager can have different types of keys. An `ObjectKey` is
-/// `namespace/name`. For other types, see [`RequestKey`].
+/// The keys are texts, because the controllers of a manager can have different types of keys. An `ObjectKey` has the
+/// text `namespace/name`. For other types of keys, see [`RequestKey`].
 ///
 /// # Examples
 ///
@@ -163,7 +163,7 @@ impl ControllerStatus {
         self.0.name()
     }
 
-    /// Returns the names of all sources, each with the reason if the source is not synced. See
+    /// Returns the names of all sources. If a source is not synced, the reason follows its name. See
     /// [`Controller::sources`].
     pub fn sources(&self) -> Vec<(String, Option<String>)> {
         self.0.sources()
@@ -184,17 +184,17 @@ impl ControllerStatus {
         self.0.max_concurrent_reconciles()
     }
 
-    /// Returns the keys whose calls have [blocked their thread](crate::ControllerConfig::blocked_after), each with the
-    /// duration for which the call has blocked.
+    /// Returns the keys whose calls [block their thread](crate::ControllerConfig::blocked_after), each with the time
+    /// for which the call has blocked.
     pub fn blocked_calls(&self) -> Vec<(String, Duration)> {
         self.0.blocked_calls()
     }
 
     /// Explains why a key is queued, delayed or in flight. See [`Controller::explain`].
     ///
-    /// Returns `None` if no key has the text `key`. Each valid `ObjectKey` counts as a key, even if no object has this
-    /// key. Keys of other types are found if they are in the queue, or if they have a history. The time of this search
-    /// depends on the length of the queue.
+    /// Returns `None` if no key has the text `key`. Each valid `ObjectKey` is accepted, even if no object has this key.
+    /// Keys of other types are found only if they are in the queue or have a history. The time of this search depends
+    /// on the length of the queue.
     pub fn explain(&self, key: &str) -> Option<Explanation<String>> {
         self.0.explain(key)
     }
@@ -209,7 +209,8 @@ impl ControllerStatus {
         self.0.slowest(limit)
     }
 
-    /// Returns up to `limit` keys with the most causes. A key that is added again and again may be part of a loop.
+    /// Returns up to `limit` keys. The keys with the most causes come first. A key that is added again and again may be
+    /// part of a loop.
     pub fn most_active(&self, limit: usize) -> Vec<Explanation<String>> {
         self.0.most_active(limit)
     }

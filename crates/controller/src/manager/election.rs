@@ -20,7 +20,8 @@ use crate::panic::caught;
 /// The name of the election in the errors of the manager.
 pub(super) const NAME: &str = "the leader election";
 
-/// Records Events about the lock when a replica becomes leader or stops leading, for [`LeaderElectionConfig::events`].
+/// Returns a function for [`LeaderElectionConfig::events`]. The function records an Event about the lock when a replica
+/// becomes leader or stops leading.
 ///
 /// # Examples
 ///
@@ -71,8 +72,8 @@ impl<L: Lock> Election for LeaderElector<L> {
     }
 }
 
-/// A term that has begun. The controllers run until the receiver of `ended` is dropped. If the controllers end earlier,
-/// they send a message through `ended`.
+/// A leadership term that has begun. The controllers run until the receiver of `ended` is dropped. If the controllers
+/// end earlier, they send a message through `ended`.
 struct Term {
     leadership: Leadership,
     ended: oneshot::Sender<()>,
@@ -130,7 +131,7 @@ async fn contend(
     stop: CancellationToken,
 ) -> Result<(), ManagerError> {
     while !stop.is_cancelled() {
-        // If calls of the last term are still running, the replica waits for their end before it contends again.
+        // If calls of the last term are still running, the replica waits until they end before it contends again.
         tokio::select! {
             biased;
             () = stop.cancelled() => return Ok(()),
@@ -139,7 +140,7 @@ async fn contend(
         let terms = terms.clone();
         let work = move |leadership: Leadership| {
             let (ended, done) = oneshot::channel();
-            // Ignore an error. An error means that the manager was dropped, and this future with it.
+            // Ignore an error. An error means that the manager and this future were dropped.
             _ = terms.send(Term { leadership, ended });
             Box::pin(async move { _ = done.await }) as Work
         };
@@ -171,7 +172,7 @@ async fn on_its_own_thread(
             // Ignore an error. An error means that no caller waits for the result.
             _ = sender.send(ended);
         }
-        // Do not wait for the blocking tasks of the election, because they may take longer.
+        // Do not wait for the blocking tasks of the election, because they may take long.
         runtime.shutdown_background();
     });
     thread::Builder::new().name("pintle-election".into()).spawn(run).map_err(failed)?;

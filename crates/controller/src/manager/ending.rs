@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::ManagerError;
 use crate::panic::catch;
 
-/// The failures so far.
+/// The failures of the manager run so far.
 #[derive(Debug, Default)]
 pub(super) struct Ending(Mutex<State>);
 
@@ -52,7 +52,7 @@ impl Ending {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // No code under the lock can panic halfway, so the state is consistent.
+        // No code that runs under the lock can panic halfway through a change, so the state is consistent.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -8,12 +8,12 @@ use pintle_leaderelect::ElectionStatus;
 
 use super::any::{AnyController, ControllerStatus};
 
-/// How long a leader may go on without renewing its expired lease. After this time, the replica counts as hung.
-/// The core components of Kubernetes use the same value.
+/// How long a leader may continue without renewing its expired lease. After this time, the replica counts as hung. The
+/// core components of Kubernetes use the same value.
 const TOLERANCE: Duration = Duration::from_secs(20);
 
-/// The status of a manager's parts. Clones share it. The status can be used before the manager starts and after it
-/// ends.
+/// The status of the controllers, the caches and the election of a manager. Clones share the status. The status can be
+/// read before the manager starts and after it ends.
 ///
 /// # Examples
 ///
@@ -64,8 +64,8 @@ impl ManagerStatus {
         self.lock().controllers.clone()
     }
 
-    /// Returns whether the process is alive, for a liveness probe. The check fails only if this replica leads and
-    /// counts as hung.
+    /// Returns whether the process is alive, for a liveness probe. The check fails only if this replica leads and has
+    /// not renewed its lease for too long.
     pub fn health(&self) -> Health {
         let election = self.election().map(|election| HealthCheck {
             name: "leaderElection".into(),
@@ -78,8 +78,8 @@ impl ManagerStatus {
     /// ready while
     ///
     /// - a cache has not synced, or its informer has stopped,
-    /// - the lists and watches of a cache have failed for 2 minutes, so that it is not up to date, or
-    /// - a reconciliation blocks its thread: see [`blocked_after`](crate::ControllerConfig::blocked_after).
+    /// - the lists and watches of a cache have failed for 2 minutes, so that the cache is not up to date, or
+    /// - a reconciliation blocks its thread for longer than [`blocked_after`](crate::ControllerConfig::blocked_after).
     pub fn ready(&self) -> Health {
         let controllers = self.all();
         let checks = controllers.iter().map(|controller| {
@@ -104,14 +104,14 @@ impl ManagerStatus {
     }
 
     fn lock(&self) -> MutexGuard<'_, Parts> {
-        // No code under the lock can panic halfway, so the state is consistent.
+        // No code that runs under the lock can panic halfway through a change, so the state is consistent.
         self.parts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl fmt::Debug for ManagerStatus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Format the copied values without the lock, because a controller's metrics are a user's type.
+        // Format the copied values after the lock is released, because the controllers' metrics are a user's type.
         f.debug_struct("ManagerStatus")
             .field("controllers", &self.controllers())
             .field("election", &self.election())
@@ -119,10 +119,11 @@ impl fmt::Debug for ManagerStatus {
     }
 }
 
-/// The results of several checks. `Display` uses the format of `/healthz?verbose` of Kubernetes components.
+/// The results of several health checks. The `Display` implementation uses the format of `/healthz?verbose` of
+/// Kubernetes components.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Health {
-    /// The checks.
+    /// The results of the checks.
     pub checks: Vec<HealthCheck>,
 }
 

@@ -19,7 +19,7 @@ type Launch = Box<dyn FnOnce(CancellationToken) -> Running + Send>;
 type Running = Pin<Box<dyn Future<Output = Result<(), Cause>> + Send>>;
 type Cause = Box<dyn Error + Send + Sync>;
 
-/// Running services. Dropping the value ends them.
+/// The services that are running. Dropping this value ends the services.
 pub(super) struct Services {
     tasks: JoinSet<(usize, Result<(), Cause>)>,
     /// The names of the services that are running.
@@ -58,7 +58,7 @@ impl Services {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future loses nothing.
+    /// Dropping the future does not lose a result.
     pub(super) async fn next(&mut self) -> Option<Result<(), ManagerError>> {
         let (name, ended) = match self.tasks.join_next().await? {
             Ok((index, ended)) => (self.names[index].take().unwrap_or_default(), ended),

@@ -1,4 +1,4 @@
-//! The controllers of a manager. Only the leader runs them.
+//! The controllers of a manager. Only the leader runs the controllers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,10 +37,11 @@ impl Team {
         }
     }
 
-    /// Runs all controllers until a stop is requested or the leadership term ends. A failure requests the stop.
+    /// Runs all controllers until a stop is requested or the leadership term ends. If a controller fails, it requests
+    /// the stop.
     pub(super) async fn work(&self, leadership: Option<&Leadership>) {
         if self.controllers.is_empty() {
-            // Without controllers, there is nothing to do until a stop is requested.
+            // A manager without controllers only waits here until a stop is requested.
             return self.stop.requested_or_term_ended(leadership).await;
         }
         if leadership.is_some() && timeout(SETTLED, self.all_ended()).await.is_err() {
@@ -50,7 +51,7 @@ impl Team {
         join_all(self.controllers.iter().map(|controller| self.run(&**controller, leadership))).await;
     }
 
-    /// Waits until all calls of earlier leadership terms have ended, for at most the time limit of a stop.
+    /// Waits until all calls of earlier leadership terms have ended, for at most the stop timeout.
     pub(super) async fn ended(&self) -> Result<(), ManagerError> {
         let limit = self.stop.timeout();
         for controller in &self.controllers {

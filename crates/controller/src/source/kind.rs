@@ -19,7 +19,7 @@ use crate::panic::{catch, caught};
 use crate::predicate::Predicate;
 use crate::{CauseReason, EventChange, LOW_PRIORITY, RequestKey, Requests, predicate};
 
-/// The objects of an informer as a source, optionally filtered by [`Predicate`]s.
+/// A source that adds keys for the objects of an informer, optionally filtered by [`Predicate`]s.
 ///
 /// A `&SharedInformer` converts to a `Kind`.
 ///
@@ -46,12 +46,12 @@ pub struct Kind<T: Object> {
 }
 
 impl<T: Object> Kind<T> {
-    /// Uses all events of `informer`.
+    /// Creates a source that uses all events of `informer`.
     pub fn of(informer: &SharedInformer<T>) -> Self {
         Self { informer: informer.clone(), predicate: None }
     }
 
-    /// Uses only the events that `predicate` and all earlier predicates pass.
+    /// Makes the source use only the events that `predicate` and all earlier predicates pass.
     #[must_use]
     pub fn when(self, predicate: impl Predicate<T>) -> Self {
         let predicate: Arc<dyn Predicate<T>> = match self.predicate {
@@ -66,7 +66,7 @@ impl<T: Object> Kind<T> {
         self.informer.resource()
     }
 
-    /// Returns the informer.
+    /// Returns the informer of this source.
     pub fn informer(&self) -> &SharedInformer<T> {
         &self.informer
     }
@@ -99,7 +99,7 @@ struct Pump {
     task: AbortOnDropHandle<Result<(), String>>,
     ended: watch::Receiver<Option<Result<(), String>>>,
     sync: SyncHandle,
-    /// Whether the pump has read an event. If so, the event arrived before the current run.
+    /// Whether the pump has read an event. If this flag is set, the event arrived before the current run.
     has_read: Arc<AtomicBool>,
 }
 
@@ -162,7 +162,7 @@ impl<T: Object, K: RequestKey, H: Handler<T, K>> Source<K> for KindSource<T, K, 
     }
 
     fn attach(&self, requests: &Requests<K>) {
-        // Ignore the result: the cell is set only once.
+        // Ignore the result, because the cell is set only once.
         _ = self.requests.set(requests.clone());
     }
 
@@ -241,7 +241,7 @@ struct Mapper<T, K, H> {
 }
 
 impl<T: Object, K: RequestKey, H: Handler<T, K>> Mapper<T, K, H> {
-    /// Adds the keys of an event to the queue.
+    /// Adds the keys that the handler returns for an event to the queue.
     fn map(&self, event: &ResourceEvent<T>) {
         let (priority, is_urgent) = (priority(event), self.is_primary && is_urgent(event));
         self.guarded(event, || {
@@ -285,7 +285,7 @@ impl<T: Object, K: RequestKey, H: Handler<T, K>> Mapper<T, K, H> {
         });
     }
 
-    /// Returns the event in the form of a reason for `key`.
+    /// Returns the event as the reason for which `key` was added.
     fn reason(&self, event: &ResourceEvent<T>, key: &K) -> CauseReason {
         let change = match event {
             ResourceEvent::Added { is_initial: true, .. } => EventChange::Listed,
@@ -307,7 +307,7 @@ impl<T: Object, K: RequestKey, H: Handler<T, K>> Mapper<T, K, H> {
         self.predicate.as_ref().is_none_or(|predicate| predicate.allows(event))
     }
 
-    /// A panic of a user function for one event must not affect other events.
+    /// Calls `call`, so that a panic of a user function for one event does not affect other events.
     fn guarded(&self, event: &ResourceEvent<T>, call: impl FnOnce()) {
         if let Err(panic) = catch(call) {
             let source = &*self.source;
@@ -316,7 +316,8 @@ impl<T: Object, K: RequestKey, H: Handler<T, K>> Mapper<T, K, H> {
     }
 }
 
-/// Objects of a first list or a resync may not have changed, so objects that have changed are reconciled first.
+/// Returns the priority for the keys of an event. Objects of a first list or a resync get a lower priority, because
+/// they may not have changed.
 fn priority<T>(event: &ResourceEvent<T>) -> i32 {
     match event {
         ResourceEvent::Added { is_initial: true, .. } => LOW_PRIORITY,

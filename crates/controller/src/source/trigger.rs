@@ -11,12 +11,13 @@ use super::{Feed, Source};
 use crate::requests::WeakRequests;
 use crate::{RequestKey, Requests};
 
-/// A source to which the program adds keys from any thread, as controller-runtime's `Channel`. `K` is the type of the
+/// A source to which the program adds keys from any thread, like controller-runtime's `Channel`. `K` is the type of the
 /// keys: see [`RequestKey`].
 ///
-/// Clones are handles to the same trigger. A trigger may feed several controllers, and each controller receives each
-/// key. Keys that arrive while a controller is not running are kept for its next run, without duplicates. Keys that
-/// arrive before the first run of any of these controllers reach all controllers that are built before that run.
+/// Clones are handles to the same trigger. A trigger may belong to several controllers, and each controller receives
+/// each key. If keys arrive while a controller is not running, the controller keeps them for its next run, without
+/// duplicates. Keys that arrive before the first run of any of these controllers are also kept for controllers that are
+/// built before that run.
 ///
 /// # Examples
 ///
@@ -72,7 +73,7 @@ impl<K: RequestKey> Trigger<K> {
         Self::default()
     }
 
-    /// Reconciles `key` in each controller of this trigger.
+    /// Adds `key` to the queue of each controller of this trigger.
     pub fn trigger(&self, key: K) {
         let mut state = self.lock();
         let controllers = state.live();
@@ -84,7 +85,7 @@ impl<K: RequestKey> Trigger<K> {
     }
 
     fn lock(&self) -> MutexGuard<'_, State<K>> {
-        // If the `Ord` or `Clone` of a key panics, the state is still consistent.
+        // If the `Ord` or `Clone` implementation of a key panics, the state is still consistent.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

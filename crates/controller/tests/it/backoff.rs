@@ -15,7 +15,7 @@ use pintle_testing::Collection;
 use crate::recorder::{Recorder, TestMetrics, pass, run};
 use crate::support::{Child, Site, informer, key, sites_named, touch};
 
-/// A reconciler that writes an annotation of its site and then fails.
+/// Returns a reconciler that writes an annotation of its site and then fails.
 fn writes_and_fails(sites: &Collection<Site>, calls: &Recorder, error: fn(&'static str) -> ReconcileError) {
     let (written, tries) = (sites.clone(), AtomicUsize::new(0));
     calls.plan("x", move |_| {
@@ -65,7 +65,7 @@ async fn call_that_writes_a_child_and_fails_backs_off() {
     assert!((15..=25).contains(&count), "{count} calls");
 }
 
-/// The call sees its own write while it still runs.
+/// The call receives the event of its own write while it is still running.
 #[tokio::test(start_paused = true)]
 async fn call_that_writes_waits_and_fails_backs_off() {
     let (sites, calls, tries) = (sites_named(&["x"]), Recorder::taking(0.1), AtomicUsize::new(0));
@@ -87,7 +87,7 @@ async fn call_that_writes_waits_and_fails_backs_off() {
     assert!((15..=25).contains(&count), "{count} calls");
 }
 
-/// Returns how many seconds after a change a site with many failures is reconciled.
+/// Returns the number of seconds between a change and the next reconciliation of a site with many failures.
 async fn after(change: impl FnOnce(&Collection<Site>, &Trigger), wait: f64) -> f64 {
     let (sites, calls, trigger) = (sites_named(&["x"]), Recorder::new(), Trigger::new());
     calls.plan("x", |_| Err(ReconcileError::new("no")));

@@ -31,7 +31,8 @@ impl Door {
     }
 }
 
-/// Returns a controller whose calls block their thread until the gate opens, and the keys for which it was called.
+/// Returns a controller whose calls block their thread until the gate opens. Also returns the keys for which the
+/// reconciler was called.
 fn blocking(door: &Door, config: ControllerConfig) -> (Trigger, Controller, Arc<Mutex<Vec<String>>>) {
     let (trigger, door, calls) = (Trigger::new(), door.clone(), Arc::<Mutex<Vec<String>>>::default());
     let called = calls.clone();
@@ -51,7 +52,7 @@ fn soon(metrics: &TestMetrics) -> ControllerConfig {
     ControllerConfig { blocked_after: Duration::from_millis(20), ..metrics.config() }
 }
 
-/// Blocks until other threads make the condition true.
+/// Blocks the thread until other threads make the condition true.
 pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let start = Instant::now();
     while !is_so() {
@@ -106,7 +107,7 @@ fn lease_is_renewed_while_threads_are_blocked() {
     until("the reconciler is called", || !calls.lock().unwrap().is_empty());
     let renewed = || leases.object(&key("lock")).and_then(|lease| lease.spec.renew_time);
     let mut seen = std::collections::BTreeSet::new();
-    // The election makes many more renewals than a lease duration has room for.
+    // The election renews the lease many more times than is possible within one lease duration.
     until("the lease is renewed", || {
         seen.extend(renewed());
         seen.len() > 15
@@ -231,6 +232,7 @@ fn block_forever() {
         stop.cancel();
         assert!(run.await.unwrap().is_err());
     });
-    // At the end of `main`, a runtime is dropped in the same way. This drop would wait for the blocked thread forever.
+    // At the end of `main`, a runtime is dropped in the same way as here. This drop would wait for the blocked thread
+    // forever.
     drop(runtime);
 }

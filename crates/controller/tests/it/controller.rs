@@ -125,7 +125,7 @@ async fn recreated_owner_is_reconciled_when_old_child_is_deleted() {
     assert_ne!(old.metadata.uid, new.metadata.uid);
     pass(1.0).await;
     calls.take();
-    // The old child blocks the new child until the garbage collector has removed the old child.
+    // The old child prevents the creation of the new child until the garbage collector has removed the old child.
     assert!(children.remove(&key("child")));
     pass(1.0).await;
     assert_eq!(calls.take(), ["site"]);
@@ -201,7 +201,7 @@ async fn concurrency_changes_while_the_controller_runs() {
     assert_eq!(calls.most_running(), 1);
     let busiest_after = async |next: usize| {
         limit.set(next);
-        // First, the calls that started under the previous limit end.
+        // First, the calls that started under the previous limit must end.
         pass(1.5).await;
         calls.forget_most_running();
         names.iter().for_each(|name| touch(&sites, name));

@@ -1,4 +1,4 @@
-//! Errors and retries.
+//! Tests of errors and retries.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Explanations of keys.
+//! Tests of explanations of keys.
 
 use std::time::Duration;
 

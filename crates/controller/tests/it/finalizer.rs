@@ -16,7 +16,7 @@ use crate::support::{Site, informer, key, sites_named};
 const DNS: &str = "example.com/dns";
 const OTHER: &str = "example.com/other";
 
-/// Counts the calls of a reconciler.
+/// A reconciler that counts its calls.
 #[derive(Default)]
 struct Asked {
     applies: AtomicUsize,
@@ -66,7 +66,7 @@ async fn object_stays_until_cleanup_and_keeps_writes_of_others() {
     pass(1.0).await;
     let site = sites.object(&key("a")).unwrap();
     assert_eq!((site.metadata.finalizers, site.metadata.annotations.len()), (vec![OTHER.into(), DNS.into()], 1));
-    // The first call receives the object with the new finalizer. The second call follows from the request that added
+    // The first call receives the object with the new finalizer. The second call is caused by the request that added
     // the finalizer.
     assert_eq!(counted.count(), (2, 0));
     sites.delete(&key("a"), &DeleteOptions::default()).await.unwrap();

@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use crate::recorder::{Recorder, pass, run};
 use crate::support::{Child, Site, delete_unseen, elector, informer, key, sites_named, take_lease_over, touch};
 
-/// Starts a replica that runs this controller under the lock.
+/// Starts a replica that runs this controller while it has the lease.
 fn replica(leases: &Collection<Lease>, identity: &str, controller: Controller) -> JoinHandle<()> {
     let manager = Manager::new().controller(controller).leader_election(elector(&leases.client(identity), identity));
     tokio::spawn(async move { drop(manager.run(&CancellationToken::new()).await) })
@@ -37,7 +37,8 @@ async fn standby_reconciles_deletions_from_before_its_term() {
     leader.abort();
     pass(0.1).await;
     assert!(sites.remove(&key("x")));
-    // One object is created and deleted while the standby watches. The deletion of another object shows only in a list.
+    // One object is created and deleted while the standby watches. The deletion of another object is only visible in a
+    // list.
     sites.put(Site::named("short-lived"));
     pass(0.1).await;
     assert!(sites.remove(&key("short-lived")));

@@ -26,7 +26,7 @@ struct Replica {
     task: JoinHandle<Result<(), ManagerError>>,
 }
 
-/// A replica with a controller of `sites`, each of whose calls takes `takes` seconds.
+/// Returns a replica with a controller for `sites`. Each call of its reconciler takes `takes` seconds.
 fn replica(identity: &str, leases: &Collection<Lease>, sites: &Collection<Site>, takes: f64) -> Replica {
     replica_with(identity, leases, sites, takes, |manager| manager)
 }
@@ -97,7 +97,7 @@ async fn duplicate_controller_names_fail_before_anything_starts() {
     assert!(sites.requests().is_empty() && calls.take().is_empty());
 }
 
-/// Returns the created Events, in order.
+/// Returns the Events that were created, in order.
 fn recorded(sink: &Collection<Event>) -> Vec<Event> {
     let created = sink.requests().into_iter().map(|request| match request.call {
         Call::Create { object, .. } => serde_json::from_value(object).unwrap(),

@@ -1,4 +1,4 @@
-//! Tests of the values, providers and lifetimes of a controller's metrics.
+//! Tests of a controller's metrics: their values, providers and lifetimes.
 
 use std::sync::Arc;
 

@@ -79,7 +79,7 @@ async fn panicking_limiter_retries_its_key() {
     log.assert_tells(&["controller=\"site\"", "key=ns/bad", "the limiter of the test panics"]);
 }
 
-/// Panics in `forget`.
+/// A rate limiter that panics in `forget`.
 struct Unforgetting;
 
 impl RateLimiter<ObjectKey> for Unforgetting {
@@ -157,7 +157,7 @@ async fn panic_dropping_the_limiter_fails_the_run() {
         let error = run(&controller).await.stop().await.unwrap_err();
         assert_tells(&error, &["\"site\"", "queue", "panicked", "the limiter of the test panics"]);
     }
-    // Dropping a run does not propagate the panic to the code that drops the run.
+    // If a run has panicked, dropping the run does not propagate the panic.
     let stop = CancellationToken::new();
     let run = tokio::time::timeout(Duration::from_secs(1), controller.run(&stop));
     assert!(run.await.is_err());

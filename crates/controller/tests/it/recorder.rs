@@ -13,7 +13,7 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-/// Clones share their records.
+/// Clones share the recorded calls.
 #[derive(Clone)]
 pub(crate) struct Recorder {
     start: Instant,
@@ -31,7 +31,7 @@ struct State {
     takes: Duration,
 }
 
-/// Returns the result of the reconciliations of one key.
+/// A function that returns the result of a reconciliation.
 pub(crate) type Plan = Arc<dyn Fn(&ReconcileRequest) -> Result<Action, ReconcileError> + Send + Sync>;
 
 impl Recorder {
@@ -58,7 +58,7 @@ impl Recorder {
         self.take_timed().into_iter().map(|(_, name)| name).collect()
     }
 
-    /// As `take`, sorted.
+    /// Works like `take`, and sorts the names.
     pub(crate) fn take_sorted(&self) -> Vec<String> {
         let mut names = self.take();
         names.sort();
@@ -110,7 +110,7 @@ impl Reconciler for Recorder {
     }
 }
 
-/// A single call. It records whether it completed.
+/// A single call. Dropping the value records whether the call has completed.
 struct Call {
     recorder: Recorder,
     key: String,
@@ -127,7 +127,7 @@ impl Drop for Call {
     }
 }
 
-/// A controller running in a task.
+/// A controller that runs in a task.
 pub(crate) struct Running {
     pub(crate) stop: CancellationToken,
     pub(crate) task: JoinHandle<Result<(), ControllerError>>,

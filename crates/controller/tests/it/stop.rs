@@ -1,4 +1,4 @@
-//! Tests of the end of a controller's run.
+//! Tests of how a controller's run ends.
 
 use std::future::pending;
 use std::sync::atomic::{AtomicUsize, Ordering};

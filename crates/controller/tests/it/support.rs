@@ -1,4 +1,4 @@
-//! Sites, children and leases on an in-memory server.
+//! Sites, children and leases in in-memory collections.
 
 use pintle_informer::{InformerConfig, SharedInformer};
 use pintle_leaderelect::{LeaderElectionConfig, LeaderElector, Lease, LeaseLock};
@@ -55,7 +55,8 @@ pub(crate) fn touch(sites: &Collection<Site>, name: &str) {
     sites.change(&key(name), |_| {});
 }
 
-/// Deletes a site while all watches are down and then expires them, so that only a new list shows the deletion.
+/// Deletes a site while all watches are broken, and then makes their revision expire, so that only a new list shows the
+/// deletion.
 pub(crate) fn delete_unseen(sites: &Collection<Site>, name: &str) {
     sites.break_watches(Break::expired());
     assert!(sites.remove(&key(name)));
@@ -83,7 +84,7 @@ pub(crate) fn holder(leases: &Collection<Lease>) -> String {
     leases.object(&key("lock")).map_or("(none)".into(), |lease| lease.spec.record().holder_identity)
 }
 
-/// Gives the lease to another holder.
+/// Makes another replica the holder of the lease.
 pub(crate) fn take_lease_over(leases: &Collection<Lease>, by: &str) {
     leases.change(&key("lock"), |lease| lease.spec.holder_identity = Some(by.into()));
 }

@@ -8,7 +8,7 @@ use crate::support::{Thing, thing};
 
 type Fifo = CoalescingFifo<String, Arc<Thing>>;
 
-/// Creates a queue. Two states belong to the same object if their values have the same hundreds.
+/// Creates a queue for listeners. Two states belong to the same object if their values have the same hundreds.
 fn fifo(delivery: Delivery) -> Fifo {
     CoalescingFifo::new(|old, new| old.value / 100 == new.value / 100, delivery)
 }
@@ -51,13 +51,13 @@ fn observed_deletion_stays_observed_when_recreation_joins_it() {
         update(&mut fifo, "a", 101, 102);
         assert_eq!(pops(&mut fifo), ["D a2", "A a102"]);
 
-        // The object changed before its deletion, and this change was not delivered.
+        // The object changed before its deletion, and the listener did not receive this change.
         update(&mut fifo, "a", 102, 103);
         delete(&mut fifo, "a", 103, 104);
         add(&mut fifo, "a", 201);
         assert_eq!(pops(&mut fifo), ["D a104", "A a201"]);
 
-        // Another object was added and deleted, and neither of these changes was delivered.
+        // Another object was added and deleted, and the listener received neither change.
         delete(&mut fifo, "a", 201, 202);
         add(&mut fifo, "a", 301);
         delete(&mut fifo, "a", 301, 302);

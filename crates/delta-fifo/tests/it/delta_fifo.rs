@@ -174,16 +174,16 @@ fn d17_d18_d19_d20_replacement_deletes_unlisted_objects() {
     };
     let list: fn(&mut Fifo) = |fifo| fifo.replace(things("foo5"), "0").unwrap();
 
-    // The key is known and listed. The deletion of this key was queued before the list.
+    // The key is known, and the list contains it. The deletion of the key was queued before the list.
     check(&[|fifo| fifo.delete(thing("baz", 10)).unwrap(), list], &["D baz10", "S foo5", "D T(bar6)"]);
     // The tombstone has the queued state, because it is newer than the known state.
     check(&[|fifo| fifo.add(thing("baz", 10)).unwrap(), list], &["A baz10, D T(baz10)", "S foo5", "D T(bar6)"]);
-    // Deleted and recreated.
+    // The object was deleted and recreated.
     check(
         &[|fifo| fifo.delete(thing("bar", 6)).unwrap(), |fifo| fifo.add(thing("bar", 100)).unwrap(), list],
         &["D bar6, A bar100, D T(bar100)", "S foo5", "D T(baz7)"],
     );
-    // Two lists.
+    // Two lists are queued.
     check(
         &[|fifo| fifo.replace(things("bar100 foo5"), "0").unwrap(), list],
         &["S bar100, D T(bar100)", "S foo5, S foo5", "D T(baz7)"],

@@ -1,4 +1,4 @@
-//! `MutationCache` (row S14).
+//! Tests of `MutationCache` (row S14).
 
 use std::time::{Duration, Instant};
 

@@ -20,7 +20,7 @@ use crate::support::{Known, Thing, fifo, fifo_with, key_of, shorthand, shorthand
 type Deltas = DeltaFifo<String, Thing>;
 type Real = RealFifo<String, Thing>;
 
-/// A timeout that is only reached if a test hangs.
+/// A timeout that only expires if a test hangs.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 fn shared<Q: Queue>(queue: Q) -> SharedFifo<Q> {
@@ -42,7 +42,7 @@ fn text(popped: &PoppedItem<String, Thing>) -> String {
     }
 }
 
-/// Counts wake-ups.
+/// A waker that counts its wake-ups.
 #[derive(Default)]
 struct Count(AtomicUsize);
 
@@ -262,7 +262,7 @@ fn waiting_producer_gets_room() {
         assert!(waiting.as_mut().poll(&mut context).is_pending());
         drop(fifo.take(RealFifo::pop).wait().unwrap());
         let Poll::Ready(mut room) = waiting.as_mut().poll(&mut context) else { panic!("there is room") };
-        // An `.await` drops the future in the same way as this test.
+        // An `.await` drops a future in the same way as this test.
         drop(waiting);
         room.add(thing("b", 1)).unwrap();
     });

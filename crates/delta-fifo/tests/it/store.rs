@@ -12,7 +12,7 @@ use pintle_delta_fifo::{
 
 use crate::support::{Thing, fifo, key_of, thing, things};
 
-/// Checks the contract. `objects_of` returns the newest state of an entry.
+/// Checks the contract of a store. `objects_of` returns the newest state of an entry.
 fn check_contract<S: Store<String, Thing>>(mut store: S, objects_of: fn(S::Entry) -> Option<Thing>) {
     let newest = |store: &S, name: &str| store.get_by_key(&name.into()).and_then(objects_of);
     let sorted = |store: &S| {
@@ -218,7 +218,7 @@ fn s13_full_list_is_pushed_only_after_changes() {
     assert_eq!(pushed(), [things("d1 e1")]);
 }
 
-/// The known objects may be in a store behind a lock. The consumer takes this lock to update them.
+/// The known objects may be in a store with a lock. The consumer takes this lock to update them.
 fn check_known_objects_behind_a_lock<L>(known: Arc<L>, add: fn(&L, Thing))
 where
     L: KeyListerGetter<String, Thing> + Send + Sync + 'static,

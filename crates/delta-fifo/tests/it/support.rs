@@ -90,8 +90,9 @@ impl KeyGetter<String, Thing> for Known {
     }
 }
 
-/// Returns a change in short form. `A foo1` is an addition, `U` an update, `D` a deletion, `R` a replaced object, `S` a resync, `D T(foo1)`
-/// a tombstone, and `D T(foo)` a tombstone without an object.
+/// Returns a change in short form. The forms are `A foo1` for an addition, `U` for an update, `D` for a deletion, `R`
+/// for a replaced object, `S` for a resync, `D T(foo1)` for a tombstone, and `D T(foo)` for a tombstone without an
+/// object.
 pub(crate) fn shorthand(delta: &Delta<String, Thing>) -> String {
     let text = |thing: &Thing| format!("{}{}", thing.name, thing.value);
     match delta {

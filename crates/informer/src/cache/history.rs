@@ -10,12 +10,12 @@ use pintle_meta::ObjectKey;
 use super::version::{is_number, is_older};
 use crate::stored::Stored;
 
-/// A change in the history of a cache: see [`Cache::changes_since`](crate::Cache::changes_since).
+/// A recorded change of a cache, as [`Cache::changes_since`](crate::Cache::changes_since) returns it.
 #[derive(Debug)]
 pub struct Remembered<T> {
     /// The key of the object.
     pub key: ObjectKey,
-    /// The previous object. `None` if there was none.
+    /// The previous object. `None` if the cache had no object with this key.
     pub old: Option<Arc<T>>,
     /// The new object. `None` if the object was deleted.
     pub new: Option<Arc<T>>,
@@ -23,10 +23,10 @@ pub struct Remembered<T> {
     pub resource_version: Arc<str>,
 }
 
-/// A key, the previous object and the new object.
+/// The key of a changed object, its previous state and its new state.
 pub(super) type Step<T> = (ObjectKey, Option<Stored<T>>, Option<Stored<T>>);
 
-/// A remembered change.
+/// A change that the history has recorded.
 pub(crate) struct Past<T> {
     key: ObjectKey,
     old: Option<Stored<T>>,
@@ -38,20 +38,20 @@ pub(crate) struct Past<T> {
 
 /// The last changes of a cache, up to a maximum number.
 pub(super) struct History<T> {
-    /// The numbers of changes that the guards request. The history keeps as many changes as the largest requested
-    /// number.
+    /// For each guard, the number of changes that the guard asks the cache to keep. The history keeps as many changes
+    /// as the largest of these numbers.
     bounds: Vec<usize>,
-    /// Oldest first.
+    /// The recorded changes, oldest first.
     changes: VecDeque<Past<T>>,
     /// The revision of the cache before the first recorded change.
     since: Arc<str>,
-    /// Whether the history has already dropped some of the changes that have the revision `since`. If so, a query must
-    /// use a later revision.
+    /// Whether the history has already dropped some of the changes that have the revision `since`. If some changes have
+    /// been dropped, a query must use a later revision.
     is_after: bool,
 }
 
 impl<T> History<T> {
-    /// Adds a guard that requests the last `bound` changes.
+    /// Registers a guard that asks the cache to keep the last `bound` changes.
     fn add(&mut self, bound: usize, resource_version: &str) {
         if !self.is_on() {
             (self.since, self.is_after) = (resource_version.into(), false);
@@ -139,7 +139,7 @@ impl<T> History<T> {
     }
 }
 
-/// The history of a cache. The history records changes while a guard exists.
+/// The history of a cache. The cache records its changes as long as a [`HistoryGuard`] exists.
 pub(super) struct Memory<T> {
     history: Mutex<History<T>>,
     is_on: AtomicBool,
@@ -168,9 +168,9 @@ impl<T> Default for Memory<T> {
     }
 }
 
-/// A guard that keeps the history of a cache enabled: see [`Cache::remember`](crate::Cache::remember). Dropping the
-/// guard withdraws its request. The requests of other guards still apply. When the last guard is dropped, the cache
-/// drops its history.
+/// A guard that keeps the history of a cache enabled: see [`Cache::remember`](crate::Cache::remember). When a guard is
+/// dropped, the cache no longer keeps changes for this guard. The cache still keeps the changes that other guards asked
+/// for. When the last guard is dropped, the cache drops its history.
 #[must_use = "the cache forgets its changes as soon as this is dropped"]
 pub struct HistoryGuard<T> {
     memory: Arc<Memory<T>>,
@@ -186,7 +186,7 @@ impl<T> HistoryGuard<T> {
 
 impl<T> Drop for HistoryGuard<T> {
     fn drop(&mut self) {
-        // Drop the values without the lock, because this runs users' `Drop` code.
+        // Drop the values after the lock is released, because dropping them runs `Drop` code of users.
         let forgotten = self.memory.change(|history| history.remove(self.changes));
         drop(forgotten);
     }
@@ -198,7 +198,7 @@ impl<T> fmt::Debug for HistoryGuard<T> {
     }
 }
 
-/// Whether the two values are the same object, or both are `None`.
+/// Returns whether the two values are the same object, or both are `None`.
 pub(super) fn is_same<T>(old: Option<&Stored<T>>, new: Option<&Stored<T>>) -> bool {
     match (old, new) {
         (Some(old), Some(new)) => old.is_same(new),

@@ -22,7 +22,7 @@ pub trait IndexValues {
     ///
     /// # Errors
     ///
-    /// Returns the error of the index function.
+    /// Returns an error if the index function failed.
     fn into_values(self) -> Result<Vec<String>, BoxError>;
 }
 
@@ -63,7 +63,7 @@ pub enum AddIndexError {
     /// An index with this name already exists.
     #[error("an index named {name:?} already exists")]
     Exists {
-        /// The name.
+        /// The name of the index.
         name: String,
     },
     /// The function failed or panicked on an existing object.
@@ -72,7 +72,8 @@ pub enum AddIndexError {
 }
 
 thread_local! {
-    /// The address of the cache whose index function this thread is calling. 0 if there is none.
+    /// The address of the cache whose index function this thread is calling. The value is 0 if this thread calls no
+    /// index function.
     static INDEXED: Cell<usize> = const { Cell::new(0) };
 }
 
@@ -90,22 +91,22 @@ fn indexing<R>(address: usize, call: impl FnOnce() -> R) -> R {
 
 impl<T: Object> Cache<T> {
     /// Adds an index over the values that `function` returns for each object. When this method returns, the index
-    /// contains all stored objects. Reads and writes continue during the call.
+    /// contains all stored objects. Other threads can read and write the cache during the call.
     ///
     /// `function` returns a `Vec<String>`, an `Option<String>`, or a `Result` of either. `function` must always return
     /// the same values for the same object, so the values may depend only on the object. The cache holds no lock while
     /// it calls `function`.
     ///
     /// The cache of an informer drops `function` and its captured values when the informer ends. A cache without an
-    /// informer drops them when the cache itself is dropped. If `function` captures a handle to the informer, the
+    /// informer drops `function` when the cache itself is dropped. If `function` captures a handle to the informer, the
     /// informer keeps running. A captured [`Lister`](crate::Lister) keeps the informer running only until `function`
     /// uses the lister for the first time.
     ///
     /// # Errors
     ///
-    /// [`AddIndexError::Exists`] if the name is in use. [`AddIndexError::Failed`] if the function fails or panics on an
-    /// existing object, or on an object that is added during the call. The index is then not added, and the objects are
-    /// not affected.
+    /// Returns [`AddIndexError::Exists`] if the name is in use. Returns [`AddIndexError::Failed`] if the function fails
+    /// or panics on an existing object, or on an object that is added during the call. After either error, the cache
+    /// has no new index and its objects are unchanged.
     pub fn add_index<V: IndexValues>(
         &self,
         name: impl Into<String>,
@@ -114,12 +115,12 @@ impl<T: Object> Cache<T> {
         self.add(name.into(), Function::OfObject(Arc::new(move |object: &T| function(object).into_values())))
     }
 
-    /// Adds an index over the values that `function` returns for the metadata of each object, as
-    /// [`add_index`](Self::add_index) does. The cache decodes no object to compute these values.
+    /// Works like [`add_index`](Self::add_index), but `function` receives only the metadata of each object. The cache
+    /// does not decode objects to compute the index values.
     ///
     /// # Errors
     ///
-    /// The same as for [`add_index`](Self::add_index).
+    /// Returns the same errors as [`add_index`](Self::add_index).
     ///
     /// # Examples
     ///
@@ -191,7 +192,7 @@ impl<T: Object> Cache<T> {
         failure.map_or(Ok(()), |error| Err(AddIndexError::Failed(error)))
     }
 
-    /// Whether the index function returns this value for the object.
+    /// Returns whether the index function returns this value for the object.
     pub(crate) fn has_value(&self, name: &str, value: &str, key: &ObjectKey, object: &Arc<T>) -> bool {
         if name == NAMESPACE_INDEX {
             return key.namespace() == Some(value);
@@ -202,7 +203,7 @@ impl<T: Object> Cache<T> {
         values.is_ok_and(|values| values.iter().any(|found| found == value))
     }
 
-    /// Whether this thread is calling an index function of this cache.
+    /// Returns whether this thread is calling an index function of this cache.
     pub(crate) fn is_indexing(&self) -> bool {
         INDEXED.get() == self.address()
     }
@@ -242,8 +243,8 @@ impl<T: Object> Cache<T> {
     }
 
     /// Computes the index values of an object. If an index function fails, the cache of an informer stores the object
-    /// without the values of that index, because the failure must not affect other users of the informer. A cache
-    /// without an informer refuses the object.
+    /// without the values of that index. The failure must not affect other users of the informer. A cache without an
+    /// informer refuses the object.
     pub(super) fn put(
         &self,
         indices: &[Index<T>],
@@ -283,7 +284,7 @@ pub(crate) struct Index<T> {
     pub(crate) number: u32,
     /// The index function. `None` for the namespace index, and for every index after the end of the informer.
     function: Option<Function<T>>,
-    /// The first commit at which the index contains all objects. `u64::MAX` if the index is not ready.
+    /// The stamp of the first commit at which the index contains all objects. `u64::MAX` if the index is not ready.
     ready: Arc<AtomicU64>,
     /// The first failure of the index function, if the function failed before the index was ready.
     failure: Arc<OnceLock<IndexFailed>>,
@@ -333,7 +334,7 @@ impl<T: Object> Index<T> {
         self.ready.load(Ordering::Acquire) < u64::MAX
     }
 
-    /// Records the failure of an index that is not ready. It will never be ready.
+    /// Records the failure of an index that is not ready. The index never becomes ready.
     fn fail(&self, error: IndexFailed) {
         // Ignore the result, because only the first failure is recorded.
         _ = self.failure.set(error);
@@ -343,12 +344,12 @@ impl<T: Object> Index<T> {
         self.failure.get()
     }
 
-    /// Whether the index calls a function of the user.
+    /// Returns whether the index calls a function of the user.
     pub(crate) fn calls_user_code(&self) -> bool {
         self.function.is_some()
     }
 
-    /// Whether the index function reads objects, so that they must be decoded.
+    /// Returns whether the index function reads objects, so that they must be decoded.
     pub(crate) fn reads_objects(&self) -> bool {
         matches!(self.function, Some(Function::OfObject(_)))
     }

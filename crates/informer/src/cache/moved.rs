@@ -7,17 +7,17 @@ use tokio::sync::futures::Notified;
 
 /// Notifies waiting tasks when the revision of the cache changes, or when it can no longer change.
 ///
-/// A write without waiting tasks costs only one atomic load. No wake-up is lost: a waiting task increments the count
-/// *before* it reads the store, and a writer reads the count *after* its commit. The task and the writer both take the
-/// same lock of the store between these two operations. So either the task sees the commit, or the writer sees the
-/// task.
+/// A write without waiting tasks costs only one atomic load. No wake-up is lost. A waiting task increments the count of
+/// waiting tasks *before* it reads the store. A writer reads the count *after* its commit. The task and the writer both
+/// take the same lock of the store between these two operations. So either the task sees the commit, or the writer sees
+/// the task.
 #[derive(Default)]
 pub(super) struct Moved {
     notify: Notify,
     waiting: AtomicUsize,
 }
 
-/// A waiting task.
+/// A task that waits for a revision.
 pub(super) struct Waiting<'a>(&'a Moved);
 
 impl Moved {
@@ -28,7 +28,7 @@ impl Moved {
         }
     }
 
-    /// Wakes the waiting tasks without a commit.
+    /// Wakes the waiting tasks although nothing was committed.
     pub(super) fn announce_end(&self) {
         self.notify.notify_waiters();
     }
@@ -41,7 +41,7 @@ impl Moved {
 }
 
 impl Waiting<'_> {
-    /// Returns a future that completes the next time that the waiting tasks are woken after this call.
+    /// Returns a future that completes when the waiting tasks are next woken after this call.
     pub(super) fn next(&self) -> Notified<'_> {
         self.0.notify.notified()
     }

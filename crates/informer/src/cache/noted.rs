@@ -1,4 +1,4 @@
-//! Tracks the last commit whose history and undecodable objects are completely recorded.
+//! Tracks the commits for which the history and the list of undecodable objects are complete.
 
 use std::sync::PoisonError;
 
@@ -10,12 +10,12 @@ use crate::stored::Stored;
 use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use crate::sync::{Condvar, Mutex};
 
-/// The last commit whose history and undecodable objects are completely recorded. The history and the undecodable
-/// objects of a commit are recorded right after the commit becomes visible.
+/// The stamp of the last commit for which the history and the list of undecodable objects are complete. The history and
+/// the undecodable objects of a commit are recorded right after the commit becomes visible.
 ///
-/// A write without waiting readers takes no lock. No wake-up is lost: a waiting reader increments the count *before* it
-/// reads the stamp of the last commit, and a writer reads the count *after* it has changed this stamp. So at least one
-/// of the two threads sees the change of the other thread.
+/// A write takes no lock if no reader waits for these records. No wake-up is lost. A waiting reader increments the
+/// count of waiting readers *before* it reads the stamp of the last commit. A writer reads the count *after* it has
+/// changed this stamp. So at least one of the two threads sees the change of the other thread.
 #[derive(Default)]
 pub(super) struct Noted {
     stamp: AtomicU64,
@@ -24,8 +24,9 @@ pub(super) struct Noted {
     moved: Condvar,
 }
 
-/// The writer lock of the store. When this lock is dropped, even by a panic, its commits are marked as recorded. The
-/// store drops the superseded versions later, because dropping them may take as long as the commits themselves.
+/// The writer lock of the store. When this guard is dropped, even by a panic, the commits made under the lock are
+/// marked as recorded. The store drops the superseded versions later, because dropping them may take as long as the
+/// commits themselves.
 pub(super) struct Noting<'a, T: Object> {
     noted: &'a Noted,
     pub(super) writer: Writer<'a, Stored<T>>,
@@ -61,7 +62,7 @@ impl<T: Object> Cache<T> {
         Noting { noted: &self.noted, writer: self.store.writer() }
     }
 
-    /// Waits until the entries of the last visible commit are recorded.
+    /// Waits until the history and the undecodable objects of the last visible commit are recorded.
     pub(super) fn wait_for_notes(&self) {
         self.noted.wait(self.store.stamp());
     }

@@ -29,7 +29,7 @@ pub(crate) struct Parts {
     demand: Option<Demand>,
 }
 
-/// The namespaces and selectors that the users of the informer request now. They may change.
+/// The namespaces and selectors that the users of the informer request now. The namespaces and selectors may change.
 pub(crate) struct Demand {
     /// `None` if the informer does not follow a set of namespaces.
     pub(crate) namespaces: Option<Namespaces>,
@@ -37,18 +37,18 @@ pub(crate) struct Demand {
 }
 
 struct Part {
-    /// The revision up to which the source has delivered all changes. Empty before the first list.
+    /// The revision up to which the source has delivered all changes. The revision is empty before the first list.
     revision: String,
     /// The revision up to which the store contains all changes.
     reached: String,
-    /// The number of selector changes before the last list began. `None` before the first list.
+    /// The number of times that the selectors had changed when the last list began. `None` before the first list.
     listed: Option<u64>,
 }
 
 /// The revision of a list or a change that a source delivered.
 #[derive(Clone, Copy)]
 pub(crate) enum Progress<'a> {
-    /// A list. The revision of this list or change may be lower than the revision of the previous list.
+    /// The revision of a list. This revision may be lower than the revision of the previous list.
     List(&'a str),
     Change(&'a str),
 }
@@ -58,7 +58,7 @@ impl Parts {
         Self { demand: Some(demand), ..Self::default() }
     }
 
-    /// Sets the parts. The caller has already deleted the objects of the removed parts from the store.
+    /// Sets the parts of the store. The caller has already deleted the objects of the removed parts from the store.
     pub(crate) fn follow(&mut self, followed: &Followed) {
         let places = followed.places();
         self.choice = Some(followed.choice);
@@ -97,8 +97,8 @@ impl Parts {
         Revision { whole: self.least(), newest: newest.into() }
     }
 
-    /// Returns the newest revision of any part so far. A new source must not start from an older state. The result is
-    /// empty if no source has delivered anything.
+    /// Returns the newest revision that any part of the store has had so far. A new source must not start from an older
+    /// state. The result is empty if no source has delivered anything.
     pub(crate) fn newest(&self) -> &str {
         &self.newest
     }
@@ -134,13 +134,13 @@ impl Parts {
         self.parts.values().map(|part| part.revision.as_str())
     }
 
-    /// Whether the revision of the store's part is newer than `of`.
+    /// Returns whether the revision of the store's part is newer than `of`.
     pub(crate) fn is_ahead(&self, place: &Place, of: &str) -> bool {
         self.parts.get(place).is_some_and(|part| version::is_older(of, &part.revision))
     }
 
-    /// Whether the next list of this part of the store is an initial list. Subscribers receive the objects of an
-    /// initial list as initial objects.
+    /// Returns whether the next list of this part of the store is an initial list. Subscribers receive the objects of
+    /// an initial list as initial objects.
     pub(crate) fn is_first(&self, place: &Place) -> bool {
         !self.has_changed && self.parts.get(place).is_some_and(|part| part.listed.is_none())
     }
@@ -154,12 +154,12 @@ impl Parts {
         }
     }
 
-    /// Whether all parts of the store have been listed.
+    /// Returns whether all parts of the store have been listed.
     pub(crate) fn have_listed(&self) -> bool {
         self.parts.values().all(|part| part.listed.is_some())
     }
 
-    /// Whether the store's parts match the requested namespaces, and all parts were listed with the requested
+    /// Returns whether the store's parts match the requested namespaces, and all parts were listed with the requested
     /// selectors.
     pub(super) fn have_all(&self) -> bool {
         let Some(Demand { namespaces, selection }) = &self.demand else { return true };

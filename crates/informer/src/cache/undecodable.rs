@@ -11,10 +11,10 @@ use crate::publisher::was_replaced;
 use crate::stored::Stored;
 
 impl<T: Object> Cache<T> {
-    /// Returns an entry for each object whose newest state is not stored, in the order of the keys. A state is not
-    /// stored if it cannot be decoded, or if an index function failed on it. The result includes all visible commits.
-    /// The call may wait until the entries of the last commit are complete. An object that is
-    /// [decoded when it is read](crate::DecodePolicy::OnRead) has no entry before its first read or check.
+    /// Returns an entry for each object whose newest state is not in the cache, ordered by key. A state is not in the
+    /// cache if it cannot be decoded, or if an index function failed on it. The result takes all visible commits into
+    /// account. So the call may wait until the entries of the last commit are recorded. An object that is [decoded when
+    /// it is read](crate::DecodePolicy::OnRead) has no entry before it is first read or checked.
     pub fn undecodable(&self) -> Vec<Undecodable> {
         self.wait_for_notes();
         let found = self.found();
@@ -33,8 +33,8 @@ impl<T: Object> Cache<T> {
         undecodable.len() + found.iter().filter(|(key, _)| !undecodable.contains_key(key)).count()
     }
 
-    /// Returns the entries that the informer has not handled yet, for stored objects that a reader found to be
-    /// undecodable.
+    /// Returns the entries of stored objects that a reader found to be undecodable and that the informer has not
+    /// handled yet.
     fn found(&self) -> Vec<(ObjectKey, Undecodable)> {
         let found = self.source.as_ref().map(|source| source.found()).unwrap_or_default().into_iter();
         let is_current =
@@ -45,7 +45,7 @@ impl<T: Object> Cache<T> {
         current.map(|found| (found.entry.key.clone(), found.entry)).collect()
     }
 
-    /// Whether the newest known state of the object with this key cannot be decoded.
+    /// Returns whether the newest known state of the object with this key cannot be decoded.
     pub(crate) fn is_undecodable(&self, key: impl FnOnce() -> Option<ObjectKey>) -> bool {
         self.has_undecodable.load(atomic::Ordering::Relaxed)
             && key().is_some_and(|key| self.lock_undecodable().contains_key(&key))
@@ -61,13 +61,13 @@ impl<T: Object> Cache<T> {
         self.store.get(key).map(|known| known.resource_version().to_owned())
     }
 
-    /// Whether the undecodable `entry` and the cached object with this key are different objects.
+    /// Returns whether the undecodable `entry` and the cached object with this key are different objects.
     pub(crate) fn was_replaced(&self, key: &ObjectKey, entry: &Undecodable) -> bool {
         was_replaced(self.store.get(key).as_ref(), entry)
     }
 
-    /// Removes the entries of the keys in `mended`, and adds new entries. The objects of these keys can be decoded
-    /// again.
+    /// Removes the entries of the keys in `mended`, and adds new entries. The objects with the keys in `mended` can be
+    /// decoded again.
     pub(super) fn note<'a>(
         &self,
         mended: impl IntoIterator<Item = &'a ObjectKey>,

@@ -17,18 +17,18 @@ impl From<&str> for Revision {
     }
 }
 
-/// Compares two revisions. `None` if one of the two versions is not a number.
+/// Compares two revisions. Returns `None` if one of the two versions is not a number.
 pub(crate) fn compare(one: &str, other: &str) -> Option<Ordering> {
     let (one, other) = (digits(one)?, digits(other)?);
     Some(one.len().cmp(&other.len()).then_with(|| one.cmp(other)))
 }
 
-/// Whether the revision is a number.
+/// Returns whether the revision is a number.
 pub(crate) fn is_number(version: &str) -> bool {
     digits(version).is_some()
 }
 
-/// Whether `version` is older than `than`. Returns `false` if one of the two versions is not a number.
+/// Returns whether `version` is older than `than`. Returns `false` if one of the two versions is not a number.
 pub(crate) fn is_older(version: &str, than: &str) -> bool {
     compare(version, than) == Some(Ordering::Less)
 }

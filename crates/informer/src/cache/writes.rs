@@ -14,18 +14,19 @@ pub(crate) struct WriteResult<T> {
     pub(crate) before: Option<Stored<T>>,
     /// The reason why the object was not stored, if it was refused.
     pub(super) refused: Option<IndexFailed>,
-    /// The failures of index functions on the object. The object is stored without the values of these indices.
+    /// The failures of index functions on the object. The object is stored without the values of the indices whose
+    /// functions failed.
     pub(crate) unindexed: Vec<IndexFailed>,
 }
 
-/// The result of a replacement.
+/// The result of replacing all objects of a cache.
 pub(crate) struct Replaced<T> {
     /// The objects that are not in the list, ordered by key.
     pub(crate) deleted: Vec<(ObjectKey, Stored<T>)>,
     /// The objects of the list. Each object is paired with the previous object of its key.
     pub(crate) present: Vec<(ObjectKey, Option<Stored<T>>, Stored<T>)>,
-    /// The failures of index functions on objects of the list. Such an object is stored without the values of these
-    /// indices.
+    /// The failures of index functions on objects of the list. Such an object is stored without the values of the
+    /// indices whose functions failed.
     pub(crate) unindexed: Vec<IndexFailed>,
 }
 
@@ -45,8 +46,8 @@ impl<T> From<Write<Stored<T>>> for Indexed<T> {
 pub(super) struct Refused {
     pub(super) error: IndexFailed,
     pub(super) entry: Undecodable,
-    /// Whether the stored object has the same key but another uid. If so, the stored object must have been deleted on
-    /// the server.
+    /// Whether the stored object has the same key but another uid. If the uid differs, the stored object must have been
+    /// deleted on the server.
     pub(super) was_replaced: bool,
 }
 

@@ -99,7 +99,7 @@ pub(super) fn compress(text: &[u8], known: &Places, dictionary: usize, begin: us
 }
 
 /// Decompresses `data` to `length` bytes, and appends them to `text`. At the call, `text` must end with the bytes
-/// before the original text. `None` if `data` is invalid.
+/// before the original text. Returns `None` if `data` is invalid.
 pub(super) fn decompress(mut data: &[u8], length: usize, text: &mut Vec<u8>) -> Option<()> {
     let end = text.len() + length;
     let mut distance = 0;

@@ -112,7 +112,7 @@ impl Dictionary {
 mod tests {
     use super::*;
 
-    /// Random text.
+    /// Returns random text.
     fn text(seed: u64, size: usize) -> String {
         let mut random = fastrand::Rng::with_seed(seed);
         (0..size).map(|_| random.alphanumeric()).collect()

@@ -30,7 +30,7 @@ impl Recent {
         slots.resize_with(SLOTS, || None);
         let before = slots[slot(place)].replace((place, decoded));
         drop(slots);
-        // Drop the values without the lock, because this runs users' `Drop` code.
+        // Drop the values after the lock is released, because dropping them runs `Drop` code of users.
         drop(before);
     }
 

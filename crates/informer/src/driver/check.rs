@@ -19,7 +19,7 @@ const IDLE: Duration = Duration::from_secs(1);
 /// a tenth of the time.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The number of objects that are checked in one batch. It takes a few milliseconds.
+/// The number of objects that are checked in one batch. Checking one batch takes a few milliseconds.
 const BATCH: usize = 64;
 
 /// Finds stored objects that cannot be decoded. Also handles undecodable objects that readers have found.

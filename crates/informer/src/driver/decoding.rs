@@ -16,14 +16,14 @@ use super::offload::off_the_runtime;
 ///
 /// Items that are ready are collected in batches. Several batches can be decoded at the same time, on threads outside
 /// the runtime. The order of the items is kept. A few small items, such as the events of a quiet watch, are decoded on
-/// the current thread. This is faster than offloading them.
+/// the current thread. Decoding a few small items there is faster than offloading them.
 pub(super) struct Decoding<S, I, O> {
     /// `None` after the end of the source.
     source: Option<S>,
     decode: Arc<Decode<I, O>>,
     gathered: Vec<Result<I, ApiError>>,
     gathered_bytes: usize,
-    /// Oldest first.
+    /// The batches that are being decoded, oldest first.
     under_way: VecDeque<JoinHandle<Vec<Result<O, ApiError>>>>,
     ready: VecDeque<Result<O, ApiError>>,
 }
@@ -102,7 +102,7 @@ where
         }
     }
 
-    /// Whether no batch is being decoded, so that only the source can make progress.
+    /// Returns whether no batch is being decoded, so that only the source can make progress.
     pub(super) fn waits_for_its_source(&self) -> bool {
         self.under_way.is_empty()
     }
@@ -126,8 +126,8 @@ where
         true
     }
 
-    /// Whether the collected items are few enough to decode on the current thread. Earlier batches must be finished
-    /// first, to keep the order.
+    /// Returns whether the collected items are few enough to decode on the current thread. Earlier batches must be
+    /// finished first, to keep the order.
     fn fits_inline(&self) -> bool {
         let is_little = self.gathered_bytes <= INLINE_BYTES && self.gathered.len() <= INLINE_ITEMS;
         self.under_way.is_empty() && !self.gathered.is_empty() && is_little

@@ -19,8 +19,8 @@ use crate::publisher::Publisher;
 /// The drivers of an informer of several namespaces. Each driver has its own task.
 pub(crate) struct Followers<T: Object, L> {
     followed: watch::Receiver<Followed>,
-    /// Creates a driver for one part of the store. The string is the newest revision that any other driver has
-    /// received.
+    /// A function that creates a driver for one part of the store. The string argument of the function is the newest
+    /// revision that any other driver has received.
     driver: Box<MakeDriver<T, L>>,
     publisher: Arc<Publisher<T>>,
     whole: Arc<Whole>,
@@ -49,7 +49,8 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Followers<T, L> {
             tokio::select! {
                 biased;
                 () = stop.cancelled() => break,
-                // An error means that the last handle to the set was dropped. After that, the set can no longer change.
+                // An error means that the last handle to the set was dropped. After the last handle was dropped, the
+                // set can no longer change.
                 changed = self.followed.changed() => if changed.is_err() { stop.cancelled().await; },
                 Some(ended) = self.tasks.join_next() => self.ended(ended).await,
             }

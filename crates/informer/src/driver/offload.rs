@@ -1,7 +1,7 @@
 //! Offloads long functions to threads that are not workers of the async runtime.
 //!
-//! A function first goes to tokio's pool of blocking threads. Other code may block that pool for any time. So a
-//! function that does not start within [`PATIENCE`] gets a new thread.
+//! A function is first sent to tokio's pool of blocking threads. Other code may block that pool for an arbitrarily long
+//! time. So a function that does not start within [`PATIENCE`] gets a new thread.
 //!
 //! All informers of a process share one limit: the number of functions that run at the same time is at most the number
 //! of processors, but at least two. A function that has waited for [`LONGEST_WAIT`] starts anyway. Otherwise user code

@@ -51,7 +51,7 @@ type Events<T, L> = Decoding<<L as ListWatch>::Events, WatchEvent<RawObject>, Ch
 
 type Change<T> = WatchEvent<Observed<Stored<T>>>;
 
-/// A list reports its progress each time that this number of objects of a page has arrived.
+/// A list reports its progress after each group of this many objects of a page.
 const PROGRESS: usize = 100;
 
 enum Part<T> {

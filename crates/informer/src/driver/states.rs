@@ -39,7 +39,7 @@ struct Inner {
     since: Option<Instant>,
     /// The time of the last failure of any driver, and the degraded state that this failure caused.
     last_failure: Option<(Instant, Arc<InformerState>)>,
-    /// How many of the state changes have woken the waiting tasks.
+    /// The number of state changes that have woken the waiting tasks.
     version: u64,
 }
 
@@ -80,7 +80,7 @@ impl Whole {
         self.state_and_version().0
     }
 
-    /// Returns the state, and how many state changes have woken the waiting tasks.
+    /// Returns the state, and the number of state changes that have woken the waiting tasks.
     pub(crate) fn state_and_version(&self) -> (InformerState, u64) {
         let inner = self.lock();
         let version = inner.version;
@@ -152,13 +152,13 @@ impl Whole {
     }
 }
 
-/// The initial state of a driver. It is about to list.
+/// The initial state of a driver. In this state, the driver is about to start its first list.
 fn initial_state() -> Arc<InformerState> {
     Arc::new(InformerState::Listing { progress: ListProgress::default() })
 }
 
 impl States {
-    /// Returns the last reported state. `None` if the driver's namespace was removed.
+    /// Returns the last reported state. Returns `None` if the driver's namespace was removed.
     pub(super) fn last(&self) -> Option<Arc<InformerState>> {
         self.whole.of(&self.place)
     }

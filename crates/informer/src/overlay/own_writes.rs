@@ -9,15 +9,15 @@ use super::Overlay;
 /// An [`ObjectApi`] whose writes an [`Overlay`] shows immediately: see [`Overlay::api`].
 ///
 /// The overlay shows the response of the server, without the projection and the transform of the informer. A deletion
-/// sends up to two additional requests. If the cache lacks the object, a GET before the deletion determines its uid. A
-/// GET after the deletion checks whether the object is gone or still waits for finalizers. If that GET fails, the
-/// overlay shows the object until the cache receives the deletion. The overlay also shows the object if another client
-/// has deleted and recreated it, and the cache has not received the new object yet.
+/// may send up to two additional requests. If the cache lacks the object, a GET before the deletion fetches the
+/// object's uid. A GET after the deletion checks whether the object is gone or still waits for finalizers. If that GET
+/// fails, the overlay shows the object until the cache receives the deletion. The overlay also shows the object if
+/// another client has deleted and recreated it, and the cache has not received the new object yet.
 ///
 /// # Cancel safety
 ///
-/// Dropping a future cancels the request. The server may or may not have executed a write. The overlay does not show
-/// such a write.
+/// Dropping a future cancels the request. The server may or may not have executed a cancelled write. The overlay does
+/// not show a write whose future was dropped.
 ///
 /// # Examples
 ///

@@ -35,7 +35,7 @@ pub(crate) enum Record {
     End,
     /// The recording has ended because the file has reached its size limit.
     Full,
-    /// The reason why recording stopped. Later entries are missing.
+    /// The reason why recording stopped. Later entries are missing from the file.
     Lost(String),
 }
 
@@ -50,7 +50,7 @@ pub(crate) struct Source {
     pub(crate) namespace: Option<String>,
 }
 
-/// The options of a request. The options are recorded for people who read the file.
+/// The options of a request. The recording includes the options for people who read the file.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct Requested {

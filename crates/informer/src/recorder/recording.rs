@@ -20,19 +20,19 @@ use super::line::{Line, Record, Source};
 
 /// A source that replays a recording of a [`Recorder`](super::Recorder) to an informer in a test.
 ///
-/// Requests are answered in the order in which they were recorded, each after the recorded delay. If tokio's clock is
-/// paused, even the replay of a whole night takes almost no time. The options of a request are not compared. But if the
-/// informer requests a list where the recording contains a watch, or the reverse, the request fails. The state of the
-/// informer then shows the error. After the last recorded answer, further requests stay pending. If the file was
-/// truncated, for example because the recording process was killed, all complete entries are replayed. Anything after a
-/// `FULL` or `LOST` entry is ignored.
+/// The source answers requests in the order in which they were recorded, each after the recorded delay. If tokio's
+/// clock is paused, even the replay of a whole night takes almost no time. The source does not compare the options of
+/// requests. But if the informer requests a list where the recording contains a watch, or the reverse, the request
+/// fails. The informer's state then shows the error. After the last recorded answer, further requests stay pending. If
+/// the file was truncated, for example because the recording process was killed, all complete entries are replayed.
+/// Anything after a `FULL` or `LOST` entry is ignored.
 ///
-/// The informer chooses the delays between requests, so they are not replayed. To reproduce them, use the same
-/// [`seed`](crate::InformerConfig::seed) as in the recorded process.
+/// The replay does not reproduce the delays between requests, because the informer chooses these delays. To get the
+/// same delays, use the same [`seed`](crate::InformerConfig::seed) as in the recorded process.
 ///
 /// # Examples
 ///
-/// See [`Recorder`](super::Recorder).
+/// See the example of [`Recorder`](super::Recorder).
 pub struct Recording<T> {
     /// The resource and the namespace. The namespace determines which requests are replayed.
     source: Source,
@@ -47,7 +47,7 @@ type Calls = BTreeMap<Option<String>, Mutex<VecDeque<Call>>>;
 struct Call {
     is_watch: bool,
     began: Duration,
-    /// The responses. Each entry is paired with the time since the start of its request.
+    /// The recorded responses to the request. Each entry is paired with the time since the start of its request.
     records: VecDeque<(Duration, Record)>,
 }
 
@@ -56,7 +56,7 @@ impl<T> Recording<T> {
     ///
     /// # Errors
     ///
-    /// Fails if the file cannot be read or does not contain a recording.
+    /// Returns an error if the file cannot be read or does not contain a recording.
     pub fn open(path: impl AsRef<Path>) -> io::Result<Self> {
         let mut file = BufReader::new(File::open(path)?);
         let Some(Line { record: Record::Source(source), .. }) = Line::read(&mut file)? else {
@@ -91,10 +91,10 @@ impl<T> Recording<T> {
         Ok(Self { source, calls: Arc::new(calls.collect()), object: PhantomData })
     }
 
-    /// Returns the source of one namespace, or of all namespaces for `None`, for an informer [of several
-    /// namespaces](crate::SharedInformer::of_namespaces) whose [sources were recorded](super::Recorder::record). If a
-    /// namespace is removed and added again, its replay continues after the last replayed request. Requests in a
-    /// namespace without recorded requests stay pending.
+    /// Returns the source of one namespace, or of all namespaces for `None`. Use this source for an informer [of
+    /// several namespaces](crate::SharedInformer::of_namespaces) whose [sources were
+    /// recorded](super::Recorder::record). If a namespace is removed and added again, its replay continues after the
+    /// last replayed request. Requests in a namespace without recorded requests stay pending.
     #[must_use]
     pub fn in_namespace(&self, namespace: Option<&str>) -> Self {
         let mut source = self.source.clone();
@@ -163,7 +163,7 @@ impl<T: 'static> ListWatch for Recording<T> {
     }
 }
 
-/// Converts a recorded entry to the end or the error of a stream.
+/// Converts a recorded entry to the end of a stream or to the error of a stream.
 fn rest<I>(record: Record) -> Result<Option<I>, ApiError> {
     match record {
         Record::Failed(failure) => Err((*failure).into()),

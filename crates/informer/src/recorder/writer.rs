@@ -17,9 +17,9 @@ use tracing::dispatcher;
 
 use super::line::{Line, Record};
 
-/// The channel to the writer thread. When the channel is dropped, the thread writes the remaining lines and ends.
+/// The channel to the writer thread. When this value is dropped, the thread writes the remaining lines and ends.
 pub(super) struct Lines {
-    /// `None` after recording has stopped.
+    /// `None` after the recording has stopped.
     sender: Mutex<Option<Sender<Line>>>,
     /// The number of bytes that wait in the channel. This number limits the memory of the channel.
     waiting: Arc<AtomicUsize>,
@@ -27,7 +27,7 @@ pub(super) struct Lines {
     end: watch::Receiver<Option<Arc<io::Error>>>,
 }
 
-/// The state of the thread.
+/// The state of the writer thread.
 struct Writer<W> {
     path: PathBuf,
     file: W,
@@ -44,7 +44,7 @@ struct Writer<W> {
 /// The maximum number of bytes in the channel. A fast source sends this number of bytes in about a second.
 const WAITING: usize = 64 << 20;
 
-/// The number of bytes in one write, if this many bytes are waiting.
+/// The number of bytes in one write, if at least this many bytes are waiting.
 const BUFFER: usize = 64 << 10;
 
 /// The number of bytes that are reserved for the entry that ends the recording.
@@ -93,7 +93,7 @@ impl Lines {
         }
     }
 
-    /// Completes when the file contains all lines, or when the recording has stopped.
+    /// Returns a future that completes when the file contains all lines, or when the recording has stopped.
     pub(super) fn end(&self) -> impl Future<Output = Result<(), Arc<io::Error>>> + Send + use<> {
         let mut end = self.end.clone();
         async move {
@@ -129,7 +129,7 @@ impl<W: Write + Seek> Writer<W> {
         self.flush()
     }
 
-    /// Returns the next line. Flushes the buffer each time before it waits for a line.
+    /// Returns the next line. Flushes the buffer before each wait for a line.
     fn next(&mut self, lines: &Receiver<Line>) -> io::Result<Option<Line>> {
         match lines.try_recv() {
             Err(TryRecvError::Empty) => {

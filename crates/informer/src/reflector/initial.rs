@@ -20,8 +20,8 @@ pub(super) struct Initial<T> {
     /// The hash of each object's key, with the position of the object.
     places: HashTable<(u64, usize)>,
     hasher: DefaultHashBuilder,
-    /// The time at which the last new object arrived. If no object has arrived, the time at which the stream was
-    /// opened.
+    /// The time at which the last new object arrived. If no object has arrived, this is the time at which the stream
+    /// was opened.
     pub(super) progressed: Instant,
 }
 
@@ -73,7 +73,7 @@ impl<T> Initial<T> {
     }
 }
 
-/// Whether both objects have the same key, so that they are states of one object.
+/// Returns whether both objects have the same key, so that they are states of one object.
 fn is_one<T: Object>(one: &T, other: &T) -> bool {
     let (one, other) = (one.metadata(), other.metadata());
     one.name() == other.name() && one.namespace() == other.namespace()

@@ -21,7 +21,7 @@ pub(super) struct Pages<T> {
     objects: Vec<T>,
     /// The number of objects on pages that were not requested yet. `None` if the server did not report this number.
     remaining: Option<u64>,
-    /// The revision of the first page. All pages have this revision. `None` before the first page.
+    /// The revision of the first page. All pages have this revision. `None` before the first page arrives.
     resource_version: Option<String>,
 }
 

@@ -13,8 +13,8 @@ use crate::ReflectorError;
 /// The number of consecutive unfinished streaming lists after which the reflector uses a paged list.
 const UNFINISHED_STREAMS: u32 = 3;
 
-/// How long the reflector uses paged lists after the server did not finish a streaming list. The server may be upgraded
-/// during this time.
+/// How long the reflector uses paged lists after the server has failed to finish a streaming list. The server may be
+/// upgraded during this time.
 pub(super) const PAUSES: BackoffConfig = BackoffConfig {
     base: Duration::from_secs(600),
     factor: 2.0,
@@ -84,8 +84,8 @@ impl<T: Object> Reflector<T> {
         self.receive_initial(stream, initial)
     }
 
-    /// Uses a paged list, because the server accepted a streaming list but did not finish it. Old servers ignore the
-    /// parameters of streaming lists.
+    /// Switches to a paged list, because the server accepted a streaming list but did not finish it. Old servers ignore
+    /// the parameters of streaming lists.
     pub(super) fn streaming_failed(&mut self, now: Instant) -> Step<T> {
         self.pause_streams(now);
         Step { error: Some(ReflectorError::StreamingListUnfinished), ..self.begin_list().into() }

@@ -28,9 +28,10 @@ const BOOKMARK_PERIOD: Duration = Duration::from_secs(60);
 pub(super) struct Stream {
     pub(super) opened: Instant,
     pub(super) until: Instant,
-    /// The time at which the last event arrived. If no event has arrived, the time at which the watch was opened.
+    /// The time at which the last event arrived. If no event has arrived, this is the time at which the watch was
+    /// opened.
     last_received: Instant,
-    /// When the last bookmark arrived. `None` if no bookmark has arrived.
+    /// The time at which the last bookmark arrived. `None` if no bookmark has arrived.
     bookmarked: Option<Instant>,
     /// The longest time between two bookmarks of this watch.
     bookmark_gap: Option<Duration>,
@@ -48,7 +49,7 @@ impl<T: Object> Reflector<T> {
     }
 
     /// Opens the next watch at the last known revision. Without a known revision, lists the resource, because a watch
-    /// would then not show which objects were deleted.
+    /// without a revision does not show which objects were deleted.
     pub(super) fn resume_watch(&mut self) -> Command {
         if self.has_revision() { self.open_watch() } else { self.begin_round() }
     }
@@ -110,7 +111,7 @@ impl<T: Object> Reflector<T> {
 
     pub(super) fn watch_timed_out(&mut self, now: Instant, stream: Stream) -> Step<T> {
         if now >= stream.until {
-            // The server did not end the watch at its timeout, or the connection is dead.
+            // Either the server did not end the watch at its timeout, or the connection is dead.
             return self.watch_ended(now, &stream);
         }
         if self.falls_silent(&stream).is_some_and(|at| at <= now) {
@@ -164,9 +165,9 @@ impl<T: Object> Reflector<T> {
         }
     }
 
-    /// Returns the time at which the watch counts as dead if nothing arrives. `None` means never. The rule also applies
-    /// to the first watch of a server, before the first bookmark. If a server sends no bookmarks, one or two watches
-    /// are reopened unnecessarily.
+    /// Returns the time at which the watch counts as dead if no event arrives. `None` means that the watch never counts
+    /// as dead. The timeout also applies to the first watch of a server, before the first bookmark. If a server sends
+    /// no bookmarks, one or two watches are reopened unnecessarily.
     fn falls_silent(&self, stream: &Stream) -> Option<Instant> {
         let by_bookmarks = || {
             let gap = self.bookmark_gap.map_or(BOOKMARK_PERIOD, |gap| gap.max(BOOKMARK_PERIOD));
@@ -203,8 +204,9 @@ impl<T: Object> Reflector<T> {
         self.delay_watch(now, Some(ReflectorError::VeryShortWatch), Then::Watch)
     }
 
-    /// Whether the ended watch was successful. A watch is successful if it lasted long enough. A shorter watch is
-    /// successful if it delivered events and was not preceded by too many short watches. A success resets the delays.
+    /// Returns whether the ended watch was successful. A watch is successful if it lasted long enough. A shorter watch
+    /// is successful if it delivered events and was not preceded by too many short watches. A successful watch resets
+    /// the delays.
     fn was_successful(&mut self, now: Instant, stream: &Stream) -> bool {
         let lasted = now.saturating_duration_since(stream.opened) >= SHORT_WATCH;
         self.short_watches = if lasted { 0 } else { self.short_watches + 1 };
@@ -236,12 +238,12 @@ impl Stream {
     }
 }
 
-/// Whether the stream was interrupted. This error is a normal end of a watch.
+/// Returns whether the error means that the stream was interrupted. An interruption is a normal end of a watch.
 pub(super) fn is_cut(error: &ApiError) -> bool {
     matches!(error.kind, ErrorKind::Transport(_) | ErrorKind::Timeout(_))
 }
 
-/// Whether the error is temporary and does not show the state of the server.
+/// Returns whether the error is temporary and does not show the state of the server.
 pub(super) fn is_passing(error: &ApiError) -> bool {
     error.is_connection_refused() || error.is_too_many_requests()
 }

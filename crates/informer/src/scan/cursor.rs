@@ -36,7 +36,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Moves past a string, and returns its range without the quotes.
+    /// Moves past a string, and returns the range of its content without the quotes.
     pub(super) fn text(&mut self) -> Option<Range<usize>> {
         if self.peek()? != b'"' {
             return None;
@@ -96,8 +96,8 @@ fn end_of_text(bytes: &[u8], mut at: usize) -> Option<usize> {
 /// Larger vectors would not be faster, because strings are usually short.
 fn plain(bytes: &[u8]) -> usize {
     const ONES: u64 = u64::from_ne_bytes([0x01; 8]);
-    // Sets the highest bit of each zero byte. The result may also have bits of bytes after the first zero byte, but
-    // this does not matter.
+    // The result has the highest bit of each zero byte set. The result may also have bits of bytes after the first zero
+    // byte, but this does not matter.
     let zeros = |word: u64| word.wrapping_sub(ONES) & !word & (ONES << 7);
     let (words, rest) = bytes.as_chunks::<8>();
     for (at, word) in words.iter().enumerate() {

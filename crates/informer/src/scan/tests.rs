@@ -146,7 +146,7 @@ fn object() -> impl Strategy<Value = Value> {
     value.prop_filter("an object", Value::is_object)
 }
 
-/// Serializes the object as some servers might: indented, or with escaped letters in field names.
+/// Serializes the object in unusual forms: indented, or with escaped letters in field names.
 fn written(object: &Value, is_pretty: bool, escapes: bool) -> Vec<u8> {
     let text = if is_pretty { serde_json::to_string_pretty(object) } else { serde_json::to_string(object) };
     let text = text.unwrap();

@@ -123,7 +123,7 @@ impl<T: Object> Work<T> {
         }
     }
 
-    /// Creates the informer. The future runs `work` once the informer is started.
+    /// Creates the informer. The informer's future runs `work` once the informer is started.
     pub(super) fn informer<F: Future<Output = ()> + Send + 'static>(
         &self,
         work: impl FnOnce(CancellationToken) -> F + Send + 'static,

@@ -11,7 +11,7 @@ use super::Snapshot;
 use crate::Lister;
 use crate::store::Held;
 
-/// Snapshots of several caches at the same moment. No cache changes while the view is created.
+/// Snapshots of several caches at the same moment. No cache changes while the view takes its snapshots.
 ///
 /// # Examples
 ///
@@ -38,7 +38,8 @@ pub struct View {
 }
 
 impl View {
-    /// Takes a snapshot of each cache. Writers of these caches wait until this call returns. Readers do not wait.
+    /// Takes a snapshot of each cache. Writers of these caches wait until this call returns. Readers of the caches do
+    /// not wait.
     pub fn new(caches: &[&dyn Viewed]) -> Self {
         let mut held = Vec::with_capacity(caches.len());
         let mut order: Vec<(usize, &&dyn Viewed)> = caches.iter().enumerate().collect();
@@ -90,7 +91,7 @@ mod sealed {
     use crate::cache::Index;
     use crate::stored::Stored;
 
-    /// Locks a cache, so that no commit becomes visible during the lock.
+    /// Locks a cache, so that no commit becomes visible while the cache is locked.
     pub trait Hold {
         fn address(&self) -> usize;
 

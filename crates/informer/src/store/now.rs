@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-/// The number of values, the resourceVersion and the pins. All three values are changed under one short lock, so that
-/// they belong to the same commit stamp.
+/// The number of values, the resourceVersion and the pins of the visible state. All three values are changed under one
+/// short lock, so that they belong to the same commit stamp.
 #[derive(Default)]
 pub(super) struct Now {
     pub(super) len: usize,
@@ -15,7 +15,7 @@ pub(super) struct Now {
 #[derive(Default)]
 struct Pins {
     count: usize,
-    /// The superseded versions that one of these pins needs, and that no pin of a later commit needs. The superseded
+    /// The superseded versions that a pin of this stamp needs, and that no pin of a later stamp needs. The superseded
     /// versions are stored in chunks. There may be one version for each record, and growing a single large vector would
     /// take long.
     kept: Vec<Vec<Kept>>,
@@ -55,8 +55,8 @@ impl Now {
         self.pins.remove(&stamp).map(|pins| pins.kept).unwrap_or_default()
     }
 
-    /// Whether a pin needs the version. If so, the version is assigned to the newest such pin, and
-    /// [`unpin`](Self::unpin) returns it.
+    /// Returns whether a pin needs the version. If a pin needs the version, the version is assigned to the newest such
+    /// pin, and [`unpin`](Self::unpin) returns the version.
     pub(super) fn claim(&mut self, kept: Kept) -> bool {
         if self.pins.is_empty() {
             return false;

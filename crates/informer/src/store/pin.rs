@@ -15,7 +15,7 @@ pub(crate) struct Pin<V: Value> {
     len: usize,
 }
 
-/// A key whose value differs between two pins. Its value in the older pin comes first, and its value in the newer pin
+/// A key whose value differs between two pins. The value in the older pin comes first, and the value in the newer pin
 /// second.
 pub(crate) type Difference<V> = (ObjectKey, Option<V>, Option<V>);
 
@@ -33,7 +33,7 @@ impl<V: Value> Pin<V> {
         self.len
     }
 
-    /// Whether both pins belong to the same store.
+    /// Returns whether both pins belong to the same store.
     pub(crate) fn is_of_same_store(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.store, &other.store)
     }
@@ -65,8 +65,9 @@ impl<V: Value> Pin<V> {
         }
     }
 
-    /// Calls `take` on the values that have `value` in an index, and returns its results. The order is arbitrary.
-    /// `take` runs under a lock. Keys are in separate memory, which is read only if `take` uses the key.
+    /// Calls `take` on the values that have `value` in an index, and returns its results. The values are in no
+    /// particular order. `take` runs under a lock. Keys are in separate memory, which is read only if `take` uses the
+    /// key.
     pub(crate) fn of_term<R>(
         &self,
         index: u32,
@@ -101,7 +102,7 @@ impl<V: Value> Pin<V> {
         found
     }
 
-    /// Returns the distinct values of an index, in order.
+    /// Returns the distinct values of an index, in ascending order.
     pub(crate) fn values_of(&self, index: u32) -> Vec<String> {
         let mut values = Vec::new();
         for shard in &self.store.shards {
@@ -170,7 +171,7 @@ struct PageAt {
     page: usize,
 }
 
-/// An iterator over the values of a pin. It reads page by page.
+/// An iterator over the values of a pin. The iterator reads the pin page by page.
 pub(crate) struct Reading<V: Value, R> {
     pin: Pin<V>,
     at: PageAt,
@@ -194,8 +195,8 @@ impl<V: Value, R> Reading<V, R> {
         &self.pin
     }
 
-    /// Calls `take` on each remaining value, in no particular order, until it returns a result. Keys are in separate
-    /// memory, which is read only if `take` uses the key.
+    /// Calls `take` on each remaining value, in no particular order, until `take` returns a result. Keys are in
+    /// separate memory, which is read only if `take` uses the key.
     pub(crate) fn next(&mut self, take: impl Fn(Option<&ObjectKey>, &V) -> Option<R>) -> Option<R> {
         loop {
             if let Some(taken) = self.page.next() {

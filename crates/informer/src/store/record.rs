@@ -11,7 +11,7 @@ pub(super) const PAGE: usize = if cfg!(pintle_loom) { 4 } else { 64 };
 /// first.
 #[derive(Clone)]
 pub(crate) struct Page<V> {
-    /// Stamps and values. Scans read only these fields, so the fields are adjacent in memory.
+    /// The stamp and the value of each record. Scans read only these fields, so the fields are adjacent in memory.
     heads: [Head<V>; PAGE],
     bodies: [Option<Body<V>>; PAGE],
     /// The number of records in use.
@@ -31,7 +31,7 @@ struct Body<V> {
     key: ObjectKey,
     terms: TermIds,
     /// The superseded versions that pins need, in the order of their stamps. A superseded deletion is never kept. At
-    /// stamps at which no version was visible, the key is absent.
+    /// stamps at which no version was visible, the key does not exist.
     older: Vec<Older<V>>,
 }
 
@@ -131,7 +131,7 @@ impl<V> Page<V> {
         Some(version)
     }
 
-    /// Whether any version of the record has this index value.
+    /// Returns whether any version of the record has this index value.
     pub(super) fn has_term(&self, at: usize, term: u32) -> bool {
         self.bodies[at].as_ref().is_some_and(|body| {
             body.terms.contains(term) || body.older.iter().any(|older| older.version.terms.contains(term))
@@ -145,7 +145,8 @@ impl<V> Page<V> {
             .flat_map(|body| body.older.iter_mut().map(|older| &mut older.version.terms).chain([&mut body.terms]))
     }
 
-    /// Whether no reader can see the record any more: its key was deleted, and no superseded version is kept.
+    /// Returns whether no reader can see the record any more. No reader can see a record if the record's key was
+    /// deleted and no superseded version is kept.
     pub(super) fn is_spent(&self, at: usize) -> bool {
         self.heads[at].value.is_none() && self.bodies[at].as_ref().is_some_and(|body| body.older.is_empty())
     }
@@ -155,7 +156,7 @@ impl<V> Page<V> {
         self.used -= usize::from(self.bodies[at].take().is_some());
     }
 
-    /// Whether this is the only record of the page.
+    /// Returns whether this is the only record of the page.
     pub(super) fn is_last(&self, at: usize) -> bool {
         self.used == 1 && self.bodies[at].is_some()
     }

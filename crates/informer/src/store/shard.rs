@@ -63,8 +63,8 @@ impl<V: Value> Shard<V> {
     /// this index value.
     pub(super) fn value_with_term(&self, slot: u32, stamp: u64, term: u32) -> Option<&V> {
         match self.kept {
-            // No superseded version is kept, so the slots of each index value refer to the newest versions. Therefore,
-            // the index values of the version need not be read from memory.
+            // No superseded version is kept, so the slots of each index value refer to the newest versions. So this
+            // code need not read the index values of the version from memory.
             0 => self.value_at(slot, stamp),
             _ => self.page_of(slot)?.value_with_term(at(slot), stamp, term),
         }

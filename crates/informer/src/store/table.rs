@@ -3,7 +3,7 @@
 use hashbrown::HashTable;
 
 /// A hash table that maps hashes to positions. The table has several parts, and only one part grows in one operation.
-/// If the whole table grew in one operation, the lock of a shard would be held until all entries are moved.
+/// If the whole table grew at once, the lock of a shard would be held until all entries are moved.
 pub(super) struct Table {
     parts: [HashTable<Entry>; PARTS],
 }

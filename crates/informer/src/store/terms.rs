@@ -50,8 +50,8 @@ impl<'a> TermQuery<'a> {
 }
 
 impl Terms {
-    /// Returns the ids of the terms of a new version in `slot`. `known` contains the ids of the previous version. They
-    /// are often the same.
+    /// Returns the ids of the terms of a new version in `slot`. `known` contains the ids of the previous version. A new
+    /// version often has the same ids.
     pub(super) fn term_ids<'a>(
         &mut self,
         hasher: &DefaultHashBuilder,
@@ -173,7 +173,7 @@ impl Terms {
     }
 }
 
-/// The ids of the terms of a version, in the order of the indices. Most versions have few.
+/// The ids of the terms of a version, ordered by index. Most versions have few terms.
 #[derive(Clone)]
 pub(super) enum TermIds {
     Few {

@@ -34,7 +34,7 @@ impl super::Value for Value {
     }
 }
 
-/// The value of each key. A value is a list of words.
+/// The value of each key in the model. A value is a list of words.
 type State = BTreeMap<ObjectKey, String>;
 
 /// A random step. Keys are `a/0` to `c/5`, or `0` to `5` without a namespace. Values are some of the words `x y z u v`.
@@ -127,7 +127,7 @@ impl Model {
         Ok(())
     }
 
-    /// Checks that each pin shows the state at its time, and that memory contains only values that some pin shows.
+    /// Checks that each pin shows the state at its time, and that no other values are in memory.
     fn check(&self) -> Result<(), TestCaseError> {
         let now = (self.store.pin(|_| ()).0, self.state.clone());
         for (pin, state) in self.pins.iter().chain([&now]) {
@@ -223,8 +223,8 @@ proptest! {
     }
 }
 
-/// Many records got the value only recently. These records must not hide the record that had the value when the pin was
-/// created.
+/// Many records got the value only after the pin was created. These records must not hide the record that had the value
+/// when the pin was created.
 #[test]
 fn old_index_values_are_found_among_many_later_ones() {
     let store = Arc::new(Store::new(1));
@@ -251,7 +251,7 @@ fn old_index_values_are_found_among_many_later_ones() {
 #[expect(clippy::print_stdout, reason = "the printed times are the result")]
 fn longest_section_of_a_large_shard() {
     const OBJECTS: u32 = 250_000;
-    // Repeat each step with other stores and use the shortest time, so that accidental delays have no effect.
+    // Repeat each step with other stores and use the shortest time, so that other load on the machine has no effect.
     let mut quickest = vec![std::time::Duration::MAX; 4 * OBJECTS as usize];
     for _ in 0..5 {
         let store = Arc::new(Store::new(1));

@@ -8,17 +8,17 @@ use super::{Store, Value, Write};
 use crate::sync::MutexGuard;
 use crate::sync::atomic::Ordering;
 
-/// The exclusive right to write to a store. Readers wait at most for the change of one record, not for a whole commit.
-/// Dropping the writer drops the superseded versions that no pin needs.
+/// A guard that gives the exclusive right to write to a store. Readers wait at most for the change of one record, not
+/// for a whole commit. Dropping the writer drops the superseded versions that no pin needs.
 pub(crate) struct Writer<'a, V: Value> {
     store: &'a Store<V>,
     superseded: Vec<Kept>,
     _one: MutexGuard<'a, ()>,
 }
 
-/// The result of a replacement.
+/// The result of replacing the values of a store.
 pub(crate) struct Replaced<V> {
-    /// The previous value of the key of each write.
+    /// For each write, the previous value of its key.
     pub(crate) before: Vec<Option<V>>,
     pub(crate) deleted: Vec<(ObjectKey, V)>,
 }
@@ -48,7 +48,7 @@ impl<'a, V: Value> Writer<'a, V> {
         Self { store, superseded: Vec::new(), _one: one }
     }
 
-    /// The stamp of the last commit.
+    /// Returns the stamp of the last commit.
     pub(crate) fn stamp(&self) -> u64 {
         self.store.visible.load(Ordering::Relaxed)
     }
@@ -82,8 +82,8 @@ impl<'a, V: Value> Writer<'a, V> {
         shard.discard(hash, slot, before)
     }
 
-    /// Changes several keys in one atomic step, and returns the previous value of each key. If a key occurs twice, the
-    /// last write applies.
+    /// Changes several keys in one atomic step, and returns the previous value of each key. If several writes have the
+    /// same key, the last of them applies.
     pub(crate) fn write_all(&mut self, writes: Vec<Write<V>>, set_version: impl FnOnce(&mut String)) -> Vec<Option<V>> {
         let stamp = self.stamp() + 1;
         let mut pending = Pending::default();
@@ -162,7 +162,7 @@ impl<'a, V: Value> Writer<'a, V> {
         }
     }
 
-    /// Returns the position and the stored value, if the write would not change the value.
+    /// If the write would not change the stored value, returns the position of the record and the stored value.
     fn same(&self, write: &Write<V>, is_same: impl Fn(&V, &V) -> bool) -> Option<(Place, V)> {
         let (home, hash) = self.store.home(write.key.as_str());
         let shard = self.store.shards[home as usize].read();

@@ -22,12 +22,12 @@ struct Ring<T> {
     bytes: usize,
 }
 
-/// The maximum number of records that the clock hand passes when an object is decoded. Without a limit, each further
-/// read would be slow if a reader keeps references to all objects.
+/// The maximum number of records that the clock hand passes when an object is decoded. Without this limit, each read
+/// would be slow if a reader keeps references to all objects.
 const STEPS: usize = 8;
 
 /// The estimated number of bytes that an object takes for each byte of its JSON, in addition to the size of its type. A
-/// pod of k8s-openapi takes 5.9 bytes.
+/// pod of k8s-openapi takes 5.9 bytes for each byte of its JSON.
 const PER_JSON_BYTE: usize = 6;
 
 impl<T> Hot<T> {
@@ -39,7 +39,7 @@ impl<T> Hot<T> {
     /// no lock.
     pub(super) fn admit(&self, record: &Arc<Record<T>>, json_len: usize) {
         let bytes = size_of::<T>() + PER_JSON_BYTE * json_len;
-        // This value is dropped without the lock, because dropping an object runs user code.
+        // The removed objects are dropped without the lock, because dropping an object runs user code.
         let mut done = Vec::new();
         let mut ring = self.ring.lock();
         ring.records.push_back((Arc::downgrade(record), bytes));

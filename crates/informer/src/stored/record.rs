@@ -17,10 +17,10 @@ use crate::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use crate::sync::{Condvar, Mutex};
 
 /// An object that is decoded at its first read, once for all readers. The decoded object stays in memory until the
-/// budget of the informer is exceeded. After that, the next read decodes the object again.
+/// budget of the informer is exceeded. After that, the next read of the object decodes the object again.
 pub(crate) struct Record<T> {
     source: Arc<Source<T>>,
-    /// The name, namespace, uid and resourceVersion, followed by the JSON. They share one allocation.
+    /// The name, namespace, uid and resourceVersion, followed by the JSON. These parts share one allocation.
     data: Box<[u8]>,
     /// The end positions of the name, the namespace, the uid and the resourceVersion in `data`.
     ends: [u32; 4],
@@ -28,7 +28,7 @@ pub(crate) struct Record<T> {
     metadata_at: Range<u32>,
     generation: i64,
     is_terminating: bool,
-    /// [`UNCHECKED`], [`GOOD`] or [`BAD`].
+    /// One of [`UNCHECKED`], [`GOOD`] and [`BAD`].
     quality: AtomicU8,
     /// Whether the object was read since the clock hand of the budget last passed it.
     pub(super) was_read: AtomicBool,
@@ -43,11 +43,11 @@ pub(crate) struct Record<T> {
 
 /// The identity and the JSON of an object, from which a record is created.
 pub(crate) struct Content<'a> {
-    /// Name, namespace, uid and resourceVersion.
+    /// The name, namespace, uid and resourceVersion.
     pub(crate) head: [&'a str; 4],
     pub(crate) generation: i64,
     pub(crate) is_terminating: bool,
-    /// The JSON, in parts that must be joined.
+    /// The JSON of the object, in parts that must be joined.
     pub(crate) json: Vec<&'a [u8]>,
     /// The position of the metadata in the joined JSON.
     pub(crate) metadata_at: Range<usize>,
@@ -191,8 +191,9 @@ impl<T> Record<T> {
         self.earlier.lock().clone()
     }
 
-    /// Sets the state to which reads fall back. If `known` was decoded before, it is `known` itself, and otherwise the
-    /// state to which `known` falls back. So the states between two decoded states do not stay in memory.
+    /// Sets the state to which reads fall back. If `known` was decoded before, reads fall back to `known`, and
+    /// otherwise to the state to which `known` falls back. So the states between two decoded states do not stay in
+    /// memory.
     pub(super) fn set_earlier(&self, known: &Stored<T>) {
         let earlier = match known {
             Stored::Eager(_) => known.clone(),
@@ -228,7 +229,7 @@ impl<T> Record<T> {
 /// The result of removing a decoded object from its record.
 pub(super) enum Cooled<T> {
     Object(#[expect(dead_code, reason = "the caller only drops it")] CatchDrop<T>),
-    /// A reader holds the object.
+    /// A reader still uses the decoded object.
     Held,
     /// The record has no decoded object.
     Nothing,

@@ -20,7 +20,7 @@ pub(crate) struct Source<T> {
     pub(super) hot: Hot<T>,
     /// The objects that were found to be undecodable, and that the informer has not handled yet.
     found: Mutex<Vec<Found<T>>>,
-    /// Whether some stored objects were never decoded.
+    /// Whether the cache may contain objects that were never decoded.
     has_unchecked: AtomicBool,
     /// Notified when an object is stored, or is found to be undecodable.
     pub(crate) changed: Notify,
@@ -78,7 +78,7 @@ impl<T> Source<T> {
         }
     }
 
-    /// Returns whether objects were stored without being decoded since the last call.
+    /// Returns whether any object was stored without being decoded since the last call.
     pub(crate) fn take_unchecked(&self) -> bool {
         self.has_unchecked.swap(false, Ordering::AcqRel)
     }
@@ -91,11 +91,11 @@ fn decode<T: Object + DeserializeOwned>(json: &[u8]) -> Result<T, String> {
         Ok(Err(error)) => return Err(DecodeError::from(error).to_string()),
         Err(panic) => return Err(format!("its Deserialize panicked: {panic}")),
     };
-    // Read the metadata once here, so that a panic affects only this object.
+    // Read the metadata once here. If this read panics, the panic affects only this object.
     match catch(|| probe(&object)) {
         Ok(_) => Ok(object),
         Err(panic) => {
-            // Dropping such an object may panic as well.
+            // Dropping an object whose metadata panics may panic as well.
             if let Err(again) = catch(|| drop(object)) {
                 tracing::error!(object = std::any::type_name::<T>(), panic = again, "the Drop of an object panicked");
             }

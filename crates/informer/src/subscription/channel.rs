@@ -11,16 +11,16 @@ use pintle_meta::Object;
 use super::{Queue, Subscription};
 use crate::{ResourceEvent, SubscriptionStatus, SyncHandle};
 
-/// The events of a [`Subscription`] in a channel, for threads without a runtime. There is no time limit for a receiver
-/// to handle an event.
+/// The events of a [`Subscription`] in a channel, for threads without a runtime. A receiver may take as long as it
+/// needs to handle an event.
 ///
 /// A dedicated thread moves events into the channel, and waits while the channel is full. Further events wait in the
 /// subscription. [`Subscription`] describes how many events can wait in it. Several threads may receive. Each event is
 /// delivered to one receiver, so events of one key may be handled concurrently. When the informer stops, the channel
 /// delivers the remaining events and then ends.
 ///
-/// Dropping the `EventChannel` unsubscribes. Cloned receivers then receive only the events that are left in the
-/// channel.
+/// Dropping the `EventChannel` unsubscribes from the informer. Cloned receivers then receive only the events that are
+/// still in the channel.
 ///
 /// # Examples
 ///
@@ -50,11 +50,11 @@ use crate::{ResourceEvent, SubscriptionStatus, SyncHandle};
 /// ```
 pub struct EventChannel<T: Object> {
     events: Receiver<ResourceEvent<T>>,
-    /// The queue of the subscription. Only the thread has a strong reference, so a failed upgrade means that the thread
-    /// has ended.
+    /// The queue of the subscription. Only the channel's thread has a strong reference, so a failed upgrade means that
+    /// the thread has ended.
     queue: Weak<Queue<T>>,
     synced: SyncHandle,
-    /// Dropping this value ends a thread that waits for space in the channel.
+    /// Dropping this sender ends a thread that waits for space in the channel.
     _stop: Sender<()>,
 }
 
@@ -85,21 +85,22 @@ impl<T: Object> Subscription<T> {
 }
 
 impl<T: Object> EventChannel<T> {
-    /// Returns the receiver of the channel. The receiver can be cloned, and used in a [`select!`].
+    /// Returns the receiver of the channel. The receiver can be cloned and used in [`select!`].
     ///
     /// [`select!`]: https://docs.rs/crossbeam-channel/0.5/crossbeam_channel/macro.select.html
     pub fn receiver(&self) -> &Receiver<ResourceEvent<T>> {
         &self.events
     }
 
-    /// Returns a handle that reports when all initial events were moved into the channel. With a capacity of 0, this
-    /// means that receivers have received them. The handle does not report whether receivers have handled these events.
+    /// Returns a handle that reports when all initial events were moved into the channel. If the capacity is 0, this
+    /// means that receivers have received these events. The handle does not report whether receivers have handled these
+    /// events.
     pub fn sync_handle(&self) -> SyncHandle {
         self.synced.clone()
     }
 
-    /// Returns the backlog of the subscription, without the events in the channel. The backlog is empty after the end
-    /// of the informer.
+    /// Returns the backlog of the subscription. The backlog does not include the events in the channel. The backlog is
+    /// empty after the informer has ended.
     pub fn status(&self) -> SubscriptionStatus {
         self.queue.upgrade().map(|queue| queue.status()).unwrap_or_default()
     }

@@ -27,8 +27,8 @@ impl Unknown {
 }
 
 impl<T: Object> Queue<T> {
-    /// Polls the next change whose objects the subscriber can read, as [`poll_next`](Self::poll_next) does. Decoding an
-    /// object consumes more of tokio's cooperative budget.
+    /// Polls the next change whose objects the subscriber can read, as [`poll_next`](Self::poll_next) does. If the
+    /// method decodes an object, it consumes more of tokio's cooperative budget.
     pub(super) fn poll_known(&self, context: &mut Context<'_>) -> Poll<Option<KeyedChange<T>>> {
         loop {
             let Some(change) = ready!(self.poll_next(context)) else { return Poll::Ready(None) };

@@ -14,11 +14,11 @@ use super::queue::KeyedChange;
 use super::{Queue, blocking};
 use crate::{SubscriptionStatus, SyncHandle};
 
-/// The newest state of each object, for subscribers that do not need previous states. A deleted object yields `None`.
+/// A subscription to the newest state of each object, without previous states. A deleted object has the state `None`.
 ///
 /// This type works like a [`Subscription`](crate::Subscription), but does not deliver or keep previous states. Each
-/// object is decoded before it is delivered. Dropping the subscription unsubscribes. When the informer stops, the
-/// subscription delivers the remaining events and then ends.
+/// object is decoded before it is delivered. Dropping the subscription unsubscribes from the informer. When the
+/// informer stops, the subscription delivers the remaining events and then ends.
 ///
 /// # Examples
 ///
@@ -53,22 +53,22 @@ impl<T: Object> NewestSubscription<T> {
         Self { queue }
     }
 
-    /// Waits for the next object. Returns `None` after the informer has stopped and all events were delivered.
+    /// Waits for the next changed object. Returns `None` after the informer has stopped and all events were delivered.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future loses nothing.
+    /// Dropping the future does not lose an event.
     pub async fn next(&mut self) -> Option<(ObjectKey, Option<Arc<T>>)> {
         poll_fn(|context| self.queue.poll_known(context)).await.map(newest)
     }
 
-    /// Blocks the thread until the next object arrives. No runtime is needed. Do not call this method on a thread of an
-    /// async runtime.
+    /// Blocks the thread until the next changed object arrives. This method needs no runtime. Do not call this method
+    /// on a thread of an async runtime.
     pub fn blocking_next(&mut self) -> Option<(ObjectKey, Option<Arc<T>>)> {
         blocking(|context| self.queue.poll_known(context)).map(newest)
     }
 
-    /// Returns the next object, if one is waiting.
+    /// Returns the next changed object, if one is waiting.
     pub fn try_next(&mut self) -> Option<(ObjectKey, Option<Arc<T>>)> {
         self.queue.try_known().map(newest)
     }
@@ -98,7 +98,7 @@ impl<T: Object> fmt::Debug for NewestSubscription<T> {
     }
 }
 
-/// Decodes the object of a change, whose objects are known to be readable.
+/// Decodes the object of a change. The object is known to be readable.
 fn newest<T>((key, change): KeyedChange<T>) -> (ObjectKey, Option<Arc<T>>) {
     match change {
         Change::Added { object, .. } | Change::Updated { new: object, .. } => (key, object.read()),

@@ -41,7 +41,7 @@ pub(crate) enum Notification<T> {
         old: HashedState<T>,
         new: HashedState<T>,
     },
-    /// `known` is the state that was in the cache. `last` is the state that the watch or the list delivered.
+    /// `known` is the state of the object in the cache. `last` is the state that the watch or the list delivered.
     Deleted {
         known: HashedState<T>,
         last: HashedState<T>,
@@ -51,7 +51,8 @@ pub(crate) enum Notification<T> {
 
 /// A state of an object, together with a hash of the object's uid. With the hash, the object's `Metadata`, which is
 /// user code, is not called under the lock of a queue. Two objects with the same name have the same hash with a
-/// probability of 1 in 2^64. In that case, the subscriber receives an update instead of a deletion and an addition.
+/// probability of 1 in 2^64. If two hashes collide, the subscriber receives an update instead of a deletion and an
+/// addition.
 pub(crate) struct HashedState<T> {
     pub(super) object: Stored<T>,
     uid: u64,
@@ -60,15 +61,15 @@ pub(crate) struct HashedState<T> {
 struct State<T> {
     has_begun: bool,
     beginning: Option<InitialObjects<T>>,
-    /// More sequences of initial objects. They follow the current one.
+    /// More sequences of initial objects. These objects are delivered after the current sequence.
     more: VecDeque<Walk<T>>,
     /// Whether the next initial object may have changed or been deleted since the snapshot.
     is_behind: bool,
     done: Done<T>,
     pending: CoalescingFifo<ObjectKey, HashedState<T>>,
     reminder: Option<Reminder<T>>,
-    /// The waker of the subscriber. At most one initial event is being handled, because receiving an event needs
-    /// `&mut Subscription`.
+    /// The waker of the task that waits for an event. At most one initial event is being handled, because receiving an
+    /// event needs `&mut Subscription`.
     waker: Option<Waker>,
     upstream_synced: bool,
     /// Whether the subscriber is still handling an initial event. The subscriber has handled an event when it requests
@@ -78,23 +79,25 @@ struct State<T> {
     /// Whether the subscriber was dropped, so that new changes are dropped too.
     is_gone: bool,
     resync: Option<(Duration, Instant)>,
-    /// When the oldest waiting event arrived, or when the subscriber last received an event, whichever is later.
+    /// The time at which the oldest waiting event arrived, or at which the subscriber last received an event, whichever
+    /// is later.
     waits_since: Option<Instant>,
 }
 
 /// Values that are no longer needed by the queue. Such values are dropped without locks, because dropping them may run
 /// a user's `Drop`.
 struct Done<T> {
-    /// Finished walks.
+    /// The sequences of initial objects that are finished.
     walks: Vec<Walk<T>>,
-    /// Pages that walks have read. A page may contain the last reference to an object that was superseded meanwhile.
+    /// The pages that the sequences have read. A page may contain the last reference to an object that was superseded
+    /// meanwhile.
     pages: Vec<ReadPage<T>>,
-    /// States that will not be delivered.
+    /// The states that the subscriber will not receive.
     undelivered: Vec<Stored<T>>,
 }
 
-/// Actions that follow a change of a queue: dropping objects and waking the subscriber. Both may run user code. The
-/// actions run when this value is dropped, and it is dropped without locks of this crate.
+/// Actions that follow a change of a queue: dropping objects and waking the subscriber. Both actions may run user code.
+/// This value performs the actions when it is dropped, and it must be dropped without locks of this crate.
 #[must_use = "dropping it runs user code, so drop it without locks"]
 pub(crate) struct Aftermath<'a, T> {
     queue: &'a Queue<T>,
@@ -105,7 +108,7 @@ pub(crate) struct Aftermath<'a, T> {
 
 /// The initial objects that were not delivered yet.
 struct InitialObjects<T> {
-    /// The next object. The next initial object is in its newest state unless `is_behind` is set.
+    /// The next initial object. If `is_behind` is not set, this object is in its newest state.
     next: Entry<T>,
     rest: Walk<T>,
 }
@@ -125,7 +128,7 @@ pub(super) type KeyedChange<T> = (ObjectKey, Change<Stored<T>>);
 enum Popped<T> {
     Change(KeyedChange<T>),
     Nothing,
-    /// Many entries were skipped, and the next entries were not checked yet.
+    /// The queue skipped many entries and has not checked the next ones yet.
     Unfinished,
 }
 
@@ -155,8 +158,8 @@ impl<T: Object> Queue<T> {
         Self { state: Mutex::new(state), synced: watch::Sender::new(false), unknown: Unknown::default(), _user: user }
     }
 
-    /// Adds initial objects. Initial objects are delivered after earlier initial objects and before all changes. None
-    /// of these objects may have been delivered before.
+    /// Adds initial objects. These objects are delivered after earlier initial objects and before all changes. None of
+    /// these objects may have been delivered before.
     pub(crate) fn begin(&self, walk: Walk<T>) -> Aftermath<'_, T> {
         self.change(|state| {
             if state.is_closed && state.has_begun {
@@ -173,7 +176,8 @@ impl<T: Object> Queue<T> {
 
     pub(crate) fn notify(&self, notifications: &[(ObjectKey, Notification<T>)]) {
         let aftermath = self.change(|state| {
-            // Deliver nothing after the end. If the runtime shuts down during a write, the write may still end later.
+            // Deliver nothing after the queue has ended. If the runtime shuts down during a write, the write may still
+            // finish after that.
             if state.is_closed {
                 return;
             }
@@ -206,7 +210,7 @@ impl<T: Object> Queue<T> {
         self.change(|state| state.upstream_synced = true)
     }
 
-    /// Ends the queue. Later changes are ignored.
+    /// Ends the queue. The queue ignores later changes.
     pub(crate) fn close(&self) -> Aftermath<'_, T> {
         self.change(|state| state.is_closed = true)
     }
@@ -220,7 +224,7 @@ impl<T: Object> Queue<T> {
             left = Some((beginning, more, state.reminder.take(), std::mem::replace(&mut state.pending, none)));
             state.is_gone = true;
         });
-        // Drop the values without the lock, because this runs users' `Drop` code.
+        // Drop the values after the lock is released, because dropping them runs `Drop` code of users.
         drop((left, aftermath));
     }
 
@@ -247,7 +251,7 @@ impl<T: Object> Queue<T> {
         self.lock().resync.map(|(_, next)| next)
     }
 
-    /// Returns whether a resync is due. If so, schedules the next resync.
+    /// Returns whether a resync is due. If a resync is due, schedules the next resync.
     pub(crate) fn is_resync_due(&self, now: Instant) -> bool {
         let mut state = self.lock();
         let Some((period, _)) = state.resync.filter(|(_, next)| *next <= now) else { return false };
@@ -410,9 +414,9 @@ impl<T: Object> State<T> {
         }
     }
 
-    /// Skips deleted initial objects, and replaces the next initial object with its newest state. After the maximum
-    /// number of skipped objects, sets `is_behind` and returns. The next call continues from there. An object that was
-    /// deleted and re-created with the same name is not an initial object.
+    /// Skips initial objects that were deleted, and replaces the next initial object with its newest state. After the
+    /// maximum number of skipped objects, this method sets `is_behind` and returns. The next call continues with the
+    /// next object. An object that was deleted and re-created with the same name is not an initial object.
     fn renew(&mut self) {
         self.is_behind = false;
         for _ in 0..SECTION {
@@ -437,7 +441,7 @@ impl<T: Object> State<T> {
         walks.for_each(|walk| self.done.pages.extend(walk.take_read_pages()));
     }
 
-    /// Whether the subscriber has handled all initial objects.
+    /// Returns whether the subscriber has handled all initial objects.
     fn has_synced(&self) -> bool {
         let is_through = self.has_begun && self.beginning.is_none() && !self.initial_in_hand;
         self.upstream_synced && is_through && !self.is_gone

@@ -18,7 +18,7 @@ pub(crate) struct Walk<T> {
     pub(super) left: usize,
 }
 
-/// A page of the store that was already read.
+/// A page of the store that a sequence has read.
 pub(super) type ReadPage<T> = Arc<Page<Stored<T>>>;
 
 enum Objects<T> {
@@ -46,7 +46,7 @@ impl<T> Walk<T> {
         }
     }
 
-    /// Whether the sequence may still contain an object with this key.
+    /// Returns whether the sequence may still contain an object with this key.
     pub(super) fn has(&self, key: &ObjectKey) -> bool {
         match &self.objects {
             Objects::Snapshot(reading) => reading.pin().get(key).is_some(),

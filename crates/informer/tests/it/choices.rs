@@ -20,7 +20,7 @@ const APPS: [&str; 2] = ["web", "db"];
 
 #[derive(Clone, Debug)]
 enum Operation {
-    /// Stores a pod in the namespace, with the label. Both are numbers.
+    /// Stores a pod in the namespace, with the label. Both are given as numbers.
     Put(usize, usize),
     Delete(usize),
     Bookmark,
@@ -30,7 +30,7 @@ enum Operation {
     Pass(u64),
     /// Selects the pods with one label, or all pods.
     Select(usize),
-    /// Follows a set of namespaces, given as bits, or all namespaces.
+    /// Follows all namespaces, or a set of namespaces that is given as bits.
     Follow(usize),
     Take(usize),
 }
@@ -108,8 +108,8 @@ fn check(source: &Collection<Pod>, choice: &Choice, informer: &SharedInformer<Po
     Ok(())
 }
 
-/// Takes up to `many` events and applies them. Checks that each event starts from the state in which the previous event
-/// of the same object ended.
+/// Receives up to `many` events and applies them. Checks that each event starts from the state in which the previous
+/// event of the same object ended.
 fn take(
     events: &mut Subscription<Pod>,
     known: &mut BTreeMap<ObjectKey, Arc<Pod>>,

@@ -1,4 +1,4 @@
-//! Tests that readers of a cache cannot distinguish compact objects from their JSON.
+//! Tests that readers of a cache see no difference between compact objects and their JSON.
 
 use std::collections::BTreeMap;
 use std::panic::catch_unwind;
@@ -196,7 +196,7 @@ fn compact_without_metadata_is_an_error() {
     assert!(Compact::new(&7).is_err());
 }
 
-/// Counts its instances.
+/// A type that counts its instances.
 static COUNTED: AtomicUsize = AtomicUsize::new(0);
 
 #[derive(Debug)]
@@ -281,7 +281,7 @@ fn concurrent_threads_compress_and_read() {
     });
 }
 
-/// Any object.
+/// Generates arbitrary JSON objects.
 fn value() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),

@@ -1,4 +1,4 @@
-//! Tests of decoding: which objects are decoded, on which thread, how often, and without which fields.
+//! Tests which objects are decoded, on which thread, how often, and without which fields.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -37,7 +37,7 @@ fn received<'de, D: Deserializer<'de>>(deserializer: D) -> Result<usize, D::Erro
     Ok(number)
 }
 
-/// Returns the recorded calls for the numbers from `first` on. Each test uses its own range of numbers, because all
+/// Returns the recorded calls for all numbers from `first` on. Each test uses its own range of numbers, because all
 /// tests use the same record of calls.
 fn decoded_from(first: usize) -> Vec<(ThreadId, usize)> {
     let decoded = DECODED.lock().unwrap();

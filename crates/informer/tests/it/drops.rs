@@ -1,4 +1,4 @@
-//! Tests where objects are dropped, and what a panic in a drop affects.
+//! Tests where objects are dropped, and what happens if a drop panics.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak, mpsc};
@@ -19,7 +19,7 @@ async fn long() {
     tokio::time::sleep(Duration::from_secs(120)).await;
 }
 
-/// Panics on drop.
+/// An object that panics when it is dropped.
 #[derive(Deserialize)]
 struct Fragile {
     metadata: ObjectMeta,
@@ -48,7 +48,7 @@ async fn panicking_drop_does_not_end_the_informer() {
         let config = InformerConfig { reflector, projection: Projection::whole(), ..InformerConfig::default() };
         let informer = SharedInformer::new(source.clone(), config);
         let _history = informer.lister().remember(2);
-        // These subscribers never take their events, so the events are merged or dropped.
+        // These subscribers never receive their events, so the events are merged or dropped.
         let idle = (informer.subscribe(), informer.subscribe_ordered(1), informer.subscribe_newest());
         informer.start();
         informer.wait_for_sync().await.unwrap();
@@ -123,7 +123,7 @@ async fn abandoned_list_is_dropped_off_the_runtime() {
     };
     // A list is abandoned at its second page, in the middle of a page, or as an unfinished stream.
     let refused = || Outcome::refused(403, Reason::Forbidden);
-    // `after` counts the metadata of the page, because the metadata comes first.
+    // `after` counts the metadata of the page as its first item.
     let breaks = |after, how| Outcome::Breaks { after, how };
     let pages = ReflectorConfig { page_size: Some(MANY / 2), ..ReflectorConfig::default() };
     let whole = ReflectorConfig { page_size: Some(0), ..ReflectorConfig::default() };

@@ -1,4 +1,4 @@
-//! Sharing informers.
+//! Tests of informers that callers share.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -206,7 +206,7 @@ async fn wait_for_sync_ignores_an_informer_without_users() {
     assert!(good.has_synced() && factory.unsynced().is_empty());
 }
 
-/// Several threads create and drop users. Each user has a running informer.
+/// Several threads create and drop users of an informer. Each user has a running informer.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn user_arriving_during_stop_gets_a_running_informer() {
     let source = pods(&["a"]);

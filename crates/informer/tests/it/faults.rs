@@ -105,7 +105,7 @@ async fn cache_converges_under_random_faults() {
         source.remove(&key("a"));
         source.put(pod("c", ""));
         fault(&source);
-        // A silent watch ends after its timeout of at most 600 s and the grace period.
+        // A silent watch ends after its timeout of at most 600 s plus the grace period.
         tokio::time::sleep(Duration::from_secs(640)).await;
         let cached = informer.lister().snapshot().index_keys("namespace", "ns").unwrap();
         assert_eq!(cached, [key("b"), key("c")], "fault {number}");

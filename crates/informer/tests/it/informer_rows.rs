@@ -1,4 +1,4 @@
-//! Cases of client-go's informer tests that no other test covers: see ROWS.md.
+//! Cases of client-go's informer tests that no other test contains: see ROWS.md.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

@@ -15,7 +15,7 @@ use pintle_testing::{Break, Client, Collection, Outcome, Verb};
 use crate::support::scripted::{Scripted, list, silence};
 use crate::support::{Pod, requests, settle, shorthand};
 
-/// Returns a source with a pod named `x` in each namespace. The revisions start at 1.
+/// Returns a source with a pod named `x` in each namespace. The revisions of the source start at 1.
 fn source(namespaces: &str) -> Collection<Pod> {
     namespaces.chars().map(|namespace| pod(&namespace.to_string(), "x")).collect()
 }
@@ -53,7 +53,7 @@ pub(crate) fn set(names: &str) -> Vec<String> {
     names.chars().map(String::from).collect()
 }
 
-/// Returns the namespaces of the cached pods, in order.
+/// Returns the namespaces of the cached pods, in alphabetical order.
 pub(crate) fn held(informer: &SharedInformer<Pod>) -> String {
     let snapshot = informer.lister().snapshot();
     let keys: BTreeSet<ObjectKey> =
@@ -72,12 +72,12 @@ fn fold(known: &mut BTreeSet<ObjectKey>, events: &mut Subscription<Pod>) {
     }
 }
 
-/// Waits longer than any delay and any timeout.
+/// Waits longer than any delay and any timeout of an informer.
 pub(crate) async fn long() {
     tokio::time::sleep(Duration::from_secs(90)).await;
 }
 
-/// Returns the waiting events in short form. The namespace replaces the name.
+/// Returns the waiting events in short form. Each event shows the namespace instead of the name.
 pub(crate) async fn received(events: &mut Subscription<Pod>) -> Vec<String> {
     settle().await;
     let mut received: Vec<String> = std::iter::from_fn(|| events.try_next())
@@ -353,7 +353,7 @@ async fn wait_after_namespace_removal_finds_no_objects() {
     assert_eq!(lister.len(), 0);
 }
 
-/// After the wait, the cache contains no object of removed namespaces and all objects of added ones.
+/// After the wait, the cache contains all objects of added namespaces and no objects of removed namespaces.
 #[tokio::test(start_paused = true)]
 async fn wait_after_a_set_change_covers_the_change() {
     let (source, namespaces, informer) = synced_with_a_and_b().await;
@@ -393,7 +393,8 @@ async fn cache_revision_follows_the_slowest_namespace() {
     source.bookmark();
     lister.wait_for(&written.metadata.resource_version).await.unwrap();
 
-    // A new namespace starts at the revision of the cache. The cache stays there until the namespace is listed.
+    // A new namespace starts at the revision of the cache. The revision of the cache does not advance until the
+    // namespace is listed.
     let held_up = source.faults();
     held_up.when(|request| (request.client == "c").then(|| Outcome::refused(500, Reason::InternalError)));
     namespaces.set(set("abc"));

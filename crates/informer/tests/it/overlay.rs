@@ -1,4 +1,4 @@
-//! Tests of reads that include own writes before the watch delivers them.
+//! Tests of reads that include this process's own writes before the watch delivers them.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
@@ -112,7 +112,8 @@ proptest! {
     ], 1..60)) {
         let (cache, overlay) = overlay(OverlayConfig::default());
         let names = ["a", "b", "c"];
-        // The state of the server, the events that the watch has not delivered, and the last own write of each pod.
+        // The state of the server, the events that the watch has not delivered, and this process's last write of each
+        // pod.
         let mut server: BTreeMap<&str, Pod> = BTreeMap::new();
         let mut log: Vec<(u64, &str, Option<Pod>)> = Vec::new();
         let mut own_writes: BTreeMap<&str, (u64, Option<u64>)> = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! Tests of panics in user code: what a panic affects, and how it is reported.
+//! Tests of panics in user code. The tests check what a panic affects, and how it is reported.
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -57,8 +57,8 @@ async fn panicking_error_handler_does_not_stop_the_informer() {
 
 #[tokio::test(start_paused = true)]
 async fn panicking_metrics_provider_is_not_called_again() {
-    /// Where the metrics provider panics. With the variant `Any`, each method of the provider panics. With another
-    /// variant, the use and the drop of a metric of that kind panic.
+    /// The place where the metrics provider panics. With the variant `Any`, each method of the provider panics. With
+    /// another variant, the use and the drop of a metric of that kind panic.
     #[derive(Clone, Copy, Debug, PartialEq)]
     enum At {
         Any,

@@ -15,7 +15,7 @@ use crate::support::{Pod, key, pod, pods};
 
 type Fifo = DeltaFifo<ObjectKey, Arc<Pod>>;
 
-/// Drives a reflector until its source has nothing more to read.
+/// Drives a reflector until its source has nothing left to read.
 async fn drive(
     source: &Collection<Pod>,
     reflector: &mut Reflector<Pod>,
@@ -124,7 +124,7 @@ async fn delta_fifo_with_indexer_follows_the_source() {
     assert_eq!(cached, source.objects());
 }
 
-/// The watch expires.
+/// The watch of this reflector has expired.
 fn reflector_after_expiry(reflector: &mut Reflector<Pod>) -> Command {
     let expired = crate::support::expired();
     reflector.step(std::time::Instant::now(), Input::Received(Some(Err(expired)))).command

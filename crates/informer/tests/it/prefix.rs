@@ -1,4 +1,4 @@
-//! Tests that the cache always equals the source at some revision, and that the events of a subscriber yield the
+//! Tests that the cache always equals the source at some revision, and that the events of a subscriber lead to the
 //! content of the cache.
 
 use std::collections::BTreeMap;
@@ -26,7 +26,7 @@ enum Operation {
     PutSilently(usize),
     /// Stores an object that cannot be decoded as a pod.
     PutBroken(usize),
-    /// Changes the shape of an object at its current version. Lists then return the new shape.
+    /// Changes the shape of an object without changing its version. Lists then return the new shape.
     Reshape(usize),
     /// Makes the watch send the next change twice. Both events have the same version of the object, in two shapes.
     Echo,
@@ -38,7 +38,7 @@ enum Operation {
     FailWatch(Outcome),
     FailList(Outcome),
     Pass(u64),
-    /// Lets a subscriber take some of its events.
+    /// Lets a subscriber receive some of its events.
     Take(usize, usize),
     Subscribe,
 }
@@ -168,8 +168,7 @@ impl Recorded {
                     "the cache has {cached:?}, but at revision {revision} the source has {pod:?}"
                 ),
                 None => {
-                    // If such an object cannot be decoded, reads may fall back to any earlier state that can be
-                    // decoded.
+                    // If such an object cannot be decoded, reads may return any earlier state that can be decoded.
                     let is_one = |cached: &Pod, pod: &Pod| match self.decode {
                         DecodePolicy::OnRead => cached.metadata == pod.metadata,
                         _ => self.shapes.is_one_of(cached, pod),
@@ -186,7 +185,7 @@ impl Recorded {
     }
 }
 
-/// A subscriber, and the state that its events yield.
+/// A subscriber, and the state that results from its events.
 struct Folder {
     events: Events,
     known: BTreeMap<ObjectKey, Arc<Pod>>,

@@ -1,4 +1,4 @@
-//! Tests of the state machine, row by row. The state machine needs no clock and no tasks.
+//! Tests of the reflector's state machine. The state machine needs no clock and no tasks.
 
 use std::time::{Duration, Instant};
 
@@ -432,7 +432,7 @@ fn complete_lists_keep_the_delays_of_failing_watches() {
         rig.list(&["a"], 5);
         rig.open_fails(failure(500, Reason::InternalError))
     });
-    // A failed list between two failed watches does not change this.
+    // A failed list between two failed watches does not reset the delays.
     assert_eq!(rig.list_fails(refused()), "SLEEP 30000");
     rig.wake();
     rig.list(&["a"], 5);

@@ -1,4 +1,4 @@
-//! Tests for rows of ../ROWS.md that no other test covers: client-go's cases for its reflector.
+//! Client-go's cases for its reflector. They are the rows of ../ROWS.md that no other test contains.
 
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;

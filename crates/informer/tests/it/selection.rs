@@ -34,7 +34,7 @@ fn names(informer: &SharedInformer<Pod>) -> String {
     names.concat()
 }
 
-/// Waits long enough for a new round of the reflector.
+/// Waits until the reflector has had time for another list and watch.
 async fn round() {
     tokio::time::sleep(std::time::Duration::from_secs(10)).await;
 }
@@ -112,7 +112,7 @@ async fn selector_change_during_a_list_causes_another_list() {
     assert!(informer.state().is_synced());
 }
 
-/// Without this rule, another caller would receive deletions of objects that exist.
+/// If the change were allowed, another caller would receive deletions of objects that exist.
 #[tokio::test(start_paused = true)]
 async fn shared_informer_rejects_selector_changes() {
     let source = labelled_all("ab");

@@ -1,4 +1,4 @@
-//! Tests how much an informer does before it yields to other tasks of its runtime.
+//! Tests how much work an informer does before it yields to other tasks of its runtime.
 
 use std::future::Future;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

@@ -200,7 +200,7 @@ async fn deleted_definition_keeps_the_cache_until_a_list() {
     assert_eq!(drain(&mut events).await, ["D? a@1"]);
 }
 
-/// Runs code on another thread, because it would block if a lock were held.
+/// Runs code on another thread, because the code would block if a lock were held.
 fn ends<F: Future<Output = ()>>(program: impl FnOnce() -> F + Send + 'static) {
     let (sender, received) = mpsc::channel();
     thread::spawn(move || {

@@ -24,7 +24,7 @@ async fn synced(source: &Collection<Pod>) -> SharedInformer<Pod> {
 }
 
 thread_local! {
-    /// How often the metadata of an object was read.
+    /// The number of times that the metadata of an object was read.
     static LOOKS: Cell<usize> = const { Cell::new(0) };
 }
 
@@ -48,7 +48,7 @@ impl Resource for Watched {
 }
 
 thread_local! {
-    /// The informer that objects read when their metadata is read or when they are dropped.
+    /// The informer that objects read when their metadata is read, or when they are dropped.
     static LOOKED_AT: RefCell<Option<SharedInformer<Nosy>>> = const { RefCell::new(None) };
 }
 
@@ -120,8 +120,8 @@ fn subscription_drops_objects_without_its_lock() {
             put("1");
             settle().await;
             LOOKS.set(0);
-            // The state that the subscriber received last is referenced only by the queue. The next change makes the
-            // queue drop this state.
+            // Only the queue references the state that the subscriber received last. The next change makes the queue
+            // drop this state.
             if again {
                 source.put_raw(json!({"metadata": {"namespace": "ns", "name": "a", "uid": "2"}}));
             } else {

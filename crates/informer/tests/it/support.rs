@@ -1,4 +1,4 @@
-//! Pods for tests, and a source of pods that can fail on demand.
+//! Pods for tests, and a source of pods that fails on demand.
 
 pub(crate) mod replicas;
 pub(crate) mod reshaping;
@@ -26,7 +26,7 @@ pub(crate) fn pod(name: &str, node: &str) -> Pod {
     Pod { metadata: ObjectMeta::new("ns", name), node: node.into() }
 }
 
-/// Returns a source of pods. The revisions start at 1.
+/// Returns a source of pods. The revisions of the source start at 1.
 pub(crate) fn pods(names: &[&str]) -> Collection<Pod> {
     names.iter().map(|name| pod(name, "")).collect()
 }
@@ -50,7 +50,7 @@ pub(crate) fn empty() -> Outcome {
     Outcome::Breaks { after: 0, how: Break::End }
 }
 
-/// Returns the outcome of a watch that is silent and does not end.
+/// Returns the outcome of a watch that stays silent and does not end.
 pub(crate) fn silent() -> Outcome {
     Outcome::Breaks { after: 0, how: Break::Silent }
 }
@@ -118,7 +118,7 @@ pub(crate) async fn drain_sorted(events: &mut Subscription<Pod>) -> Vec<String> 
     drained
 }
 
-/// Lets each task run until it waits. With a paused clock, the tokio time hardly advances.
+/// Lets each task run until it waits. If the clock is paused, tokio's time hardly advances.
 pub(crate) async fn settle() {
     tokio::time::sleep(Duration::from_millis(1)).await;
 }

@@ -133,7 +133,7 @@ fn nothing_is_delivered_after_the_end() {
     assert!(matches!(next(), std::task::Poll::Ready(None)));
 }
 
-/// Waits for a condition that becomes true soon, or else never.
+/// Waits for a condition that either becomes true soon or never does.
 #[track_caller]
 fn until(mut check: impl FnMut() -> bool) {
     let begun = std::time::Instant::now();

@@ -1,4 +1,4 @@
-//! Tests that objects that cannot be decoded are listed, and do not affect other objects.
+//! Tests that undecodable objects are listed, and do not affect other objects.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};

@@ -238,8 +238,8 @@ async fn cache_version_ignores_transforms() {
     assert_eq!(requests(&source), ["LIST rv=0 limit=500", "WATCH rv=1"]);
 }
 
-/// Returns a source whose first list has a pod at revision 10. Watches fail until the second list. Later lists have
-/// the given revision, and the same version of the pod in another shape.
+/// Returns a source with scripted lists. The first list has a pod at revision 10. Watches fail until the second list
+/// has been sent. Later lists have the given revision, and the same version of the pod in another shape.
 fn repeated_at(revision: &'static str) -> Scripted {
     let pod = |node: &str| json!({"metadata": {"namespace": "ns", "name": "a", "uid": "u", "resourceVersion": "5"}, "node": node});
     let lists = Arc::new(AtomicUsize::new(0));

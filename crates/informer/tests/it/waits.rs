@@ -10,7 +10,8 @@ use pintle_testing::{Break, Collection, Outcome};
 use crate::namespaces::{held, informer, long, pod, received, set, synced_with_a_and_b};
 use crate::support::{Pod, key, pod_at};
 
-/// If a namespace is removed and added again, its objects may be deleted and listed again. The wait covers that.
+/// If a namespace is removed and added again, its objects may be deleted and listed again. The wait includes these
+/// steps.
 #[tokio::test(start_paused = true)]
 async fn wait_for_a_readded_namespace_sees_its_objects() {
     for moment in 0..30 {
@@ -88,7 +89,7 @@ fn changes_since_covers_the_visible_revision() {
     });
 }
 
-/// A refused object is listed as undecodable as soon as its revision is visible.
+/// An object that the cache refuses is listed as undecodable as soon as its revision is visible.
 #[test]
 fn rejected_object_is_listed_with_its_revision() {
     const LAST: u64 = 20_000;

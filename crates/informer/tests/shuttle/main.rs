@@ -1,4 +1,4 @@
-//! Tests the cache with a scheduler that tries random interleavings:
+//! Tests of the cache with a scheduler that tries random interleavings:
 //!
 //! ```text
 //! RUSTFLAGS="--cfg pintle_shuttle" cargo test -p pintle-informer --test shuttle
@@ -102,7 +102,7 @@ fn readers_never_see_a_partial_batch() {
     });
 }
 
-/// Two successive reads of one key never go back in time, although the reader holds no snapshot.
+/// Two successive reads of one key never go back in time, even if the reader has no snapshot.
 #[test]
 fn concurrent_reads_of_a_key_never_go_back() {
     explore(|| {
@@ -121,7 +121,7 @@ fn concurrent_reads_of_a_key_never_go_back() {
     });
 }
 
-/// Snapshots are taken and dropped while versions are superseded. In the end, only the newest versions are in memory.
+/// Threads create and drop snapshots while versions are superseded. In the end, only the newest versions are in memory.
 #[test]
 fn unpinned_versions_are_freed() {
     explore(|| {

@@ -1,4 +1,4 @@
-//! Conditions.
+//! The methods of a context that return conditions.
 
 use pintle_meta::{Condition, ConditionStatus, Conditions, Resource, Time};
 use serde::{Deserialize, Serialize};
@@ -21,8 +21,8 @@ impl<K: Resource + Serialize> Context<K> {
         self.with_condition(READY, ConditionStatus::False, reason, message)
     }
 
-    /// Returns the conditions of the reconciled object after adding or replacing one condition. To set several, call
-    /// [`set_condition`](Self::set_condition) for each.
+    /// Returns the conditions of the reconciled object after adding or replacing one condition. To set several
+    /// conditions, call [`set_condition`](Self::set_condition) for each of them.
     pub fn with_condition(
         &self,
         condition_type: &str,
@@ -35,8 +35,9 @@ impl<K: Resource + Serialize> Context<K> {
         conditions
     }
 
-    /// Adds or replaces a condition. The condition gets the generation of the reconciled object as its
-    /// `observedGeneration`. The transition time of the condition changes only if the status of the condition changes.
+    /// Adds a condition to `conditions`, or replaces the condition of the same type. The condition gets the generation
+    /// of the reconciled object as its `observedGeneration`. The transition time of the condition changes only if the
+    /// status of the condition changes.
     pub fn set_condition(
         &self,
         conditions: &mut Conditions,

@@ -1,4 +1,4 @@
-//! Reads.
+//! The methods of a context that read objects.
 
 use std::sync::Arc;
 
@@ -9,8 +9,8 @@ use super::Context;
 use crate::Result;
 
 impl<K: Resource> Context<K> {
-    /// Returns the object of type `T` with this name from the cache. For a namespaced type, the name is looked up in
-    /// the namespace of the reconciled object. For another namespace, use [`get_by_key`](Self::get_by_key).
+    /// Returns the object of type `T` with this name from the cache. If `T` is namespaced, the object is looked up in
+    /// the namespace of the reconciled object. For objects in another namespace, use [`get_by_key`](Self::get_by_key).
     ///
     /// # Errors
     ///
@@ -23,7 +23,7 @@ impl<K: Resource> Context<K> {
     ///
     /// # Errors
     ///
-    /// The same as for [`get`](Self::get).
+    /// Returns the same error as [`get`](Self::get).
     pub fn get_by_key<T: Resource>(&self, key: &ObjectKey) -> Result<Option<Arc<T>>> {
         Ok(self.shared.caches.get::<T>()?.get(key))
     }
@@ -34,7 +34,7 @@ impl<K: Resource> Context<K> {
     ///
     /// # Errors
     ///
-    /// The same as for [`get`](Self::get).
+    /// Returns the same error as [`get`](Self::get).
     pub fn list<T: Resource>(&self, selector: &LabelSelector) -> Result<Vec<Arc<T>>> {
         let objects = &self.shared.caches.get::<T>()?.objects;
         let namespace = self.namespace_of::<T>();
@@ -49,7 +49,7 @@ impl<K: Resource> Context<K> {
     ///
     /// # Errors
     ///
-    /// The same as for [`get`](Self::get).
+    /// Returns the same error as [`get`](Self::get).
     pub fn owned<T: Resource>(&self) -> Result<Vec<Arc<T>>> {
         let cached = self.shared.caches.get::<T>()?;
         match &self.call.object {
@@ -63,7 +63,7 @@ impl<K: Resource> Context<K> {
     ///
     /// # Errors
     ///
-    /// The error of the request.
+    /// Returns the error of the request.
     pub async fn get_live<T: Resource + DeserializeOwned>(&self, name: &str) -> Result<Option<T>> {
         match self.cluster().api::<T>().get(self.key_of::<T>(name)).await {
             Ok(object) => Ok(Some(object)),

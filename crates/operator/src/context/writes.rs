@@ -1,4 +1,4 @@
-//! Writes.
+//! The methods of a context that write objects.
 
 use std::any::TypeId;
 use std::sync::Arc;
@@ -17,28 +17,30 @@ use crate::{Result, configuration, contention};
 
 impl<K: Resource> Context<K> {
     /// Applies a child of the reconciled object with server-side apply, and returns the stored object. Creates the
-    /// child if it does not exist. Adds a controller reference to the child, and the namespace of its owner if the
-    /// child has no namespace.
+    /// child if it does not exist. The child gets a controller reference, and the namespace of its owner if it has no
+    /// namespace.
     ///
-    /// The controller owns all fields of `child`. The controller gives up fields that it applied before and that
-    /// `child` lacks. Fields that are `null` count as absent. If another writer changes a field repeatedly, a log line
-    /// and an Event name the writer and the field. No request is sent if `child` equals the last apply of this process
-    /// and the cached object still has all fields of `child`. So each child is applied once after a restart.
+    /// The controller owns all fields of `child`. If the controller applied a field before and `child` lacks the field,
+    /// the controller gives up this field. Fields that are `null` count as absent. If another writer changes a field
+    /// repeatedly, a log line and an Event name the writer and the field. No request is sent if `child` equals the last
+    /// apply of this process and the cached object still has all fields of `child`. So each child is applied once after
+    /// the process starts.
     ///
     /// # Errors
     ///
     /// - A terminal error if the controller does not [own](crate::ControllerBuilder::owns) `T`, if the child has no
     ///   name, or if the reconciled object cannot own the child. A namespaced object can own only objects of its
-    ///   namespace. See [`apply_unowned`](Self::apply_unowned).
+    ///   namespace. For other objects, see [`apply_unowned`](Self::apply_unowned).
     /// - [`LeadershipLost`](pintle_leaderelect::LeadershipLost) if the leadership term has ended.
-    /// - Another object controls the child, or the owner no longer exists. Before a child is created, one request checks that the owner
-    ///   exists.
+    /// - An error if another object controls the child, or if the owner no longer exists. Before a child is created,
+    ///   one request checks that the owner exists.
     /// - An error if the request fails. The error is a conflict if the child was re-created and the cache still has the
     ///   old child.
     ///
     /// # Cancel safety
     ///
-    /// If the future is dropped, the server may or may not have executed the write. Applying again is safe.
+    /// If the future is dropped, the server may or may not have executed the write. It is safe to apply the child
+    /// again.
     pub async fn apply<T>(&self, child: T) -> Result<Arc<T>>
     where
         T: Resource + Serialize + DeserializeOwned,
@@ -52,11 +54,12 @@ impl<K: Resource> Context<K> {
     ///
     /// # Errors
     ///
-    /// The same as for [`apply`](Self::apply).
+    /// Returns the same errors as [`apply`](Self::apply).
     ///
     /// # Cancel safety
     ///
-    /// The same as for [`apply`](Self::apply).
+    /// If the future is dropped, the server may or may not have executed the write. It is safe to apply the object
+    /// again.
     pub async fn apply_unowned<T>(&self, object: T) -> Result<Arc<T>>
     where
         T: Resource + Serialize + DeserializeOwned,
@@ -98,8 +101,8 @@ impl<K: Resource> Context<K> {
     }
 
     /// Checks on the server that the owner of a child still exists, before the child is created. The cache may still
-    /// have an owner that was deleted and re-created, and the child may belong to the new owner. An apply would give
-    /// the child to the old owner, and the garbage collector would delete it.
+    /// have an owner that was deleted and re-created, and the child may belong to the new owner. An apply would make
+    /// the old owner the owner of the child, and the garbage collector would delete the child.
     async fn check_owner(&self, owner: &OwnerReference) -> Result<()> {
         match self.cluster().api::<K>().metadata_only().get(self.key()).await {
             Ok(stored) if stored.metadata.uid == owner.uid => Ok(()),
@@ -109,7 +112,7 @@ impl<K: Resource> Context<K> {
         }
     }
 
-    /// Remembers an apply without its uid, because the uid is only a precondition of the request.
+    /// Remembers an apply without the uid of its object, because the uid is only a precondition of the request.
     fn remember<T: Resource>(&self, target: Target, mut patch: Patch, stored: &T) {
         if let Patch::Apply(body) = &mut patch
             && let Some(metadata) = body["metadata"].as_object_mut()
@@ -122,8 +125,8 @@ impl<K: Resource> Context<K> {
     /// Applies the status of the reconciled object with server-side apply. No request is sent if nothing would change, as for
     /// [`apply`](Self::apply).
     ///
-    /// Use [`ready`](Self::ready), [`not_ready`](Self::not_ready) or [`conditions`](Self::conditions) for the conditions: they keep the
-    /// transition times.
+    /// Build the conditions with [`ready`](Self::ready), [`not_ready`](Self::not_ready) or
+    /// [`conditions`](Self::conditions), which keep the transition times.
     ///
     /// # Errors
     ///
@@ -131,7 +134,8 @@ impl<K: Resource> Context<K> {
     ///
     /// # Cancel safety
     ///
-    /// The same as for [`apply`](Self::apply).
+    /// If the future is dropped, the server may or may not have executed the write. It is safe to apply the status
+    /// again.
     pub async fn apply_status(&self, status: impl Serialize) -> Result<Arc<K>>
     where
         K: Serialize + DeserializeOwned,
@@ -158,13 +162,13 @@ impl<K: Resource> Context<K> {
         Ok(stored)
     }
 
-    /// Creates a child of the reconciled object, and returns the stored object. Adds a controller reference to the
-    /// child, and the namespace of its owner if the child has no namespace. Prefer [`apply`](Self::apply), because an
-    /// apply may be repeated.
+    /// Creates a child of the reconciled object, and returns the stored object. The child gets a controller reference,
+    /// and the namespace of its owner if it has no namespace. Prefer [`apply`](Self::apply), because an apply can be
+    /// repeated.
     ///
     /// # Errors
     ///
-    /// The errors of [`apply`](Self::apply), and `AlreadyExists`.
+    /// Returns the same errors as [`apply`](Self::apply), and `AlreadyExists` if the object exists.
     ///
     /// # Cancel safety
     ///
@@ -183,8 +187,8 @@ impl<K: Resource> Context<K> {
         Ok(stored)
     }
 
-    /// Deletes an object that was read before. Succeeds if that object no longer exists, even if another object now has
-    /// the same name. After the deletion, reads do not return the object, unless it waits for finalizers.
+    /// Deletes an object that was read before. Returns `Ok` if that object no longer exists, even if another object now
+    /// has the same name. After the deletion, reads do not return the object, unless the object waits for finalizers.
     ///
     /// # Errors
     ///
@@ -192,7 +196,8 @@ impl<K: Resource> Context<K> {
     ///
     /// # Cancel safety
     ///
-    /// If the future is dropped, the server may or may not have executed the deletion. Deleting again is safe.
+    /// If the future is dropped, the server may or may not have executed the deletion. It is safe to delete the object
+    /// again.
     pub async fn delete<T>(&self, object: &Arc<T>) -> Result<()>
     where
         T: Resource + DeserializeOwned,
@@ -249,7 +254,7 @@ impl<K: Resource> Context<K> {
         self.event(EventType::Warning, "FieldContention", message);
     }
 
-    /// Runs a write that is dropped when the leadership term ends.
+    /// Runs a write, and drops it when the leadership term ends.
     async fn within_term<R>(&self, write: impl Future<Output = Result<R, ApiError>>) -> Result<R> {
         match self.leadership() {
             None => Ok(write.await?),
@@ -271,8 +276,8 @@ impl<K: Resource> Context<K> {
     }
 }
 
-/// Checks that no other object controls a child. The other object may be the re-created owner, if its predecessor is
-/// still in the cache.
+/// Checks that no other object controls a child. The other object may be a re-created owner whose predecessor is still
+/// in the cache.
 fn check_controller<T: Resource>(child: &T, owner: &OwnerReference) -> Result<()> {
     let Some(other) = child.metadata().controller().filter(|controller| controller.uid != owner.uid) else {
         return Ok(());

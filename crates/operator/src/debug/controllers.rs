@@ -1,4 +1,4 @@
-//! Controllers and their keys.
+//! The part of `/debug.json` about controllers and their keys.
 
 use pintle_controller::{ControllerStatus, Explanation as Explained, LastCall, WorkState};
 
@@ -9,10 +9,10 @@ use super::text::{seconds, shortened, time};
 const KEYS: usize = 10;
 /// The maximum number of keys in all lists of the same kind, over all controllers.
 const KEYS_IN_ALL: usize = 200;
-/// The maximum number of causes of a key in a list. An explanation has all causes.
+/// The maximum number of causes of a key in a list. An explanation lists all causes.
 const CAUSES: usize = 3;
 
-/// Returns the maximum number of keys in each list. The limit bounds the size of the answer.
+/// Returns the maximum number of keys in each list. This limit bounds the size of the response.
 pub(super) fn keys_per_list(controllers: usize) -> usize {
     (KEYS_IN_ALL / controllers.clamp(1, MOST)).min(KEYS)
 }

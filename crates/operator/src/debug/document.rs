@@ -45,7 +45,7 @@ pub(super) struct Check {
 #[derive(Serialize)]
 pub(super) struct Lease {
     pub(super) lease: String,
-    /// The holder is empty if the lease is free. `None` before the lease was first read.
+    /// The string is empty if no replica holds the lease. `None` before the lease is first read.
     pub(super) holder: Option<String>,
     pub(super) is_leader: bool,
     /// The time until the leadership term of this replica ends, unless the term is renewed.
@@ -87,7 +87,7 @@ pub(super) struct Key {
     /// The time until the delay of the key ends.
     pub(super) due_in_seconds: Option<f64>,
     pub(super) causes_total: u64,
-    /// Newest first.
+    /// The causes of the key, newest first.
     pub(super) causes: Vec<Event>,
     pub(super) last_call: Option<Call>,
 }
@@ -173,7 +173,7 @@ pub(super) struct Explanation {
     pub(super) key: Key,
 }
 
-/// Maps the first parts.
+/// Maps the first parts, up to [`MOST`].
 pub(super) fn of_most<T, U>(parts: &[T], map: impl FnMut(&T) -> U) -> Vec<U> {
     parts.iter().take(MOST).map(map).collect()
 }

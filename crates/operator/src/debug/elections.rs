@@ -1,4 +1,4 @@
-//! Leases and shards.
+//! The part of `/debug.json` about leases and shards.
 
 use pintle_leaderelect::{ElectionStatus, ShardsStatus};
 

@@ -10,7 +10,7 @@ pub(super) struct Wanted {
     pub(super) key: String,
 }
 
-/// Returns the requested controller and key, if the query names them. Other parameters are ignored.
+/// Returns the requested controller and key, if the query names them. The function ignores other parameters.
 ///
 /// # Errors
 ///

@@ -4,7 +4,8 @@ use std::time::{Duration, Instant, SystemTime};
 
 use jiff::Timestamp;
 
-/// The maximum length of a text, in characters. The limit is needed because error messages can contain whole responses.
+/// The maximum length of a text, in characters. Error messages can contain whole responses, so their length must be
+/// limited.
 const LONGEST: usize = 400;
 
 /// Returns the text without control characters other than line breaks and tabs, and shortened to at most 400 characters.
@@ -30,13 +31,13 @@ pub(super) fn time(time: SystemTime) -> String {
     format!("{:.3}", Timestamp::try_from(time).unwrap_or(limit))
 }
 
-/// Returns the wall-clock time of an instant. `now` is the current wall-clock time.
+/// Returns the wall-clock time that corresponds to an instant. `now` is the current wall-clock time.
 pub(super) fn time_of(instant: Instant, now: SystemTime) -> String {
     let ago = tokio::time::Instant::now().into_std().saturating_duration_since(instant);
     time(now.checked_sub(ago).unwrap_or(SystemTime::UNIX_EPOCH))
 }
 
-/// Returns seconds, rounded to microseconds.
+/// Returns a duration in seconds, rounded to microseconds.
 pub(super) fn seconds(duration: Duration) -> f64 {
     (duration.as_secs_f64() * 1e6).round() / 1e6
 }

@@ -1,31 +1,31 @@
-//! The debug page of a manager, as users see it.
+//! The public documentation of a manager's debug page.
 
 use pintle_leaderelect::ShardsStatus;
 
 use super::Manager;
 
 impl Manager {
-    /// Sets whether the manager's server has the debug page at `/debug`, and the page's data at `/debug.json`. The
-    /// default is true. Without [`serve`](Self::serve), there is no server.
+    /// Sets whether the manager's server serves the debug page at `/debug` and the page's data at `/debug.json`. The
+    /// default is true. If [`serve`](Self::serve) sets no address, there is no server.
     ///
-    /// The page shows the current state of the manager: queues, informers, leases and shards. The page also shows the
-    /// keys that fail, are slow or are active. Each key is shown with the causes of its calls. The search explains one
-    /// key. No data is collected for the page in advance. Each answer is computed when it is requested, has a bounded
-    /// size, and does not interrupt the workers.
+    /// The page shows the current state of the manager's queues, informers, leases and shards. The page also lists keys
+    /// that fail, that are slow or that are active. Each key is shown with the causes of its calls. A search on the
+    /// page explains a single key. The manager collects no data for the page in advance. The manager computes each
+    /// response when the page is requested. A response has a bounded size and does not interrupt the workers.
     ///
     /// # Security
     ///
-    /// Any client that reaches the address can read the page. The page shows names of objects, error texts of
-    /// reconcilers and of the API server, and names of replicas. The page does not show contents of objects or
-    /// credentials. Do not put secrets into error texts. To restrict the access in a cluster, use a NetworkPolicy, or
-    /// pass `false` to disable the page.
+    /// Any client that can reach the address can read the page. The page shows names of objects, error texts of
+    /// reconcilers and of the API server, and names of replicas. The page does not show contents of objects, and it
+    /// does not show credentials. Do not put secrets into error texts. To restrict the access in a cluster, use a
+    /// NetworkPolicy, or pass `false` to disable the page.
     ///
     /// # The members of `/debug.json`
     ///
-    /// All members always exist. They can be null only where this is described. Times are RFC 3339 texts in UTC, and
-    /// durations are seconds. Lists have up to 100 items and texts up to 400 characters. Lists of keys have up to 10
-    /// items, or fewer with more than 20 controllers. New members may be added. If a member is removed or changes its
-    /// meaning, `format` increases.
+    /// All members of the JSON always exist. A member can be null only where the following description says so. Times
+    /// are strings in RFC 3339 format in UTC, and durations are in seconds. Lists have up to 100 items, and strings
+    /// have up to 400 characters. Lists of keys have up to 10 items, or fewer if there are more than 20 controllers.
+    /// Later versions may add members. If a later version removes a member or changes its meaning, `format` increases.
     ///
     /// | member | meaning |
     /// |---|---|
@@ -53,15 +53,21 @@ impl Manager {
     /// | `sources` | `name` and `problem`, which is null if the source is up to date |
     /// | `failing`, `slowest`, `active` | the keys with the most failures in a row, with the longest last call, and with the most causes |
     ///
-    /// A key has the members `key`; `state` (`in_flight`, `in_flight_dirty`, `queued`, `retry`, `requeue`, `idle`, `not_running`);
-    /// `due_in_seconds` (of the states `retry` and `requeue`, otherwise null); `causes_total`; `causes`, the newest three, newest first,
-    /// with `at` and `text`; and `last_call`, which is null before the first call ends: `at`, `seconds`, `error` (null after a success) and
-    /// `failures` in a row.
+    /// A key has these members:
+    ///
+    /// | member | meaning |
+    /// |---|---|
+    /// | `key` | the text of the key |
+    /// | `state` | `in_flight`, `in_flight_dirty`, `queued`, `retry`, `requeue`, `idle` or `not_running` |
+    /// | `due_in_seconds` | the time until the delay ends in the states `retry` and `requeue`, otherwise null |
+    /// | `causes_total` | the total number of causes |
+    /// | `causes` | the newest three causes, newest first, each with `at` and `text` |
+    /// | `last_call` | null before the first call ends; otherwise `at`, `seconds`, `error` (null after a success) and `failures` in a row |
     ///
     /// For `/debug.json?controller=website&key=team-a/blog`, `explanation` describes that key. `explanation` has the
-    /// member `controller` and the members of a key. The `causes` of the explanation are all remembered causes, not
-    /// only the newest three. For an unknown controller, and for a text that is not a key, the answer has the status
-    /// 404 and a text. For an invalid query, the answer has the status 400 and a text.
+    /// member `controller` and the members of a key. In an explanation, `causes` lists all remembered causes, not only
+    /// the newest three. If the controller is unknown or the text is not a key, the response has the status 404 and a
+    /// message. If the query is invalid, the response has the status 400 and a message.
     ///
     /// # Examples
     ///
@@ -77,8 +83,8 @@ impl Manager {
         self
     }
 
-    /// Shows the state of shards on the debug page. The program [runs](pintle_leaderelect::Shards::run) the shards
-    /// itself.
+    /// Shows the state of these shards on the debug page. The program [runs](pintle_leaderelect::Shards::run) the
+    /// shards itself.
     ///
     /// # Examples
     ///

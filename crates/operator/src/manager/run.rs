@@ -1,4 +1,4 @@
-//! The run of a manager.
+//! Runs a manager.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
@@ -18,15 +18,15 @@ use crate::{OperatorError, Result, install, leader_service};
 pub(super) type Waits = Arc<Mutex<Option<String>>>;
 
 impl Manager {
-    /// Runs until `stop` is cancelled or a part fails. At the end, a manager that has connected to the cluster itself
-    /// writes the pending Events and closes its informers.
+    /// Runs the manager until `stop` is cancelled or a part fails. If the manager has connected to the cluster itself,
+    /// it writes the pending Events and closes its informers at the end.
     ///
     /// # Errors
     ///
-    /// - The address for probes is in use, or the leader election is misconfigured. Nothing is started then.
-    /// - The certificate of the webhooks cannot be read, or their address is in use. Nothing is started then.
+    /// - The address for probes is in use, or the leader election is misconfigured. The manager then starts nothing.
+    /// - The certificate of the webhooks cannot be read, or their address is in use. The manager then starts nothing.
     /// - A CustomResourceDefinition or the configuration of the webhooks cannot be installed.
-    /// - Two controllers have the same name, or a part failed, or stopping took too long: a
+    /// - Two controllers have the same name, a part has failed, or stopping took too long. The error is then a
     ///   [`ManagerError`](pintle_controller::ManagerError), which names the unfinished keys.
     ///
     /// # Panics

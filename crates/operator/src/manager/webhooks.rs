@@ -18,7 +18,7 @@ use crate::{OperatorError, install};
 /// How long webhook requests in flight may take after the controllers have stopped.
 const DRAIN: Duration = Duration::from_secs(5);
 
-/// What [`Manager::webhooks`] got.
+/// The arguments of [`Manager::webhooks`].
 pub(super) struct Setup {
     address: SocketAddr,
     files: CertificateFiles,
@@ -30,7 +30,8 @@ pub(super) struct Served {
     webhooks: Webhooks,
     files: CertificateFiles,
     authority: Vec<u8>,
-    /// The definitions with conversions. The certificate files include the certificates of the authority.
+    /// The definitions of the kinds that have a conversion webhook. These definitions contain the certificates of the
+    /// authority.
     converted: Vec<CustomResourceDefinition>,
     /// The problem that the readiness check reports, if there is one.
     problem: Waits,
@@ -41,9 +42,10 @@ pub(super) struct Served {
 }
 
 impl Manager {
-    /// Serves webhooks over TLS on this address. Each replica serves the webhooks, including standbys. The certificate
-    /// is a directory with `tls.crt`, `tls.key` and `ca.crt`, such as the volume of a Secret of cert-manager, or
-    /// [`CertificateFiles`]. It is reloaded when it changes.
+    /// Serves `webhooks` over TLS on this address. Each replica serves the webhooks, including standbys. The
+    /// certificate is a directory with the files `tls.crt`, `tls.key` and `ca.crt`, such as the volume of a Secret of
+    /// cert-manager. The certificate can also be a [`CertificateFiles`]. The manager reloads the certificate when it
+    /// changes.
     ///
     /// If the webhooks have an [endpoint](Webhooks::endpoint), the manager registers them. The manager applies a
     /// ValidatingWebhookConfiguration and a MutatingWebhookConfiguration, both with the manager's name. The manager
@@ -51,9 +53,9 @@ impl Manager {
     /// applies all of these objects again. The manager does not delete a configuration whose last webhook was removed
     /// from the program. The service account needs the verb `patch` for these resources.
     ///
-    /// Readiness waits for the registration. Set `publishNotReadyAddresses: true` in the Service of the webhooks. The
-    /// caches of a manager can be filled only when conversions work, and the manager is not ready before its caches are
-    /// filled.
+    /// The readiness probe fails until the webhooks are registered. Set `publishNotReadyAddresses: true` in the Service
+    /// of the webhooks. Otherwise, the manager could never become ready: its caches can only be filled when conversions
+    /// work, and it is not ready before its caches are filled.
     ///
     /// # Examples
     ///
@@ -148,8 +150,8 @@ impl Served {
         Ok(true)
     }
 
-    /// Applies the configurations and definitions again whenever the certificates of the authority change, until the
-    /// task is dropped.
+    /// Applies the configurations and definitions again whenever the certificates of the authority change. Dropping the
+    /// returned handle ends this task.
     pub(super) fn keep_registered(&self, cluster: Cluster, name: String) -> AbortOnDropHandle<()> {
         let (webhooks, files) = (self.webhooks.clone(), self.files.clone());
         let (mut authority, mut converted) = (self.authority.clone(), self.converted.clone());

@@ -83,7 +83,7 @@ async fn dropped_field_is_removed() {
     running.stop().await.unwrap();
 }
 
-/// After a restart, the controller does not know whether an earlier version of the program applied more fields.
+/// After a restart, the controller cannot know whether an earlier version of the program applied more fields.
 #[tokio::test]
 async fn restart_applies_each_child_once() {
     let world = World::with_site("blog").await;

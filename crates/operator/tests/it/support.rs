@@ -1,4 +1,4 @@
-//! The operator under test, and shared functions.
+//! The operator under test, and functions that several tests use.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! The error statuses that a kube-apiserver returns.
+//! The error statuses that kube-apiserver returns.
 
 use pintle_meta::{ApiError, ApiResource, Reason, Status, StatusCause, StatusDetails};
 
@@ -21,7 +21,8 @@ pub(super) fn modified(resource: &ApiResource, name: &str) -> ApiError {
     conflict(resource, name, why)
 }
 
-/// Creates the error status that a server returns for one invalid field. `reason` is one of `field.ErrorType`.
+/// Creates the error status that a server returns for one invalid field. `reason` is a value of Kubernetes'
+/// `field.ErrorType`.
 pub(super) fn invalid(resource: &ApiResource, name: &str, field: &str, reason: &str, why: &str) -> ApiError {
     let kind = match resource.group_version.group.as_str() {
         "" => resource.kind.clone(),

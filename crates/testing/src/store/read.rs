@@ -1,4 +1,4 @@
-//! Lists and pages.
+//! Implements lists and pages.
 
 use std::ops::Bound;
 
@@ -10,7 +10,7 @@ use super::select::Selection;
 use super::{Store, errors};
 
 impl Store {
-    /// Returns the parts of a page. The first part is the metadata, and the others are the items.
+    /// Returns the parts of a page. The first part is the metadata of the page, and the other parts are the items.
     pub(crate) fn list(&self, namespace: Option<&str>, options: &ListOptions) -> Result<Vec<ListPart>, ApiError> {
         let selection = self.selection(namespace, &options.label_selector, &options.field_selector)?;
         let (revision, after) = self.place(options)?;
@@ -42,7 +42,7 @@ impl Store {
         Selection::new(&self.resource, &self.selectable_fields, namespace, labels, fields)
     }
 
-    /// Returns the revision to read. Also returns the last key before the page.
+    /// Returns the revision to read. Also returns the key that precedes the page.
     fn place(&self, options: &ListOptions) -> Result<(u64, Option<ObjectKey>), ApiError> {
         let token = &options.continue_token;
         if token.is_empty() {

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::{errors, meta};
 
-/// Selects objects by selectors, in one namespace or in all namespaces.
+/// Selects objects by label and field selectors, in one namespace or in all namespaces.
 pub(crate) struct Selection {
     namespace: Option<String>,
     labels: LabelSelector,

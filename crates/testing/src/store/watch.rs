@@ -1,4 +1,5 @@
-//! Watches. A watch has a position in the log. A watch can also have a position where it breaks.
+//! Implements watches. A watch has a position in the log of changes. If the test breaks the watch, the watch also has
+//! the position at which it breaks.
 
 use std::collections::VecDeque;
 use std::task::{Poll, Waker};
@@ -22,13 +23,13 @@ pub(crate) struct Watch {
     next: usize,
     /// The number of items until the watch breaks, and how the watch breaks.
     breaks: Option<(usize, Break)>,
-    /// The log index where the test broke the watch, and how the watch breaks.
+    /// The index of the log entry at which the test broke the watch, and how the watch breaks.
     broken: Option<(usize, Break)>,
     pub(super) waker: Option<Waker>,
 }
 
 impl Store {
-    /// Opens a watch, and returns the id of the watch.
+    /// Opens a watch, and returns its id.
     pub(crate) fn watch(
         &mut self,
         namespace: Option<&str>,
@@ -93,7 +94,7 @@ impl Store {
     }
 
     /// Returns the next item of a watch. If there is no item, stores `waker` and returns the waker that was stored
-    /// before. The caller must drop it.
+    /// before. The caller must drop the returned waker.
     pub(crate) fn poll_watch(&mut self, id: u64, waker: Waker) -> (Poll<Option<Item>>, Option<Waker>) {
         let Some(watch) = self.watches.get_mut(&id) else { return (Poll::Ready(None), Some(waker)) };
         match watch.poll(&self.log) {
@@ -109,7 +110,7 @@ impl Store {
 }
 
 impl Watch {
-    /// Ends the watch. The given error is the only item that the watch still returns.
+    /// Ends the watch. After the end, the watch returns only the given error.
     fn end(&mut self, error: ApiError) {
         self.broken = Some((self.next, Break::Fails(error)));
     }

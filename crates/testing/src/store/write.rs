@@ -11,7 +11,7 @@ use super::{Entry, Store, Stored, errors, key_of, meta};
 pub(crate) enum Edit {
     /// The update replaces all fields except the status.
     Main,
-    /// Only the status.
+    /// The update replaces only the status.
     Status,
 }
 
@@ -50,8 +50,8 @@ impl Store {
         Ok(if options.dry_run { new } else { self.commit(key, new) })
     }
 
-    /// Creates or replaces an object. All values of the object are kept. Only the resourceVersion and missing values
-    /// are set: uid, times and generation.
+    /// Creates or replaces an object. The object keeps all its values. Only the resourceVersion is set, and so are
+    /// missing values of the uid, the times and the generation.
     pub(crate) fn put(&mut self, mut new: Value, now: Timestamp) -> Result<Value, ApiError> {
         let key = key_of(&new);
         self.check_key(&key)?;
@@ -148,7 +148,7 @@ impl Store {
         Ok(())
     }
 
-    /// Removes an object even if it has finalizers. Returns whether it existed.
+    /// Removes an object even if it has finalizers. Returns whether the object existed.
     pub(crate) fn remove(&mut self, key: &ObjectKey) -> bool {
         let Some(before) = self.objects.remove(key) else { return false };
         self.revision += 1;
@@ -156,7 +156,7 @@ impl Store {
         true
     }
 
-    /// Updates the existing object `old`. Replaces only the fields of an object that `edit` selects.
+    /// Updates the existing object `old`. Only the fields that `edit` selects are replaced.
     fn replace(
         &mut self,
         key: ObjectKey,
@@ -329,7 +329,7 @@ fn name(object: &mut Value, key: &ObjectKey) {
     }
 }
 
-/// RFC 7386.
+/// Applies a JSON merge patch, as in RFC 7386.
 fn merge(target: &mut Value, patch: &Value) {
     let Value::Object(members) = patch else {
         *target = patch.clone();

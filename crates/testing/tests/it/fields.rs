@@ -1,4 +1,4 @@
-//! Tests of field selectors of built-in and custom kinds.
+//! Tests of field selectors for built-in and custom kinds.
 
 use pintle_meta::{ApiResource, DynamicObject, ListOptions, ListPart, ListWatch, Scope};
 use pintle_testing::{Collection, CollectionConfig};

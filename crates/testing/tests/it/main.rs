@@ -1,4 +1,4 @@
-//! Tests of the in-memory server. The tests of other crates rely on this crate.
+//! Tests of the in-memory server. The tests of other crates use this crate.
 
 #![allow(clippy::unwrap_used)]
 

@@ -16,20 +16,20 @@ type State = BTreeMap<ObjectKey, Website>;
 
 #[derive(Clone, Debug)]
 enum Operation {
-    /// The test changes an object directly. `labelled` determines whether the object has a label after the change.
+    /// The test writes an object directly. `labelled` determines whether the object has a label after the change.
     Put(usize, bool),
     Remove(usize),
     Create(usize),
     /// A client reads the object and updates its theme.
     Update(usize, u8),
-    /// A delete by a client. If the object has a finalizer, the delete only sets the deletion timestamp.
+    /// A client deletes the object. If the object has a finalizer, the delete only sets the deletion timestamp.
     Delete(usize),
     Finalize(usize, bool),
     Compact,
     Bookmark,
-    /// A list of the current state. The pages have this size.
+    /// A client lists the current state. The pages have this size.
     List(u32),
-    /// A watch of all objects or of the labelled objects. The watch starts at this percentage of all revisions.
+    /// A client watches all objects or only the labelled objects. The watch starts at this percentage of all revisions.
     Watch(u64, bool),
 }
 
@@ -123,7 +123,7 @@ fn list(sites: &Collection<Website>, mut options: ListOptions) -> (State, u64) {
 fn run(operations: Vec<Operation>) -> Result<(), TestCaseError> {
     let name = |key: usize| ["a", "b", "c", "d"][key];
     let sites = Collection::<Website>::default();
-    // The state after each revision. The test records this change without the log.
+    // The state of all objects after each revision. The test records these changes without using the log.
     let mut history = vec![State::new()];
     let (mut compacted, mut folders) = (0, Vec::new());
     for operation in operations {

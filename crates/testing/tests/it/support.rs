@@ -51,7 +51,7 @@ pub(crate) fn sites(names: &[&str]) -> Collection<Website> {
     names.iter().map(|name| site(name)).collect()
 }
 
-/// Returns the output of a future that is ready immediately. The future must be ready immediately.
+/// Returns the output of a future that is ready immediately. Panics if the future is not ready.
 #[track_caller]
 pub(crate) fn now<F: Future>(future: F) -> F::Output {
     match poll(future) {
@@ -64,8 +64,8 @@ pub(crate) fn poll<F: Future>(future: F) -> Poll<F::Output> {
     pin!(future).poll(&mut Context::from_waker(Waker::noop()))
 }
 
-/// Returns the items of one page as `name@revision`. Returns its metadata as `at revision`, followed by a `+` if there
-/// are more pages.
+/// Returns the items of one page as `name@revision`. Also returns the metadata of the page as `at revision`, followed
+/// by a `+` if there are more pages.
 pub(crate) fn page<L: ListWatch<Page = pintle_testing::Page>>(source: &L, options: &ListOptions) -> (String, String) {
     let mut page = now(source.list(options)).unwrap();
     let (mut items, mut next) = (Vec::new(), String::new());

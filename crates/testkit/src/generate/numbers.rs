@@ -1,4 +1,4 @@
-//! Numbers.
+//! Generates numbers.
 
 use fastrand::Rng;
 use serde_json::{Number, Value};

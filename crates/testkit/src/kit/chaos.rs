@@ -1,4 +1,5 @@
-//! Checks with disturbances from a seed: stale views, reordered events, and chaos.
+//! Runs checks with disturbances that are generated from a seed. The disturbances are stale views, reordered events and
+//! chaos.
 
 mod leaders;
 mod script;
@@ -17,7 +18,8 @@ use super::{Kit, World, runs};
 use crate::wire::Disturbances;
 use crate::{Lab, Violation};
 
-/// The maximum number of additional live tasks, compared with an undisturbed run of the same number of replicas.
+/// The maximum number of tasks that may be alive in addition to the tasks of an undisturbed run with the same number of
+/// replicas.
 const TASKS: usize = 8;
 /// The time after which an ended process is started again.
 const RESTART: Duration = Duration::from_secs(1);
@@ -27,7 +29,7 @@ const RESTART: Duration = Duration::from_secs(1);
 ///
 /// # Panics
 ///
-/// Panics if the variable has another form.
+/// Panics if the value of the variable has another form.
 pub fn seeds(default: u64) -> Range<u64> {
     let Ok(text) = std::env::var("PINTLE_SEEDS") else { return 0..default };
     parse(&text)
@@ -41,20 +43,20 @@ fn parse(text: &str) -> Option<Range<u64>> {
     }
 }
 
-/// The result of a check with several seeds: the totals of all runs. Use these totals to see whether there were any
+/// The result of a check with several seeds: the totals of all runs. The totals show whether there were any
 /// disturbances.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SeedReport {
     /// The number of runs.
     pub runs: usize,
-    /// The requests of the operator.
+    /// The number of requests that the operator sent.
     pub requests: usize,
-    /// The number of requests whose connection the kit cut.
+    /// The number of requests whose connection the test kit cut.
     pub cuts: usize,
-    /// The number of times that a scripted fault of the server was injected.
+    /// The number of faults that the server injected because of a script.
     pub faults: u64,
-    /// The processes that were started.
+    /// The number of processes that were started.
     pub processes: usize,
 }
 
@@ -79,16 +81,16 @@ impl fmt::Display for SeedReport {
 }
 
 impl<W: World> Kit<W> {
-    /// Checks that the operator reaches the same final state even if its views of the cluster lag.
+    /// Checks that the operator reaches the same final state even if its lists and watches return stale data.
     ///
-    /// Lists and watches return a state that lags by some time or by a number of versions. The lag depends on the seed.
-    /// An API server with a lagging watch cache behaves in the same way. The user does not wait until the operator is
-    /// idle, and processes are killed or stopped during the run. So a new leader can see an older state than the
-    /// previous leader. An operator with a leader election runs with two replicas.
+    /// The data lags behind by some time or by a number of versions. The lag depends on the seed. A real API server
+    /// behaves in the same way if its watch cache lags. The user does not wait until the operator is idle, and the test
+    /// kit kills or stops processes during the run. So a new leader can see an older state than the previous leader. An
+    /// operator with a leader election runs with two replicas.
     ///
     /// # Errors
     ///
-    /// Returns the seed and the script of the first run that did not converge.
+    /// Returns the seed and the script of the first run that did not reach the final state.
     ///
     /// # Panics
     ///
@@ -105,7 +107,7 @@ impl<W: World> Kit<W> {
     ///
     /// # Errors
     ///
-    /// Returns the seed and the script of the first run that did not converge.
+    /// Returns the seed and the script of the first run that did not reach the final state.
     ///
     /// # Panics
     ///
@@ -114,13 +116,13 @@ impl<W: World> Kit<W> {
         self.survives(seeds, Kind::Order)
     }
 
-    /// Checks that the operator reaches the same final state under a script of faults for each seed. An operator with a leader election runs
-    /// with two replicas.
+    /// For each seed, runs a script of faults and checks that the operator reaches the same final state. An operator
+    /// with a leader election runs with two replicas.
     ///
-    /// A script contains errors 500, 503, 409 and 429, cut connections, broken, expired and silent watches, slow
-    /// requests, stale views, and kills of the leader. After the last fault, the operator must reach the final state of
-    /// an undisturbed run. No process may write without leading, and only a few more tasks may be alive than without
-    /// faults.
+    /// A script contains errors 500, 503, 409 and 429, and cut connections. A script also contains broken, expired and
+    /// silent watches, slow requests, stale views, and kills of the leader. After the last fault, the operator must
+    /// reach the same final state as in an undisturbed run. A process must not write unless it leads, and at most a few
+    /// more tasks may be alive than without faults.
     ///
     /// # Errors
     ///
@@ -199,7 +201,7 @@ impl<W: World> Kit<W> {
                 }
                 Event::Stop(choice) => {
                     if let Some(process) = leaders::leader_or(lab, *choice) {
-                        // Ignore an error, because an injected fault may have caused the failure of the process.
+                        // Ignore an error, because an injected fault may have made the process fail.
                         let _ = lab.stop(&process).await;
                     }
                 }
@@ -236,7 +238,7 @@ async fn keep_running<W: World>(lab: &Lab<W>, script: &Script, start: Instant) -
             cuts: script.cuts,
             delay: script.delay,
             lag: script.lag,
-            // If the script only delays requests, the delays need not end, because they do not prevent the final state.
+            // If the script only delays requests, the delays do not prevent the final state, so they need not end.
             until: start + if script.kind == Kind::Chaos { script.end } else { Duration::from_secs(86_400) },
         };
         while lab.running().len() < script.replicas {

@@ -1,4 +1,4 @@
-//! Crashes the operator at each of its requests.
+//! Checks the operator with a crash at each of its requests.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -22,11 +22,11 @@ const SHOWN: usize = 15;
 /// The results of a run without disturbances.
 pub(super) struct Undisturbed {
     pub(super) state: State,
-    /// The requests of all steps. The requests of a step end when the operator is idle.
+    /// The requests of the operator, for each step of the user. A step's requests end when the operator is idle.
     pub(super) requests: Vec<SentRequest>,
     /// The number of tasks that are alive at the end.
     pub(super) tasks: usize,
-    /// The number of replicas that the operator may have. With a leader election, there are two replicas.
+    /// The number of replicas that the operator may have. An operator with a leader election has two replicas.
     pub(super) replicas: usize,
 }
 
@@ -52,8 +52,8 @@ struct Job<'a> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CrashReport {
-    /// The requests at which the operator crashed. In one run, the crash came before the request took effect, and in
-    /// another run after it.
+    /// The requests at which the operator crashed. In some runs, the crash happened before the request took effect, and
+    /// in other runs after it.
     pub requests: Vec<SentRequest>,
     /// The number of runs.
     pub runs: usize,
@@ -62,18 +62,18 @@ pub struct CrashReport {
 impl<W: World> Kit<W> {
     /// Crashes the operator at each of its requests, and checks that it reaches the same final state as without a crash.
     ///
-    /// A run without a disturbance counts the requests. For each request, some runs cut the connection before the
-    /// request takes effect, and other runs cut it after that. The process is killed when the connection is cut. The
-    /// process is restarted immediately, or in other runs after the user's next step. Renewals of a Lease while the
-    /// operator is idle do not count.
+    /// A first run without a crash records the requests. For each of these requests, some runs cut the connection
+    /// before the request takes effect, and other runs cut it afterwards. The process is killed when the connection is
+    /// cut. In some runs, the process is restarted immediately, and in other runs after the user's next step. Renewals
+    /// of a Lease while the operator is idle do not count.
     ///
     /// The final state consists of all objects and the [`World`], without uids, versions, generations and times. Leases
-    /// and Events are not part of the final state.
+    /// and Events are not compared.
     ///
     /// # Errors
     ///
-    /// Returns the first request after which a run did not converge, and the fields that differ. Returns [`Violation::NoEffect`] if there are
-    /// steps, but the operator changes nothing in the run without a disturbance.
+    /// Returns the first request after which a run did not reach the final state, and the fields that differ. Returns
+    /// [`Violation::NoEffect`] if there are steps, but the operator changes nothing in the run without a disturbance.
     ///
     /// # Panics
     ///

@@ -1,4 +1,4 @@
-//! Checks that an operator without work sends no writes.
+//! Checks that an idle operator sends no writes.
 
 use std::time::Duration;
 
@@ -10,7 +10,8 @@ use crate::{Lab, SentRequest, Violation};
 
 impl<W: World> Kit<W> {
     /// Checks that a second process of the operator changes no object. The operator runs until it is idle, stops, and
-    /// is restarted. Requests that do not change the object are allowed. Leases and Events do not count.
+    /// is restarted. Requests that do not change the object are allowed. Writes of Leases and Events are allowed as
+    /// well.
     ///
     /// # Errors
     ///
@@ -34,12 +35,12 @@ impl<W: World> Kit<W> {
         })
     }
 
-    /// Checks that an idle operator sends no write request for some time on the paused clock. Even a request that
-    /// changes nothing is not allowed. Leases and Events do not count.
+    /// Checks that an idle operator sends no write request for some time on the paused clock. Even a write request that
+    /// changes nothing is not allowed. Writes of Leases and Events are allowed.
     ///
     /// # Errors
     ///
-    /// The write requests.
+    /// Returns the write requests.
     ///
     /// # Panics
     ///
@@ -56,7 +57,7 @@ impl<W: World> Kit<W> {
         })
     }
 
-    /// Performs all steps of the user. The operator is idle after each step.
+    /// Performs all steps of the user, and waits after each step until the operator is idle.
     pub(super) async fn perform(&self, lab: &Lab<W>) -> Result<(), Violation> {
         let progress = Progress::new();
         let drive = async {

@@ -6,8 +6,8 @@ use super::{Kit, World, runs};
 use crate::{LeastRole, Violation};
 
 impl<W: World> Kit<W> {
-    /// Returns the least RBAC role of the operator. The role is derived from the requests of a run with all steps, a
-    /// second process, and a graceful stop.
+    /// Returns a role with the fewest permissions that the operator needs. The role contains the permissions for the
+    /// requests of a run with all steps, a second process, and a graceful stop.
     ///
     /// # Errors
     ///
@@ -28,8 +28,8 @@ impl<W: World> Kit<W> {
         })
     }
 
-    /// Restricts the operator to the permissions of a role, in all checks. With this restriction, a check shows whether
-    /// the role is sufficient.
+    /// Restricts the operator to the permissions of `role` in all checks. The checks then show whether the role is
+    /// sufficient.
     pub fn restricted(mut self, role: &LeastRole) -> Self {
         let user = Impersonate { user: role.user(), ..Impersonate::default() };
         self.settings.permissions = Some((user, role.to_string()));

@@ -12,7 +12,7 @@ use tracing::subscriber::{NoSubscriber, set_default};
 
 use crate::Violation;
 
-/// The stack size of a thread. The stack is large, because futures are large without optimizations.
+/// The stack size of each thread. The stack is large, because futures are large without optimizations.
 const STACK: usize = 16 << 20;
 
 /// Runs one future on a separate thread.
@@ -33,8 +33,8 @@ pub(super) fn all<J: Sync>(jobs: &[J], run: impl AsyncFn(&J) -> Result<(), Viola
     let (next, is_over) = (AtomicUsize::new(0), AtomicBool::new(false));
     let failures = Mutex::new(Vec::new());
     let work = || {
-        // Install a subscriber. Without a subscriber, a controller prints the first error to stderr, but errors are
-        // expected in these runs.
+        // Install a subscriber that discards all logs. Without a subscriber, a controller prints the first error to
+        // stderr, but errors are expected in these runs.
         let _quiet = (!has_been_set()).then(|| set_default(NoSubscriber::new()));
         while let Some(job) = Some(next.fetch_add(1, Ordering::Relaxed)).filter(|job| *job < jobs.len()) {
             if is_over.load(Ordering::Relaxed) {

@@ -16,7 +16,7 @@ pub(super) struct Step {
     pub(super) act: Box<dyn Fn(Cluster) -> Act + Send + Sync>,
 }
 
-/// The progress of a user: the number of allowed steps and the number of completed steps.
+/// The progress of a user: the numbers of allowed and completed steps.
 pub(super) struct Progress {
     allowed: watch::Sender<usize>,
     done: watch::Sender<usize>,
@@ -27,7 +27,7 @@ impl Progress {
         Self { allowed: watch::Sender::new(0), done: watch::Sender::new(0) }
     }
 
-    /// Allows the first `steps` steps.
+    /// Allows the user to perform the first `steps` steps.
     pub(super) fn allow(&self, steps: usize) {
         self.allowed.send_modify(|allowed| *allowed = steps.max(*allowed));
     }

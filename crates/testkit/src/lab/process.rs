@@ -29,7 +29,7 @@ impl<W: World> Lab<W> {
     ///
     /// # Errors
     ///
-    /// Fails if a client cannot be created.
+    /// Returns an error if a client cannot be created.
     pub fn start(&self) -> Result<String, Violation> {
         self.start_with(None, None)
     }
@@ -55,7 +55,7 @@ impl<W: World> Lab<W> {
         let (operator, world, journal) = (self.operator.clone(), self.world.clone(), self.journal.clone());
         let (token, own_link) = (stop.clone(), link.clone());
         let run = async move {
-            // The runs of parallel tests would use the same port.
+            // The processes serve no pages, because the runs of parallel tests would use the same port.
             let running = async { operator(cluster.clone(), world).without_server().run(&token).await };
             let ended = tokio::select! {
                 biased;
@@ -82,12 +82,12 @@ impl<W: World> Lab<W> {
         Ok(name)
     }
 
-    /// Kills a process, as SIGKILL does. The requests of the process stop immediately, and it does not release the
-    /// Lease. Returns once the memory of the process is freed. Does nothing if the process has already ended.
+    /// Kills a process, like SIGKILL. All requests of the process stop immediately, and the process does not release
+    /// the Lease. Returns when the memory of the process is freed. Does nothing if the process has already ended.
     ///
     /// # Cancel safety
     ///
-    /// Even if the future is dropped, the process is killed.
+    /// Even if the future is dropped after its first poll, the process is killed.
     pub async fn kill(&self, process: &str) {
         let found = self.processes().get_mut(process).map(|found| {
             found.link.kill();
@@ -99,15 +99,15 @@ impl<W: World> Lab<W> {
         }
     }
 
-    /// Stops a process, as SIGTERM does, and waits until it has ended.
+    /// Stops a process, like SIGTERM, and waits until it has ended.
     ///
     /// # Errors
     ///
-    /// Fails if the process ends with an error or a panic, during this call or earlier.
+    /// Returns an error if the process ends with an error or a panic, during this call or earlier.
     ///
     /// # Cancel safety
     ///
-    /// Even if the future is dropped, the process is stopped.
+    /// Even if the future is dropped after its first poll, the process is stopped.
     pub async fn stop(&self, process: &str) -> Result<(), Violation> {
         let found = self.processes().get_mut(process).map(|found| {
             found.stop.cancel();
@@ -154,7 +154,7 @@ impl<W: World> Lab<W> {
     }
 
     fn processes(&self) -> MutexGuard<'_, std::collections::BTreeMap<String, Process>> {
-        // No code under the lock can panic halfway, so the state is consistent.
+        // No code that runs under the lock can panic halfway through a change, so the state is consistent.
         self.processes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -13,14 +13,14 @@ pub(super) const SHOWN: usize = 15;
 const RETRY: Duration = Duration::from_secs(60);
 
 impl<W: World> Lab<W> {
-    /// Waits until the operator is idle. The operator is idle if it changed no object and no write failed for the
-    /// [quiet time](crate::Kit::quiet). Leases and Events do not count.
+    /// Waits until the operator is idle. The operator is idle if it has changed no object, and no write has failed, for
+    /// the [quiet time](crate::Kit::quiet). Leases and Events are ignored.
     ///
     /// # Errors
     ///
     /// - The operator still writes when the [limit](crate::Kit::limit) has passed, or it sends requests in a loop
     ///   without a delay.
-    /// - A process ended.
+    /// - A process has ended.
     ///
     /// # Cancel safety
     ///
@@ -30,7 +30,7 @@ impl<W: World> Lab<W> {
         self.check_ended()
     }
 
-    /// Waits until the operator is idle. Processes may end.
+    /// Waits until the operator is idle. During this wait, processes may end.
     pub(crate) async fn rest(&self) -> Result<(), Violation> {
         let end = Instant::now() + self.settings.limit;
         // Recent actions of the user count as activity too.
@@ -56,7 +56,7 @@ impl<W: World> Lab<W> {
         }
     }
 
-    /// Waits until the state equals the expected state, at most until the time limit.
+    /// Waits until the state equals the expected state, at most until the kit's time limit.
     pub(crate) async fn converge(&self, expected: &State, what: &str) -> Result<(), Violation> {
         let end = Instant::now() + self.settings.limit;
         loop {

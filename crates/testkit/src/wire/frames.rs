@@ -1,4 +1,4 @@
-//! Watch responses that can delay their events, and that can break.
+//! Bodies of watch responses that can delay their events and that can break.
 
 use std::collections::VecDeque;
 use std::io;

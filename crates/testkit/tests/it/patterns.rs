@@ -1,8 +1,8 @@
-//! Tests with known patterns of bugs in operators. The kit rejects each wrong reconciler, and accepts the corrected
-//! reconciler.
+//! Tests with known patterns of bugs in operators. The test kit rejects each wrong reconciler, and accepts the
+//! corrected reconciler.
 //!
-//! The patterns are from the papers on Sieve (OSDI 2022) and Kamera, which found them in real operators: crashes
-//! between two effects, views that lag, and missed events.
+//! The patterns are crashes between two effects, views that lag, and missed events. The patterns come from the papers
+//! on Sieve (OSDI 2022) and Kamera, which found such bugs in real operators.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
@@ -33,7 +33,7 @@ fn not_converged<T: std::fmt::Debug>(result: Result<T, Violation>, expected: &st
     }
 }
 
-/// Adds a record to the zone without a finalizer. A deletion while the operator is down leaks the record.
+/// Adds a record to the zone without a finalizer. If the site is deleted while the operator is down, the record leaks.
 fn without_finalizer(cluster: Cluster, zone: Zone) -> Manager {
     let other = zone.clone();
     let publish = move |site: Arc<Website>, cx: Context<Website>| {
@@ -93,7 +93,7 @@ async fn generated_child(site: Arc<Website>, cx: Context<Website>) -> Result<Act
     Ok(Action::await_change())
 }
 
-/// The corrected form. The name of the child depends only on the owner.
+/// The corrected form of `generated_child`. The name of the child depends only on the owner.
 async fn named_child(site: Arc<Website>, cx: Context<Website>) -> Result<Action> {
     let stored = cx.apply(config_map(&site)).await?;
     cx.apply_status(Status { url: stored.metadata.name.clone(), conditions: Conditions::default() }).await?;
@@ -167,7 +167,7 @@ async fn retire_by_name(site: Arc<Website>, cx: Context<Website>) -> Result<Clea
     }
 }
 
-/// The corrected form. The deletion has the uid of the child that was read as a precondition.
+/// The corrected form of `retire_by_name`. The precondition of the deletion is the uid of the child that was read.
 async fn retire_by_uid(_: Arc<Website>, cx: Context<Website>) -> Result<Cleanup> {
     for map in cx.owned::<ConfigMap>()? {
         cx.delete(&map).await?;
@@ -226,7 +226,8 @@ async fn forget_by_label(key: ObjectKey, cx: Context<Website>) -> Result<()> {
     Ok(())
 }
 
-/// The corrected form. The site owns the child, and each reconciliation deletes children that it does not need.
+/// The corrected form of `child_by_domain`. The site owns the child, and each reconciliation deletes children that it
+/// does not need.
 async fn owned_child_by_domain(site: Arc<Website>, cx: Context<Website>) -> Result<Action> {
     let mut map = config_map(&site);
     map.metadata = ObjectMeta::new("default", &site.spec.domain);

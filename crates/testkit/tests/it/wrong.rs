@@ -111,7 +111,7 @@ fn endless_work_is_caught() {
     }
 }
 
-/// A service of each replica writes, even if the replica does not lead.
+/// Runs a service on each replica that writes even if the replica does not lead.
 fn writes_before_it_leads(cluster: Cluster) -> Manager {
     let maps = cluster.namespaced::<ConfigMap>("default");
     operator(cluster).service("rogue", move |_| async move {

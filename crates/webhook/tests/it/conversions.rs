@@ -1,4 +1,4 @@
-//! Conversion reviews.
+//! Tests of conversion reviews.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The kinds under test, and functions that send reviews.
+//! The kinds that are used in tests, and functions that send reviews.
 
 use bytes::Bytes;
 use http::{Request, Response, StatusCode};
@@ -36,7 +36,7 @@ pub(crate) async fn text(response: Response<Full<Bytes>>) -> (StatusCode, String
     (head.status, String::from_utf8(body.to_vec()).unwrap())
 }
 
-/// Sends a review, and returns the `response` of the answer.
+/// Sends a review, and returns the `response` of the returned review.
 pub(crate) async fn ask(webhooks: &Webhooks, path: &str, review: &Value) -> Value {
     let (status, body) = text(post(webhooks, path, review.to_string()).await).await;
     assert_eq!(status, 200, "{body}");

@@ -1,4 +1,4 @@
-//! Adding keys and setting delays.
+//! Operations that add keys and set delays.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::order::Ticket;
 use crate::panic::catch;
 
 // Adds keys and sets delays. Callers pass the key to these methods in an `Option`. If a method does not store the key,
-// for example because of a panic, the key stays in the `Option`. The caller then drops the key outside the lock.
+// for example because user code panics, the key stays in the `Option`. The caller then drops the key outside the lock.
 impl<K: Eq> Engine<K> {
     /// Adds `key` without a delay.
     pub(crate) fn add(&mut self, hash: u32, key: &mut Option<K>, priority: i32, now: &Now<'_>) -> Added {
@@ -96,8 +96,8 @@ impl<K: Eq> Engine<K> {
         later
     }
 
-    /// Processes the timer of `key`, and returns the ticket of the key. Returns `None` if the key has no record, or no
-    /// longer needs one.
+    /// Fires the timer of `key` if it is due, and returns the ticket of the key. Returns `None` if the key has no
+    /// record, or no longer needs one.
     pub(super) fn find(&mut self, hash: u32, key: &K, now: &Now<'_>) -> Option<Ticket> {
         let ticket = self.table.find(hash, key)?;
         self.fire_if_due(ticket, now);
@@ -193,7 +193,7 @@ impl<K> Engine<K> {
         !(record.state.has(State::DIRTY) && self.policy(kind) == DelayPolicy::Absorb)
     }
 
-    /// Marks the key as dirty, and queues it unless it is in flight.
+    /// Marks the key as dirty. Queues the key unless it is in flight.
     pub(super) fn make_dirty(&mut self, ticket: Ticket, priority: i32, now: &Now<'_>) -> Added {
         let record = &mut self.table[ticket];
         if record.state.has(State::DIRTY) {
@@ -230,7 +230,7 @@ impl<K> Engine<K> {
         self.is_withheld = false;
     }
 
-    /// Handles another add of a key that is dirty or delayed. The add may raise the priority of the key.
+    /// Handles another add of a key that is dirty or delayed. The call may raise the priority of the key.
     fn raise(&mut self, ticket: Ticket, priority: i32, now: &Now<'_>) {
         let record = &self.table[ticket];
         let (from, to) = (record.priority, record.priority.max(priority));

@@ -6,7 +6,7 @@ use crate::order::Ticket;
 use crate::panic::catch;
 use crate::shutdown::ShutdownMode;
 
-/// A key that was dequeued.
+/// A key that was dequeued for a worker.
 pub(crate) struct Handout<K> {
     pub(crate) ticket: Ticket,
     pub(crate) key: K,
@@ -14,7 +14,7 @@ pub(crate) struct Handout<K> {
 }
 
 impl<K: Clone> Engine<K> {
-    /// Dequeues the next key, if one is queued and the dequeue limit allows it.
+    /// Dequeues the next key. Returns `None` if no key is queued or if the dequeue limit does not allow it.
     pub(crate) fn hand_out(&mut self, now: &Now<'_>) -> Option<Handout<K>> {
         self.fire_timers(now);
         if self.counts.queued == 0 || self.mode > Some(ShutdownMode::FinishBacklog) {
@@ -63,7 +63,7 @@ impl<K> Drop for UndoAdd<'_, '_, K> {
 }
 
 impl<K> Engine<K> {
-    /// Marks the key as not dirty. Clearing the mark may remove the record of the key.
+    /// Marks the key as not dirty. This may remove the record of the key.
     fn undo_add(&mut self, ticket: Ticket, now: &Now<'_>) {
         let record = &mut self.table[ticket];
         record.state.clear(State::DIRTY);

@@ -6,11 +6,11 @@ use crate::chunks::Chunks;
 use crate::order::Ticket;
 
 /// A hash table in segments of bounded size. The table grows by linear hashing: when the load is too high, one segment
-/// is split. Therefore, an insert moves the entries of at most one segment.
+/// is split. Therefore, an insertion moves the entries of at most one segment.
 #[derive(Debug)]
 pub(super) struct Index {
-    /// The segments. There is at least one segment. The low bits of all hashes in segment `i` equal `i`. The segment
-    /// count determines the number of these bits.
+    /// The segments of the table. There is at least one segment. The low bits of all hashes in segment `i` equal `i`.
+    /// The segment count determines the number of these bits.
     segments: Chunks<HashTable<Entry>>,
     count: usize,
     len: usize,
@@ -146,7 +146,7 @@ pub(super) mod tests {
             for (key, ticket) in &expected {
                 prop_assert_eq!(index.find(hash(*key, style), |found| found == *ticket), Some(*ticket));
             }
-            // With a good hash, all segments stay small, so no insert moves many entries.
+            // If the hash is good, all segments stay small, so no insertion moves many entries.
             if style == 0 {
                 let largest = (0..index.count).map(|segment| index.segments[segment].len()).max();
                 prop_assert!(largest <= Some(3 * LOAD), "{:?} of {}", largest, index.len);

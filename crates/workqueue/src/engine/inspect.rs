@@ -6,17 +6,17 @@ use super::record::{Record, State};
 use super::{DelayKind, Engine};
 use crate::order::Ticket;
 
-/// The number of keys in a queue, by state. A key that has several states is counted for each of them.
+/// The number of keys in a queue, by state. If a key has several states, it is counted for each of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Counts {
-    /// The number of queued keys: client-go's `Len`.
+    /// The number of queued keys, like client-go's `Len`.
     pub queued: usize,
-    /// Keys that a worker processes.
+    /// The number of keys that a worker is processing.
     pub in_flight: usize,
     /// The number of keys in flight that were added again and will be queued when they are done.
     pub dirty_in_flight: usize,
-    /// Keys with a pending delay.
+    /// The number of keys with a pending delay.
     pub delayed: usize,
     /// The number of keys that have remembered failures and no other state.
     pub idle: usize,
@@ -30,11 +30,11 @@ pub struct KeyState<K> {
     pub key: K,
     /// Whether the key needs processing. A dirty key is queued unless it is also in flight.
     pub dirty: bool,
-    /// Whether a worker processes the key.
+    /// Whether a worker is processing the key.
     pub in_flight: bool,
     /// The kind and the deadline of the pending delay.
     pub delay: Option<(DelayKind, Instant)>,
-    /// The number of failures.
+    /// The number of failures that the queue remembers for the key.
     pub failures: u32,
     /// The highest priority of the adds of the key since it was last dequeued.
     pub priority: i32,
@@ -88,8 +88,8 @@ impl<K: Clone> Engine<K> {
 }
 
 impl Counts {
-    /// Returns the number of dirty keys that no worker is processing yet: queued keys, and keys that were added again
-    /// while in flight. The result is the value of the metric `depth`, as in client-go.
+    /// Returns the number of dirty keys. Dirty keys are queued keys, and keys that were added again while they were in
+    /// flight. The metric `depth` has this value, as in client-go.
     pub fn depth(&self) -> usize {
         self.queued + self.dirty_in_flight
     }

@@ -8,22 +8,22 @@ use crate::order::Ticket;
 pub(super) struct Record<K> {
     /// The key. `None` if the record is vacant.
     pub(super) key: Option<K>,
-    /// If the key is [`WAITING`](State::WAITING), the time at which its delay ends. If the key is idle, the time at
-    /// which its failures expire. Otherwise [`NEVER`]. The engine has a timer for each record whose deadline is not
-    /// [`NEVER`].
+    /// The time at which the delay ends, if the key is [`WAITING`](State::WAITING). The time at which the failures
+    /// expire, if the key is idle. Otherwise, the value is [`NEVER`]. The engine has a timer for each record whose
+    /// deadline is not [`NEVER`].
     pub(super) deadline: u64,
-    /// If the key is queued, the place that the order's `push` returned for it.
+    /// The place that the order's `push` returned, if the key is queued.
     pub(super) place: u64,
     /// The highest priority of the adds of the key since it was last dequeued.
     pub(super) priority: i32,
     pub(super) hash: u32,
-    /// The number of failures. It saturates at `u16::MAX`. Every limiter reaches its longest delay with fewer failures
-    /// than this maximum.
+    /// The number of failures. The number saturates at `u16::MAX`. Every limiter reaches its longest delay with fewer
+    /// failures than this maximum.
     pub(super) failures: u16,
     pub(super) state: State,
     /// The kind of the pending delay.
     pub(super) kind: DelayKind,
-    /// If the record is [`LISTED`](State::LISTED), the next record in the list of vacant records.
+    /// The next record in the list of vacant records, if the record is [`LISTED`](State::LISTED).
     pub(super) next_vacant: Ticket,
 }
 
@@ -60,7 +60,7 @@ impl<K> Record<K> {
 impl State {
     /// The key needs processing. A dirty key is queued unless it is also in flight.
     pub(super) const DIRTY: Self = Self(1);
-    /// In flight.
+    /// A worker is processing the key.
     pub(super) const RUNNING: Self = Self(2);
     /// A delay is pending.
     pub(super) const WAITING: Self = Self(4);

@@ -1,4 +1,4 @@
-//! Rate-limited adds and failure counts.
+//! Operations for rate-limited adds and failure counts.
 
 use std::time::Duration;
 
@@ -7,12 +7,12 @@ use super::{Added, DelayKind, Engine, Now, nanos};
 use crate::config::RetryAccounting;
 use crate::order::Ticket;
 
-/// Where a failure report comes from.
+/// The origin of a failure report.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Failed {
     /// The worker that processes the key reports the failure.
     Held,
-    /// A rate-limited add of the key reports the failure.
+    /// A caller reports the failure by adding the key with a rate limit.
     Added,
 }
 
@@ -23,7 +23,7 @@ struct Verdict {
 }
 
 impl<K: Eq> Engine<K> {
-    /// Adds `key`. The delay is the limiter's delay, or `before` if `before` is shorter.
+    /// Adds `key`. The delay is the limiter's delay, or `before` if this is shorter.
     pub(crate) fn add_rate_limited(
         &mut self,
         hash: u32,
@@ -61,7 +61,8 @@ impl<K: Eq> Engine<K> {
 }
 
 impl<K> Engine<K> {
-    /// Adds a key that already has a record. The delay is the limiter's delay, or `before` if `before` is shorter.
+    /// Adds a key that already has a record, after a delay. The delay is the limiter's delay, or `before` if this is
+    /// shorter.
     pub(crate) fn retry(
         &mut self,
         ticket: Ticket,

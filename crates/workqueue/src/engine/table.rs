@@ -59,7 +59,7 @@ impl<K> Table<K> {
         self.records.len()
     }
 
-    /// Creates a record for a key that has no record, not even a vacant one.
+    /// Creates a record for a key that has no record, not even a vacant record.
     #[cold]
     fn insert(&mut self, hash: u32, key: Option<K>) -> Ticket {
         let ticket = match self.take_vacant() {
@@ -161,8 +161,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { cases: 24, ..config() })]
 
-        /// This test adds thousands of keys, removes them and adds them again. A ticket always identifies the same key
-        /// until the key is removed.
+        /// Adds thousands of keys, removes them and adds them again. A ticket always identifies the same key until the
+        /// key is removed.
         #[test]
         fn ticket_identifies_its_key_until_removed(mut seed in any::<u64>(), style in 0..4u8) {
             let (mut table, mut expected) = (Table::new(), HashMap::<u32, Ticket>::new());
@@ -200,7 +200,7 @@ mod tests {
             prop_assert_eq!(table.index.len(), table.bound(), "the index has each record once, vacant or not");
         }
 
-        /// The test adds 10,000 different keys. At most 100 of them are in the table at the same time.
+        /// Adds 10,000 different keys. At most 100 keys are in the table at the same time.
         #[test]
         fn records_of_removed_keys_are_reused(mut seed in any::<u64>(), style in 0..2u8) {
             let (mut table, mut there) = (Table::new(), Vec::new());

@@ -1,4 +1,4 @@
-//! Timers for the end of each delay and for the expiry of failures.
+//! Timers that fire when a delay ends or when failures expire.
 
 use super::record::{NEVER, State};
 use super::{Engine, Now};

@@ -1,4 +1,4 @@
-//! The ages of the keys in one state.
+//! The ages of all keys in one state.
 
 use std::collections::BTreeSet;
 
@@ -9,22 +9,22 @@ use crate::order::Ticket;
 /// whose start time is earlier than the time of the list's last key is in a tree.
 #[derive(Debug)]
 pub(crate) struct Ages {
-    /// By ticket.
+    /// The links of the list, indexed by ticket.
     links: Chunks<Link>,
     first: u32,
     last: u32,
-    /// The keys whose start time is earlier than the time of the list's last key. For these keys, the queue noticed
-    /// late that the delay had ended.
+    /// The keys whose start time is earlier than the time of the list's last key. The queue noticed late that the delay
+    /// of such a key had ended.
     early: BTreeSet<(u64, Ticket)>,
     count: usize,
-    /// The sum of the times.
+    /// The sum of all start times.
     sum: u128,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Link {
     since: u64,
-    /// The previous key in the list. [`IN_TREE`] if the key is in the tree.
+    /// The previous key in the list. The value is [`IN_TREE`] if the key is in the tree.
     before: u32,
     after: u32,
 }
@@ -71,14 +71,14 @@ impl Ages {
         since
     }
 
-    /// Returns the age of the oldest key.
+    /// Returns the age of the oldest key at `now`.
     pub(super) fn oldest(&self, now: u64) -> u64 {
         let listed = if self.first == NONE { None } else { Some(self.links[self.first as usize].since) };
         let early = self.early.first().map(|(since, _)| *since);
         listed.into_iter().chain(early).min().map_or(0, |since| now.saturating_sub(since))
     }
 
-    /// Returns the sum of all ages.
+    /// Returns the sum of the ages of all keys at `now`.
     pub(super) fn total(&self, now: u64) -> u64 {
         let sum = (u128::from(now) * self.count as u128).saturating_sub(self.sum);
         u64::try_from(sum).unwrap_or(u64::MAX)
@@ -103,7 +103,7 @@ mod tests {
     proptest! {
         #![proptest_config(config())]
 
-        /// Keys enter and leave. Most times are ascending, and some are earlier than the previous time.
+        /// Adds and removes keys. Most times are ascending, and some are earlier than the previous time.
         #[test]
         fn ages_match_a_plain_map(mut seed in any::<u64>()) {
             let (mut ages, mut expected, mut now) = (Ages::default(), BTreeMap::<u32, u64>::new(), 1000u64);

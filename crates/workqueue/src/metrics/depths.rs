@@ -55,7 +55,7 @@ impl Depths {
         }
     }
 
-    /// Returns the series of `priority`. Once a priority has a separate series, it always uses this series. Therefore,
+    /// Returns the series of `priority`. Once a priority has its own series, it always uses this series. Therefore,
     /// each key increments and decrements the same series.
     fn of(&self, priority: i32) -> Depth {
         let own = Depth(Some(priority));

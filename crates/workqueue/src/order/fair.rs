@@ -1,4 +1,4 @@
-//! Round-robin order between tenants.
+//! An order that serves tenants round-robin.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,9 +7,10 @@ use super::{Fifo, Order, Queued, Ticket};
 
 /// An [`Order`] that serves tenants round-robin, so that a tenant with many queued keys does not delay other tenants.
 ///
-/// If `n` tenants have queued keys, the next key of each tenant is dequeued after at most `n - 1` keys of other tenants. Within a tenant,
-/// the order is first in, first out, or the order passed to [`with_lanes`](Fair::with_lanes). The tenant function may be called several
-/// times for a key, and must return the same tenant each time.
+/// If `n` tenants have queued keys, the next key of each tenant is dequeued after at most `n - 1` keys of other
+/// tenants. The keys of one tenant are dequeued first in, first out, or in the order passed to
+/// [`with_lanes`](Fair::with_lanes). The tenant function may be called several times for a key, and must return the
+/// same tenant each time.
 ///
 /// # Examples
 ///
@@ -31,9 +32,9 @@ pub struct Fair<K, T> {
     /// The lanes of the tenants that have queued keys. The map is a tree and not a hash table, because a large hash
     /// table moves all its entries in one operation when it grows.
     lanes: BTreeMap<T, Lane<K>>,
-    /// The same tenants, ordered by their turns. The next tenant is first.
+    /// The tenants that have queued keys, ordered by their turns. The next tenant is first.
     turns: BTreeMap<u64, T>,
-    /// The turn that the last tenant in the order has.
+    /// The highest turn of any tenant so far.
     last_turn: u64,
     len: usize,
     needs_time: bool,
@@ -45,13 +46,14 @@ struct Lane<K> {
 }
 
 impl<K, T: Ord + Clone> Fair<K, T> {
-    /// Creates an order. `tenant` returns the tenant of a key. The keys of one tenant are dequeued first in, first out.
+    /// Creates an order that is fair between the tenants of keys. `tenant` returns the tenant of a key. The keys of one
+    /// tenant are dequeued first in, first out.
     pub fn new(tenant: impl Fn(&K) -> T + Send + 'static) -> Self {
         Self::with_lanes(tenant, || Box::new(Fifo::default()))
     }
 
     /// Creates an order that dequeues the keys of one tenant in the order that `lane` creates. `lane` is called when a
-    /// tenant without queued keys gets its first one.
+    /// key is queued for a tenant that has no queued keys.
     pub fn with_lanes(
         tenant: impl Fn(&K) -> T + Send + 'static,
         lane: impl Fn() -> Box<dyn Order<K>> + Send + 'static,

@@ -1,21 +1,21 @@
-//! First in, first out.
+//! The first in, first out order.
 
 use std::collections::VecDeque;
 
 use super::{Order, Queued, Ticket};
 
-/// The default [`Order`]: first in, first out. It ignores priorities.
+/// The default [`Order`]: first in, first out. This order ignores priorities.
 #[derive(Debug, Default)]
 pub struct Fifo {
-    /// Chunks of tickets. Chunks never move. A chunk is freed when all its tickets were popped or removed. All chunks
-    /// except for the last one are full. A freed chunk in the middle is empty.
+    /// The tickets of queued keys, in chunks. Chunks never move. A chunk is freed when all its tickets were popped or
+    /// removed. All chunks except for the last one are full. A freed chunk in the middle is empty.
     chunks: VecDeque<Vec<Ticket>>,
     /// The number of places in freed chunks.
     gone: u64,
-    /// The place of the next pop.
+    /// The place of the ticket that the next `pop` returns.
     next: u64,
     len: usize,
-    /// The last freed chunk, which is kept for reuse. A queue with a stable size does not allocate.
+    /// The last freed chunk, which is kept for reuse. With this chunk, a queue whose size is stable does not allocate.
     spare: Vec<Ticket>,
 }
 

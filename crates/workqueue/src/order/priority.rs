@@ -24,30 +24,31 @@ use crate::engine::nanos;
 pub struct Priority {
     /// The waiting time that raises the priority of a key by one level.
     step: Option<i64>,
-    /// The smallest rank is dequeued first.
+    /// The queued keys. The key with the smallest rank is dequeued first.
     queued: BTreeMap<Rank, Ticket>,
-    /// The smallest unused place. Places are unique. With ageing, the place of a key is a time. Otherwise, it is a
-    /// counter.
+    /// The smallest unused place. Places are unique. With ageing, the place of a key is a time. Without ageing, the
+    /// place is a counter.
     next: u64,
-    /// With ageing, the place of a key usually equals its time. This map contains the times of the keys whose place
-    /// differs from their time. Such keys became due earlier than a key that was pushed before them.
+    /// If the order has ageing, the place of a key usually equals its time. This map contains the times of the keys for
+    /// which the two differ. Such a key became due earlier than a key that was pushed before it.
     since: BTreeMap<u64, u64>,
 }
 
 /// The rank of a key. Without ageing, the rank is the negated priority and the place. With ageing, the rank is the time
 /// minus one `step` for each level, and the place. All keys age at the same rate, so the relative order of two keys
-/// never changes. Therefore, ranks need no updates over time.
+/// never changes. Therefore, ranks never need updates.
 type Rank = (i64, u64);
 
 impl Priority {
     /// Creates an order without ageing. If keys with a higher priority arrive all the time, a key with a lower priority
-    /// is never dequeued, as in controller-runtime. A key whose priority is raised moves behind the keys that already
-    /// have that priority.
+    /// is never dequeued, as in controller-runtime. If the priority of a queued key is raised, the key moves behind the
+    /// keys that already have that priority.
     pub fn strict() -> Self {
         Self { step: None, queued: BTreeMap::new(), next: 0, since: BTreeMap::new() }
     }
 
-    /// Creates an order with ageing. A key gains one level for each `step` that it waits, and keeps the gain when its priority is raised.
+    /// Creates an order with ageing. A key gains one priority level for each `step` that it waits. The key keeps the
+    /// gained levels when its priority is raised.
     ///
     /// Let `t` be the time at which a key of priority `p` was queued or its delay ended. The key is dequeued before every key of priority
     /// `q > p` that is queued after `t + (q - p) * step`.
@@ -128,8 +129,8 @@ mod tests {
         since: u64,
     }
 
-    /// The keys, in the order in which they were pushed or got their current priority. With ageing, this also contains
-    /// the duration of a step.
+    /// The queued keys, in the order in which they were pushed or got their current priority. The second field is the
+    /// duration of a step if the order has ageing.
     struct List(Vec<Queued>, Option<u64>);
 
     impl Naive for List {

@@ -1,4 +1,4 @@
-//! Sets the alarm of a queue, and reacts when its timer fires.
+//! Sets the alarm of a queue, and handles its wake-ups.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::panic::{Panic, catch, pass_on};
 use crate::section::{Outside, Section};
 use crate::sync::Weak;
 
-/// The waker of the alarm.
+/// The waker of the alarm's timer.
 pub(super) struct Ring<K, C>(Weak<Shared<K, C>>);
 
 impl<K: Send + 'static, C: Clock> Ring<K, C> {
@@ -28,8 +28,8 @@ impl<K: Send + 'static, C: Clock> Wake for Ring<K, C> {
         self.wake_by_ref();
     }
 
-    /// Handles a call of the timer's waker on the timer's thread. Catches panics of user code, because they must not
-    /// end that thread. The panic hook reports them.
+    /// Handles a call of the timer's waker on the timer's thread. This method catches panics of user code, because they
+    /// must not end that thread. The panic hook has already reported them.
     fn wake_by_ref(self: &Arc<Self>) {
         drop(catch(|| self.0.upgrade().map(|shared| shared.ring())));
     }
@@ -49,7 +49,7 @@ enum Armed {
 }
 
 impl<K, C: Clock> Shared<K, C> {
-    /// Queues keys that are due and notifies waiters.
+    /// Queues keys whose delays have ended, and notifies waiters.
     fn ring(&self) {
         let mut state = self.lock();
         if state.waiters.alarm.defer_ring() {
@@ -102,8 +102,8 @@ impl<K, C: Clock> Shared<K, C> {
 }
 
 impl<K, C: Clock> Outside for Shared<K, C> {
-    /// Sets the alarm, repeatedly if necessary. If an alarm is due immediately, this loop handles it, and the next
-    /// iteration sets the next alarm. The loop bounds the depth of the stack.
+    /// Sets the alarm, and repeats this if necessary. If an alarm is due immediately, the loop handles it, and the next
+    /// iteration sets the next alarm. A loop bounds the depth of the stack, unlike recursion.
     fn arm(&self, arm: Arm) -> Option<Panic> {
         let (mut next, mut panic) = (Some(arm), None);
         while let Some(arm) = next {

@@ -1,4 +1,4 @@
-//! Loom's locks, extended for `try_lock`. With these locks, loom also explores a `try_lock` that fails while another
+//! Loom's locks with support for `try_lock`. With these locks, loom also explores a `try_lock` that fails while another
 //! thread holds the lock.
 
 use std::ops::{Deref, DerefMut};
@@ -11,8 +11,8 @@ pub(crate) use loom::sync::atomic;
 
 use atomic::{AtomicBool, Ordering};
 
-/// A mutex. Loom does not treat an unlock as a scheduling point, so it would never run `try_lock` between a lock and
-/// its unlock. The flag adds such a scheduling point.
+/// A mutex whose `try_lock` loom can explore. Loom does not treat an unlock as a scheduling point, so it would never
+/// run `try_lock` between a lock and its unlock. The flag adds such a scheduling point.
 #[derive(Debug)]
 pub(crate) struct Mutex<T> {
     is_held: AtomicBool,
@@ -37,7 +37,7 @@ impl<T> Mutex<T> {
     }
 
     /// Tries to take the lock. If another thread takes the lock after the flag was read, this method waits for the
-    /// other thread. The result equals the result of a later call.
+    /// other thread. The result is then the same as for a later call.
     pub(crate) fn try_lock(&self) -> TryLockResult<MutexGuard<'_, T>> {
         match self.is_held.load(Ordering::Relaxed) {
             true => Err(TryLockError::WouldBlock),

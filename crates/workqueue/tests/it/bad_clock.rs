@@ -126,7 +126,7 @@ fn panicking_clock_does_not_abort_drops_during_unwinding() {
     assert_eq!(wakes.count(), 1, "the other waiter is woken");
 }
 
-/// The alarm's timer can be set only while a task itself is polled. On other threads, setting the timer fails. The
+/// The alarm's timer can only be set in the poll of a waiting task. On other threads, setting the timer fails. The
 /// failure wakes all waiting tasks, and each task sets the timer when it is polled.
 #[test]
 fn waiting_tasks_set_the_timer_when_another_thread_cannot() {
@@ -174,7 +174,7 @@ fn panicking_alarm_waiter_does_not_end_the_timer() {
     drop(queue.shut_down(ShutdownMode::Abandon));
 }
 
-/// A dequeue reads the clock at its end, to set the deadline of the tasks and threads that wait for a delay.
+/// At its end, a dequeue reads the clock to set the deadline for tasks and threads that wait until a delay ends.
 #[test]
 fn clock_panic_during_dequeue_does_not_lose_the_key() {
     let (queue, bad) = Bad::queue();
@@ -259,7 +259,7 @@ fn sleep_that_panics_in_drop_keeps_the_alarm() {
     assert_eq!(wakes.count(), 1);
 }
 
-/// When an executor makes a task yield, its sleeps behave in the same way.
+/// A real sleep also calls its waker during the poll if the executor forces the task to yield.
 #[test]
 fn sleep_that_calls_its_waker_is_polled_again() {
     let (queue, bad) = BadSleeps::queue(3);
@@ -273,7 +273,7 @@ fn sleep_that_calls_its_waker_is_polled_again() {
     assert!(matches!(get.as_mut().poll(&mut Context::from_waker(&waker)), Poll::Ready(Some(_))));
 }
 
-/// The waiting tasks are woken, because their executors may have a timer that works.
+/// The waiting tasks are woken, because one of their executors may have a timer that works.
 #[test]
 fn sleep_that_always_calls_its_waker_wakes_tasks() {
     let (queue, _bad) = BadSleeps::queue(usize::MAX);

@@ -1,4 +1,4 @@
-//! Tests that limit how many keys and records one operation processes, and how often it wakes workers.
+//! Tests that limit the number of keys and records that one operation processes, and the number of worker wake-ups.
 
 use std::hash::{Hash, Hasher};
 use std::pin::pin;
@@ -144,7 +144,8 @@ fn due_key_is_found_behind_other_due_keys() {
     assert_eq!((queue.counts().idle, queue.counts().dirty_in_flight, held.len()), (0, 100, 100));
 }
 
-/// Another worker took the key. The woken waiter waits again, and keeps its position before all later waiters.
+/// Another worker has taken the key of this waiter. The woken waiter waits again, and keeps its position before later
+/// waiters.
 #[test]
 fn repolled_waiter_keeps_its_position() {
     let (queue, _clock) = queue();

@@ -1,4 +1,4 @@
-//! Tests of cases that client-go's tests do not cover: X1 to X10. X11 and X12 are in metrics.rs.
+//! Tests of cases that client-go does not test: X1 to X10. The cases X11 and X12 are in metrics.rs.
 
 use std::num::NonZeroUsize;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -29,8 +29,8 @@ fn poll<F: Future>(future: &mut Pin<&mut F>) -> Poll<F::Output> {
     future.as_mut().poll(&mut Context::from_waker(Waker::noop()))
 }
 
-/// There is no `done(key)`. Only the owner of the guard can finish a key, and only once. A second `done` of a guard
-/// does not compile: see the crate documentation.
+/// The queue has no method `done(key)`. Only the owner of a guard can mark its key as done, and only once. A second
+/// `done` of a guard does not compile: see the crate documentation.
 #[test]
 fn x1_only_the_guard_can_finish_a_key() {
     let (queue, _) = queue();

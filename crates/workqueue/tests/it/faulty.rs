@@ -33,7 +33,7 @@ impl<K> Order<K> for Stuck {
     }
 }
 
-/// Without the queue's panic, two workers could get the same key, or a worker could get a key that was never added.
+/// If the queue did not panic, two workers could get the same key, or a worker could get a key that was never added.
 #[test]
 fn order_returning_an_unqueued_ticket_panics() {
     let order = Box::new(Stuck::default());
@@ -101,7 +101,7 @@ impl<K> Order<K> for Paused {
     }
 }
 
-/// Otherwise a waiting `get` would call `pop` in an endless loop.
+/// If the queue called `pop` without a change, a waiting `get` would loop endlessly.
 #[test]
 fn withholding_order_is_polled_again_after_a_change() {
     let (order, clock) = (Paused::default(), ManualClock::new());

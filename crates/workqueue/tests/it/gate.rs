@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 use pintle_workqueue::ratelimit::{Clock, ManualClock, RateLimiter, Sleep, Timer};
 use pintle_workqueue::{Order, Queued, Ticket, WorkQueue};
 
-/// The time limit for an operation that must not wait for the lock.
+/// The time limit for an operation that must finish without the lock.
 const LIMIT: Duration = Duration::from_secs(10);
 
-/// The test's side of a [`Bar`].
+/// The handle with which a test opens a [`Bar`].
 pub(crate) struct Gate {
     entered: Receiver<()>,
     leave: SyncSender<()>,
@@ -35,13 +35,13 @@ struct Gated<K> {
     bar: Bar,
 }
 
-/// A limiter whose `forget` blocks. A `forget` makes no key available, so the blocked call does not wake a waiter when
-/// it continues.
+/// A limiter whose `forget` blocks. `forget` makes no key available, so the blocked call wakes no waiter when it
+/// continues.
 pub(crate) struct GatedLimiter(pub(crate) Bar);
 
-/// A clock that can open a gate when it is read. A queue with metrics reads the clock when an operation finds the lock contended, before
-/// the operation pushes to the inbox or waits. Therefore, the lock is held until another operation has found it
-/// contended.
+/// A clock that can open a gate when it is read. If an operation of a queue with metrics finds the lock contended, it
+/// first reads the clock. It then pushes to the inbox or waits. So the lock is held until another operation has found
+/// it contended.
 #[derive(Clone)]
 pub(crate) struct Opener {
     pub(crate) clock: ManualClock,

@@ -22,7 +22,7 @@ fn queue() -> (Queue, ManualClock) {
     (WorkQueue::new(QueueConfig::new(clock.clone())), clock)
 }
 
-/// A task that waits in `get`. The test polls it directly, without a runtime.
+/// A task that waits in `get`. The test polls this task directly, without a runtime.
 struct Task<'a> {
     get: Pin<Box<Get<'a, usize, ManualClock>>>,
     wakes: Arc<Wakes>,
@@ -72,7 +72,7 @@ fn wakeups_are_limited_by_keys_and_processors() {
     }
 }
 
-/// In this test, no other operation accesses the queue.
+/// No other operation accesses the queue in this test.
 #[test]
 fn another_task_gets_the_key_after_a_millisecond() {
     let (queue, clock) = queue();
@@ -113,7 +113,7 @@ fn delay_ends_in_time_when_first_waiter_is_unpolled() {
     assert!(stuck.is_woken() && !other.is_woken());
     clock.advance(MS);
     assert_eq!(other.poll(), Poll::Ready(Some(1)));
-    // The queue also applies this deadline to waiters that arrive later.
+    // The queue also uses this deadline for waiters that arrive later.
     queue.add_after(2, SECOND);
     let mut third = Task::waits(&queue);
     clock.advance(SECOND);
@@ -132,7 +132,7 @@ fn late_task_without_a_key_wakes_no_other_task() {
     assert_eq!(clock.sleepers(), 0, "no deadline is pending");
 }
 
-/// The dequeue limit allows one key to be dequeued. This key also does not wait for a task that is not polled.
+/// The dequeue limit allows one key to be dequeued. This key does not wait for a task that is never polled.
 #[test]
 fn unpolled_task_does_not_lose_a_token() {
     let clock = ManualClock::new();
@@ -166,7 +166,7 @@ fn no_timer_is_set_while_no_task_waits() {
     assert_eq!((clock.sleepers(), woken(&tasks)), (0, 2));
 }
 
-/// A worker that always finds a key regularly yields to the other tasks of its thread.
+/// If a worker always finds a key, it regularly yields to the other tasks of its thread.
 #[test]
 fn get_yields_after_128_keys_without_waiting() {
     let (queue, _clock) = queue();
@@ -185,7 +185,7 @@ fn get_yields_after_128_keys_without_waiting() {
     assert_eq!(gave_way, 10);
 }
 
-/// A thread takes a key, adds more keys, and computes until other workers have taken these keys.
+/// A thread dequeues a key, adds more keys, and computes until other workers have dequeued these keys.
 #[test]
 fn keys_do_not_wait_for_a_busy_thread() {
     for keys in [1, 100] {
@@ -234,7 +234,7 @@ fn thread_dequeues_the_key_of_an_unpolled_task() {
     });
 }
 
-/// Waits until the timekeeper, which is a listed thread, has parked until `deadline`.
+/// Waits until a listed thread, the timekeeper, has parked until `deadline`.
 fn wait_for_timekeeper(clock: &ManualClock, deadline: Instant) {
     while clock.next_deadline() != Some(deadline) {
         thread::yield_now();
@@ -267,8 +267,8 @@ fn notified_task_does_not_keep_the_time() {
         let stuck = Task::waits(&queue);
         thread::scope(|scope| {
             let thread = scope.spawn(|| queue.blocking_get().map(|item| *item));
-            // In this test, the thread parks without a deadline. If the thread had a deadline, the test could not
-            // distinguish it from the alarm of the task.
+            // In this test, the thread parks without a deadline. (With a deadline, the test could not distinguish the
+            // thread from the alarm of the task.)
             while clock.sleepers() == 0 {
                 thread::yield_now();
             }

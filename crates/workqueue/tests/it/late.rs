@@ -1,4 +1,5 @@
-//! Tests of adds and dones that find the lock contended and are pushed to the inbox. Callers cannot observe the delay.
+//! Tests of operations that find the lock contended and are pushed to the inbox: adds, and dropped guards. Callers
+//! cannot observe that such an operation is applied later.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -31,7 +32,7 @@ fn take(queue: &Queue) -> Vec<&'static str> {
 }
 
 /// While the queue is locked, a key with a pending delay is added, and another key is marked as done. Every later call
-/// observes both operations: the first key is queued behind earlier keys and its delay is absorbed, and no key is in
+/// observes both operations. The first key is queued behind earlier keys and has no delay any more, and no key is in
 /// flight.
 #[test]
 fn late_add_is_not_observable() {
@@ -104,7 +105,8 @@ const LOOKS: &[fn(&Queue)] = &[
     },
 ];
 
-/// Adds of a key in flight and the drop of its guard are applied in the order of the calls.
+/// The test adds a key in flight several times and drops its guard. The queue applies these operations in the order of
+/// the calls.
 #[test]
 fn late_operations_keep_their_order() {
     let (queue, _clock, gate) = queue(Box::new(Fifo::default()), None);
@@ -118,7 +120,7 @@ fn late_operations_keep_their_order() {
     assert_eq!(take(&queue), ["gate", "a", "b", "held", "c"]);
 }
 
-/// Creates a queue that is kept locked by `forget`, until another operation has found it locked.
+/// Creates a queue whose lock is held by a call of `forget` until another operation has found the queue locked.
 fn contended<K: Eq + Send + 'static>() -> (WorkQueue<K, Opener>, Opener, Gate, InMemoryProvider) {
     let (memory, (gate, bar)) = (InMemoryProvider::new(), gate());
     let (clock, limiter) = (gate.opener(), Box::new(GatedLimiter(bar)));
@@ -192,7 +194,7 @@ fn no_drain_waits_while_a_done_is_late() {
     assert!(matches!(drain.as_mut().poll(&mut cx), Poll::Ready(report) if report.complete));
 }
 
-/// If the inbox stayed closed, every add and done after a single wait would have to wait for the lock.
+/// If the inbox stayed closed after a wait, every later add and every dropped guard would have to wait for the lock.
 #[test]
 fn inbox_reopens_after_the_last_waiter_leaves() {
     for finds_a_key in [false, true] {
@@ -246,7 +248,8 @@ fn metrics_use_the_original_times_of_late_operations() {
     assert_eq!(durations("workqueue_queue_duration_seconds"), (3, 4 * SECOND));
 }
 
-/// Otherwise, a key with a higher priority that was added more than one step later would overtake this key.
+/// If it started later, a key with a higher priority that was added more than one step after this key would overtake
+/// it.
 #[test]
 fn ageing_of_a_late_add_starts_at_the_call() {
     let (queue, clock, gate) = queue(Box::new(Priority::with_ageing(SECOND)), None);
@@ -258,7 +261,7 @@ fn ageing_of_a_late_add_starts_at_the_call() {
     assert_eq!(take(&queue), ["gate", "old", "new"]);
 }
 
-/// The expiry time starts at the call of done, even if the operation was applied by a much later call.
+/// The failures expire a fixed time after the guard was dropped, even if a much later call applied this operation.
 #[test]
 fn failures_of_a_late_done_expire_afterwards() {
     let clock = ManualClock::new();

@@ -1,4 +1,5 @@
-//! Tests of metrics: client-go's M1 and M2, controller-runtime's C27, X11, X12, and how long series exist.
+//! Tests of metrics. The tests include client-go's M1 and M2, controller-runtime's C27, X11 and X12, and tests of how
+//! long metric series exist.
 
 use std::any::Any;
 use std::iter::zip;
@@ -71,7 +72,7 @@ fn m2_metrics() {
 
     let item = queue.try_get().unwrap();
     assert_eq!((durations(&memory, "queue_duration_seconds"), counts()), ((1, 50 * US), [1.0, 0.0]));
-    // Five adds while the key is in flight count once. These adds count in the depth but not in `len`.
+    // If a key in flight is added five times, this counts as one add. The key counts in the depth but not in `len`.
     for _ in 0..5 {
         queue.add("foo");
     }
@@ -134,7 +135,7 @@ fn removal_after_a_burst_updates_the_metrics() {
     assert_eq!((value(&memory, "depth"), value(&memory, "adds_total")), (Some(1.0), Some(2001.0)));
 }
 
-/// The gauges stay correct after a shutdown. client-go's gauges keep their last value.
+/// The gauges are still correct after a shutdown. client-go's gauges keep their last value.
 #[test]
 fn x12_gauges_after_shutdown() {
     let (queue, clock, memory) = queue();
@@ -158,7 +159,7 @@ impl Clock for CountedClock {
 }
 
 /// The queue reports no metrics, not even to the provider of another queue with the same name. The queue does not read
-/// the clock, either.
+/// the clock either.
 #[test]
 fn no_metrics_without_a_provider() {
     let (memory, clock) = (InMemoryProvider::new(), CountedClock::default());
@@ -299,7 +300,7 @@ fn by_priority<K: Eq + Send + 'static>() -> (WorkQueue<K, ManualClock>, InMemory
     (WorkQueue::new(named("q", MetricsStyle::ControllerRuntime, &memory, ManualClock::new())), memory)
 }
 
-/// Returns the number of series of the metric `workqueue_depth`, and the value of the series
+/// Returns the number of series of the metric `workqueue_depth`. Also returns the value of the series
 /// `exceeded_cardinality_limit`.
 fn depths(memory: &InMemoryProvider) -> (usize, Option<f64>) {
     let all = memory.samples().iter().filter(|sample| sample.metric.name == "workqueue_depth").count();
@@ -333,8 +334,8 @@ fn c27b_same_priority_many_adds() {
     assert_eq!(memory.value("workqueue_depth", &[("priority", "1")]), Some(200.0));
 }
 
-/// A key increments and decrements the gauge of the same series. Therefore, no series keeps an outdated value or
-/// becomes negative.
+/// When a key is added and when it is dequeued, the gauge of the same series changes. Therefore, no series keeps an
+/// outdated value or becomes negative.
 #[test]
 fn x11_cardinality_latch_then_decrements() {
     let (queue, memory) = by_priority();

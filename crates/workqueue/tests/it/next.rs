@@ -1,4 +1,4 @@
-//! Tests of `next`, which marks a key as done and gets the next key.
+//! Tests of `next`, which marks a key as done and dequeues the next key.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -17,7 +17,8 @@ fn queue(keys: &[&'static str]) -> Queue {
     queue
 }
 
-/// `done` queues the key again, and the `get` of the same call returns it. No other waiter is woken for this key.
+/// Marking the key as done queues it again, and the same call of `next` returns it. No other waiter is woken for this
+/// key.
 #[test]
 fn next_is_done_and_get_in_one() {
     let queue = queue(&["a"]);

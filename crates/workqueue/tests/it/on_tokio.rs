@@ -90,14 +90,14 @@ fn runtime(threads: usize) -> Runtime {
     Builder::new_multi_thread().worker_threads(threads).enable_time().build().unwrap()
 }
 
-/// A channel that reports each key that a worker dequeues.
+/// A channel that receives each key that a worker dequeues.
 type Taken = mpsc::Sender<u32>;
 
 /// A channel that receives a message when all keys have been dequeued.
 type AllTaken = Arc<Mutex<mpsc::Receiver<()>>>;
 
-/// A worker that finishes each key immediately, except `busy`. For the key `busy`, the worker adds `keys` more keys,
-/// and blocks its thread until other workers have taken these keys.
+/// Runs a worker that finishes each key immediately, except for the key `busy`. For the key `busy`, the worker adds
+/// `keys` more keys, and blocks its thread until other workers have taken these keys.
 async fn work<C: Timer>(queue: WorkQueue<u32, C>, taken: Taken, busy: u32, keys: u32, all_taken: AllTaken) {
     while let Some(item) = queue.get().await {
         if *item != busy {
@@ -181,7 +181,7 @@ fn keys_do_not_wait_for_a_blocked_select() {
     });
 }
 
-/// The runtime of the first worker was shut down. The queue used its timer.
+/// The runtime of the first worker was shut down. The queue used the timer of this runtime.
 #[test]
 fn delay_ends_although_its_runtime_has_shut_down() {
     ends(|| {
@@ -221,7 +221,7 @@ fn thread_outside_the_runtime_sets_its_timer() {
     });
 }
 
-/// The worker always finds a key, but another task of the same thread still runs.
+/// Although the worker always finds a key, another task of the same thread runs.
 #[tokio::test]
 async fn get_uses_the_cooperative_budget() {
     let queue = WorkQueue::<u32, TokioClock>::default();
@@ -295,7 +295,7 @@ fn keys_do_not_wait_for_a_worker_without_budget() {
         let adds = runtime.spawn(async move {
             spend_budget().await;
             queue.add(1);
-            // Blocks the thread.
+            // This call blocks the thread.
             all.recv()
         });
         assert_eq!(runtime.block_on(adds).unwrap(), Ok(1));
@@ -315,7 +315,7 @@ fn waiting_task(runtime: &Runtime, queue: &WorkQueue<u32, TokioClock>) -> JoinHa
 }
 
 /// The task of one runtime has set the alarm, but the thread of this runtime computes. After that, a task of another
-/// runtime waits.
+/// runtime begins to wait.
 #[test]
 fn delay_ends_while_another_runtime_is_not_driven() {
     ends(|| {

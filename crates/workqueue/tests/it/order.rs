@@ -1,5 +1,5 @@
-//! Tests of the orders that only this crate has: ageing, and fairness between tenants. client-go and controller-runtime
-//! do not have them.
+//! Tests of features that client-go's and controller-runtime's orders do not have: ageing, and fairness between
+//! tenants.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ fn with_ageing_nothing_starves() {
     queue.add_with(u32::MAX, at(-100));
     let mut handed_out = 0;
     for key in 0.. {
-        // Two keys are added for each key that is dequeued.
+        // Two keys are added for every key that is dequeued.
         queue.add_with(2 * key, at(0));
         queue.add_with(2 * key + 1, at(0));
         clock.advance(SECOND / 10);

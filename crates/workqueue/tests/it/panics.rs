@@ -1,4 +1,4 @@
-//! Tests of user code that panics or calls the queue. No key is stuck, and no wait is endless.
+//! Tests of user code that panics or that calls the queue. After such a call, no key is stuck, and no wait is endless.
 
 use std::fmt::{self, Write};
 use std::hash::{Hash, Hasher};
@@ -157,7 +157,7 @@ fn late_add_panic_propagates_from_the_applying_call() {
     assert_drains(&queue);
 }
 
-/// A key may use the queue in its drop. The test drops keys that were merged, rejected, expired, removed or marked as
+/// The `Drop` of a key may use the queue. The test drops keys that were merged, rejected, expired, removed or marked as
 /// done.
 #[test]
 fn no_key_is_dropped_under_the_lock() {
@@ -253,8 +253,8 @@ fn no_waker_is_called_or_dropped_under_the_lock() {
     });
 }
 
-/// After a panic of user code, there may be a key that must be dropped. The drop of a key of this test uses the queue.
-/// If the queue were still locked, this would deadlock.
+/// If user code panics, the queue may have to drop a key. In this test, the `Drop` of a key uses the queue. If the
+/// queue were still locked, this would deadlock.
 #[test]
 fn panic_drops_no_key_under_the_lock() {
     let keys = Keys::default();
@@ -531,7 +531,7 @@ fn panicking_waker_does_not_lose_the_dequeued_key() {
     assert_eq!((queue.len(), queue.counts().in_flight), (processors, 0));
 }
 
-/// The finished key is dropped after the next key was dequeued. Its drop panics.
+/// The finished key is dropped after the next key was dequeued. The drop of the finished key panics.
 #[test]
 fn key_panicking_in_drop_does_not_lose_the_next() {
     let keys = Keys::default();

@@ -1,4 +1,4 @@
-//! Tests of the parallelizer: client-go's P1 and P2, and cancellation.
+//! Tests of `parallelize_until`: client-go's P1 and P2, and cancellation.
 
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

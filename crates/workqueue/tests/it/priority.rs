@@ -1,4 +1,5 @@
-//! controller-runtime's tests of the priority queue, C1 to C26. C27 is in metrics.rs. The benchmarks, C28, are in shapes.rs.
+//! controller-runtime's tests of the priority queue, C1 to C26. The test C27 is in metrics.rs. The benchmarks, C28, are
+//! in shapes.rs.
 
 use std::collections::HashMap;
 use std::pin::{Pin, pin};
@@ -49,7 +50,7 @@ fn take(queue: &Queue) -> Option<(&'static str, i32)> {
     queue.try_get().ok().map(|item| (*item, item.priority()))
 }
 
-/// Returns a counter of wake-ups and its waker.
+/// Returns a counter of wake-ups and a waker that increments it.
 fn wakes() -> (Arc<Wakes>, Waker) {
     let wakes = Arc::new(Wakes::default());
     (Arc::clone(&wakes), Waker::from(wakes))
@@ -87,8 +88,8 @@ fn c2_does_not_return_an_item_that_is_held() {
     assert_eq!(metrics.counts(), (3, 0, vec![(0, 1)]));
 }
 
-/// The queue behaves like client-go and unlike controller-runtime: foo gets its position when it is done, not when it
-/// was added.
+/// Here, the queue behaves like client-go and unlike controller-runtime. The key foo gets its position when it is
+/// marked as done, not when it was added.
 #[test]
 fn c3_returns_an_item_once_it_is_free() {
     let (queue, _, metrics) = queue();
@@ -111,8 +112,8 @@ fn c4_de_duplicates() {
     assert_eq!((queue.len(), queue.counts().in_flight, metrics.counts().0), (1, 0, 1));
 }
 
-/// This differs from controller-runtime. As in client-go, `len` counts only keys that can be dequeued. Dirty keys in flight are counted
-/// separately.
+/// This result differs from controller-runtime. As in client-go, `len` counts only keys that can be dequeued. Dirty
+/// keys in flight are counted separately.
 #[test]
 fn c5_enqueues_an_item_that_is_held() {
     let (queue, _, metrics) = queue();
@@ -186,7 +187,7 @@ fn c10_get_after_shutdown() {
     }
 }
 
-/// A simple pseudorandom number generator.
+/// Returns a number below `sides` from a simple pseudorandom number generator.
 fn dice(seed: &mut u64, sides: u64) -> u64 {
     *seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
     (*seed >> 33) % sides
@@ -259,11 +260,13 @@ fn c15_end(queue: &WorkQueue<u64>) {
     while queue.counts().delayed > 0 {
         thread::yield_now();
     }
-    // If a key is added while it is in flight, the same consumer gets the key again, even if all other consumers have ended.
+    // If a key was added while it is in flight, the same consumer gets the key again, even if all other consumers have
+    // ended.
     drop(queue.shut_down(ShutdownMode::FinishBacklog));
 }
 
-/// This test checks the priorities. Adds and dequeues run under a lock of the test, so that the test knows their order.
+/// This test checks the priorities of dequeued keys. Adds and dequeues run under a lock of the test, so that the test
+/// knows their order.
 #[test]
 fn c15_fuzz_priority_queue() {
     ends(|| {
@@ -313,18 +316,18 @@ fn c15_fuzz_priority_queue() {
     });
 }
 
-/// The test data about a key that several threads use concurrently.
+/// The test data of a key that several threads use at the same time.
 #[derive(Default)]
 struct Racing {
     is_held: AtomicBool,
     /// The highest priority of all adds of the key.
     highest: AtomicI32,
-    /// The number of adds that have begun, and the value of that number when the key was last dequeued.
+    /// The number of adds that have begun, and this number at the time when the key was last dequeued.
     added: AtomicU32,
     seen: AtomicU32,
 }
 
-/// This test has 10 writers and 100 consumers without further synchronization.
+/// This test has 10 writers and 100 consumers that run without further synchronization.
 #[test]
 fn c15_fuzz_priority_queue_with_races() {
     ends(|| {

@@ -1,4 +1,5 @@
-//! client-go's tests of the base queue, Q1 to Q11. Q12 is a benchmark. `tests/ROWS.md` lists all rows.
+//! client-go's tests of the base queue, Q1 to Q11. Q12 is a benchmark and is not included. `tests/ROWS.md` lists all
+//! rows.
 
 use std::collections::HashSet;
 use std::pin::pin;
@@ -13,7 +14,7 @@ use pintle_workqueue::{Added, Fifo, Order, QueueConfig, Queued, ShutdownMode, Ti
 use crate::support::at;
 use crate::watch::ends;
 
-/// Creates a queue whose `get` the test polls.
+/// Creates a queue for tests that poll `get` directly.
 fn queue<K: Eq + Send + 'static>() -> WorkQueue<K, ManualClock> {
     WorkQueue::new(QueueConfig::new(ManualClock::new()))
 }
@@ -130,7 +131,7 @@ fn q4_reinsert() {
     assert_eq!(queue.len(), 0);
 }
 
-/// A FIFO order that counts the calls of `touch`.
+/// A first in, first out order that counts the calls of `touch`.
 #[derive(Debug)]
 struct Touched(Fifo, Arc<AtomicUsize>);
 
@@ -294,7 +295,7 @@ fn add_all_keeps_order_and_deduplicates() {
     assert_eq!(queue.shut_down(ShutdownMode::FinishBacklog).wait().refused, 2);
 }
 
-/// The iterator may use the queue.
+/// The iterator of `add_all` may use the queue.
 #[test]
 fn add_all_iterates_without_the_lock() {
     ends(|| {

@@ -1,4 +1,4 @@
-//! client-go's test of the rate-limiting queue, R1, and more cases.
+//! client-go's test of the rate-limiting queue, R1, and further cases.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -256,7 +256,8 @@ impl<K> RateLimiter<K> for Bucket {
     }
 }
 
-/// A charge of the limiter creates a record only if it counts a failure. That record expires.
+/// If the limiter is charged after the shutdown, a record is created only if this counts a failure. Such a record
+/// expires.
 #[test]
 fn record_of_a_charge_after_shutdown_expires() {
     let (mut bucket, _clock) = config();
@@ -293,7 +294,7 @@ fn failure_counts_despite_an_earlier_reminder() {
     assert_eq!(queue.num_requeues(&"a"), 50);
 }
 
-/// The key is dirty and runs again anyway, but the failure still counts.
+/// The key is dirty and will be processed again anyway, but the failure still counts.
 #[test]
 fn failure_counts_for_a_key_that_is_already_dirty() {
     let (mut config, _clock) = config();
@@ -318,7 +319,8 @@ fn rate_limited_add_counts_unless_a_retry_is_pending() {
     assert_eq!((queue.add_rate_limited("a"), queue.num_requeues(&"a")), (Added::Merged, 1));
 }
 
-/// A reminder is merged with a retry, in any order of calls and deadlines. A plain add must not end the backoff.
+/// A reminder is merged with a retry. The test tries all orders of the calls and of the deadlines. Adding the key
+/// without a delay must not end the back-off.
 #[test]
 fn reminder_merged_with_a_retry_is_respected() {
     for (reminder, before) in [(MS / 2, true), (MS / 2, false), (100 * MS, true), (100 * MS, false)] {

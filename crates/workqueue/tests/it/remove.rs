@@ -1,4 +1,4 @@
-//! Tests of removing keys from the queue.
+//! Tests of `remove`, which removes keys from the queue.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -34,7 +34,7 @@ fn take(queue: &Queue) -> Vec<&'static str> {
     std::iter::from_fn(|| queue.try_get().ok()).map(|item| *item).collect()
 }
 
-/// Checks this for each order. The removed keys include the first and the last key.
+/// This test checks every order. The removed keys include the first and the last key.
 #[test]
 fn removed_key_is_not_dequeued() {
     for order in orders() {
@@ -66,7 +66,7 @@ fn key_with_raised_priority_is_removed_correctly() {
     }
 }
 
-/// The key stays in flight but will not be queued again.
+/// The key stays in flight, but is not queued again.
 #[test]
 fn remove_undoes_an_add_of_an_in_flight_key() {
     let (queue, _clock) = queue(Box::new(Fifo::default()));

@@ -43,8 +43,8 @@ fn soak_on_threads_and_tasks() {
             let work = &work[*item];
             assert!(!work.held.swap(true, Ordering::SeqCst), "{} is in flight twice", *item);
             handed_out.fetch_add(1, Ordering::Relaxed);
-            // Read `wanted` before the work. A later request also adds the item again, so a later reconciliation
-            // handles this request.
+            // Read `wanted` before the key is processed. A later request adds the key again, so a later call handles
+            // this request.
             let wanted = work.wanted.load(Ordering::SeqCst);
             let fails = dice(seed, 10) == 0 && StdClock.now() < end;
             if !fails {
@@ -67,7 +67,7 @@ fn soak_on_threads_and_tasks() {
                     }
                 });
             }
-            // One thread runs tasks. Some of their `get` futures are dropped during the wait.
+            // One thread runs tasks. Some of the `get` futures of these tasks are dropped while they wait.
             scope.spawn(|| {
                 let mut seed = 99;
                 loop {
@@ -76,7 +76,8 @@ fn soak_on_threads_and_tasks() {
                             let mut get = std::pin::pin!(queue.get());
                             std::future::poll_fn(|cx| {
                                 let polled = get.as_mut().poll(cx);
-                                // Poll once and drop the future. A wake-up of this waiter must go to another waiter.
+                                // Poll the future once and drop it. If this waiter was woken, the queue must wake
+                                // another waiter instead.
                                 std::task::Poll::Ready(match polled {
                                     std::task::Poll::Ready(item) => Some(item),
                                     std::task::Poll::Pending => None,

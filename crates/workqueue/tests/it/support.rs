@@ -1,4 +1,4 @@
-//! A simple model of the queue, made of sets and lists.
+//! A simple model of the queue that consists of sets and lists.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -33,7 +33,7 @@ pub(crate) struct Model {
     pub(crate) idle: BTreeMap<Key, Duration>,
     pub(crate) priorities: BTreeMap<Key, i32>,
 
-    /// The expected metrics: adds that were not merged, dequeued keys, and finished keys.
+    /// The expected metrics: the numbers of unmerged adds, of dequeued keys, and of finished keys.
     pub(crate) adds: u64,
     pub(crate) gets: u64,
     pub(crate) dones: u64,
@@ -58,7 +58,7 @@ impl Model {
         }
     }
 
-    /// Must be called after each operation. For keys that became idle, the failures begin to expire.
+    /// The caller must call this method after each operation. For keys that became idle, the failures begin to expire.
     pub(crate) fn rest(&mut self) {
         let busy = |key: &Key| self.dirty.contains(key) || self.running.contains(key) || self.waiting.contains_key(key);
         for key in self.failures.keys().filter(|key| !busy(key)) {
@@ -77,7 +77,7 @@ impl Model {
         }
     }
 
-    /// An operation on a key first processes the end of its delay.
+    /// An operation on a key first handles a delay of this key that has ended.
     pub(crate) fn fire_if_due_one(&mut self, key: Key) {
         if self.mode.is_none() && self.waiting.get(&key).is_some_and(|waiting| waiting.until <= self.now) {
             self.waiting.remove(&key);

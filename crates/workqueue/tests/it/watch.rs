@@ -1,4 +1,4 @@
-//! A counter of wake-ups, and a timeout for tests.
+//! A counter of wake-ups, and a time limit for tests.
 
 use std::panic::resume_unwind;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use std::time::Duration;
 /// The time limit of a test. Each test takes a few seconds unless it hangs.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Counts the wake-ups of one waiter.
+/// A waker that counts the wake-ups of one waiter.
 #[derive(Default)]
 pub(crate) struct Wakes(AtomicUsize);
 
@@ -27,7 +27,7 @@ impl Wake for Wakes {
     }
 }
 
-/// Panics if `test` does not return.
+/// Runs `test`, and panics if `test` does not return in time.
 pub(crate) fn ends(test: impl FnOnce() + Send + 'static) {
     let (report_end, end) = channel();
     let tested = thread::spawn(move || {

@@ -1,4 +1,5 @@
-//! Tests of adds and dones that find the lock contended. Callers cannot observe the delay.
+//! Tests of adds and dropped guards that find the lock contended. Callers cannot observe that such an operation is
+//! applied later.
 
 use pintle_workqueue::{AddOptions, Added, ShutdownMode};
 use shuttle::sync::Arc;
@@ -43,8 +44,8 @@ fn finished_add_is_visible_to_later_calls() {
     });
 }
 
-/// An add during the shutdown is either rejected, or its key is processed. This also holds if the add did not wait for
-/// the lock.
+/// If a key is added during the shutdown, either the add is rejected or the key is processed. This is also true if the
+/// add did not wait for the lock.
 #[test]
 fn accepted_add_is_processed_during_shutdown() {
     explore(|| {
@@ -85,7 +86,8 @@ fn keys_keep_the_order_of_their_producer_thread() {
 fn access_sees_every_finished_operation() {
     explore(|| {
         let (queue, _) = queue();
-        // The numbers of completed adds, of dones that have begun, and of completed dones.
+        // The number of completed adds, the number of guards whose drop has begun, and the number of guards whose drop
+        // has completed.
         let [added, ending, ended] = [(); 3].map(|()| Arc::new(AtomicUsize::new(0)));
         let adders = [0, 10].map(|first| {
             let added = Arc::clone(&added);
@@ -123,7 +125,7 @@ fn access_sees_every_finished_operation() {
     });
 }
 
-/// This test is like the previous one, with a shutdown in between.
+/// This test is like the previous test, but a shutdown happens in between.
 #[test]
 fn shutdown_loses_no_late_operation() {
     explore(|| {
@@ -156,7 +158,7 @@ fn dropped_guards_end_two_drains() {
     });
 }
 
-/// Three waiters arrive while an add is in progress. Two of the waiters stay, and one waiter stops waiting.
+/// Three waiters arrive while an add is in progress. Two of the waiters keep waiting, and one waiter stops waiting.
 #[test]
 fn new_waiter_is_woken_by_a_late_add() {
     explore(|| {

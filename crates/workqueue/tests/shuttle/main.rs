@@ -1,13 +1,13 @@
-//! Tests of the queue under shuttle. It tries different interleavings:
+//! Tests of the queue under shuttle. Shuttle tries different interleavings:
 //!
 //! ```text
 //! RUSTFLAGS="--cfg pintle_shuttle" cargo test -p pintle-workqueue --test shuttle
 //! ```
 //!
-//! Shuttle reports a deadlock if every thread sleeps, so a lost wake-up fails the test. But while another thread runs, a parked thread may
-//! wake spuriously. Therefore, a thread must not spin while others wait. The thread waits for a [`Count`] instead.
-//! Shuttle treats all atomic operations as sequentially consistent, and does not try all interleavings. `loom.rs` has
-//! neither of these two limits, and tests the inbox and the wake-ups.
+//! Shuttle reports a deadlock if every thread sleeps, so a lost wake-up fails the test. But while another thread runs,
+//! a parked thread may wake spuriously. Therefore, a thread of a test must not spin while others wait. The thread waits
+//! for a [`Count`] instead. Shuttle treats all atomic operations as sequentially consistent, and does not try all
+//! interleavings. loom has neither of these two limits. `loom.rs` tests the inbox and the wake-ups.
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 #![cfg(pintle_shuttle)]
 
@@ -59,7 +59,7 @@ fn join<T>(threads: impl IntoIterator<Item = JoinHandle<T>>) -> Vec<T> {
     threads.into_iter().map(|thread| thread.join().unwrap()).collect()
 }
 
-/// A counter with a method that waits until the counter reaches a value.
+/// A counter on which threads can wait until it reaches a value.
 #[derive(Clone)]
 struct Count {
     count: Arc<AtomicUsize>,

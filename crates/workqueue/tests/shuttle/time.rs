@@ -63,8 +63,8 @@ fn earlier_delay_wakes_a_sleeping_waiter() {
     });
 }
 
-/// There is a reminder, a retry and a plain add. Each key fails at first, so all keys are processed twice. The thread that sets a delay
-/// advances the clock.
+/// The test uses a reminder, a retry and an add without a delay. Each key fails at first, so all keys are processed
+/// twice. The thread that sets a delay advances the clock.
 #[test]
 fn delays_and_retries_end_for_threads_and_tasks() {
     explore(|| {
@@ -234,8 +234,8 @@ fn metrics_are_consistent() {
     });
 }
 
-/// The durations are measured from the add to the dequeue, and from the dequeue to the done. This also holds if the add
-/// and the done used the inbox.
+/// The durations are measured from the add to the dequeue, and from the dequeue to the done. This is also true if the
+/// add and the drop of the guard used the inbox.
 #[test]
 fn durations_are_measured_between_calls() {
     explore(|| {
@@ -288,8 +288,8 @@ fn unpolled_task_does_not_delay_others() {
         let adder = spawn(&queue, |queue| queue.add(2));
         clock.advance(SECOND);
         adder.join().unwrap();
-        // The end of the delay, or the add, has woken the task that is never polled. A millisecond later, the other
-        // tasks are woken.
+        // When the delay ended or the key was added, the queue woke the task that is never polled. A millisecond later,
+        // the other tasks are woken.
         clock.advance(SECOND);
         let mut taken = join(steady);
         taken.sort_unstable();

@@ -1,4 +1,4 @@
-//! Tests that every waiter is woken. Waiters wait for a key or for the end of a shutdown.
+//! Tests that the queue wakes every waiter. Waiters wait for a key or for the end of a shutdown.
 
 use pintle_workqueue::ShutdownMode;
 use shuttle::sync::Arc;
@@ -44,7 +44,7 @@ fn cancelled_get_passes_its_wakeup_on() {
     });
 }
 
-/// The workers use all variants of `next`. All keys are processed, including a key that is added while in flight.
+/// The workers use all variants of `next`. All keys are processed, including a key that is added while it is in flight.
 #[test]
 fn workers_using_next_finish_the_backlog() {
     explore(|| {
@@ -67,7 +67,7 @@ fn workers_using_next_finish_the_backlog() {
             })
         });
         (0..3).for_each(|key| queue.add(key));
-        // Add the key in flight again, so that it is queued once more.
+        // Add the key that is in flight again, so that it is queued once more.
         let held = queue.try_get().ok();
         held.iter().for_each(|item| queue.add(**item));
         drop(held);
@@ -76,8 +76,8 @@ fn workers_using_next_finish_the_backlog() {
     });
 }
 
-/// The future is never polled, or polled and dropped. In both cases, the key of the future is marked as done, and no
-/// wake-up is lost.
+/// The future is either never polled, or is polled and dropped. Either way, the key of the future is marked as done,
+/// and no wake-up is lost.
 #[test]
 fn cancelled_next_marks_its_key_as_done() {
     explore(|| {
@@ -106,7 +106,7 @@ fn all_drainers_are_woken_and_all_getters_leave() {
         let workers = [(); 2].map(|()| {
             spawn(&queue, |queue| {
                 while let Some(item) = queue.blocking_get() {
-                    // A key that is added while in flight must be processed again.
+                    // A key that is added while it is in flight must be processed again.
                     if *item == 1 {
                         queue.add(1);
                     }

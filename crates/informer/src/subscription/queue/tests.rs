@@ -1,4 +1,4 @@
-//! Tests how a queue skips deleted objects, and when it runs user code.
+//! Tests how a queue skips deleted objects, and when the queue runs user code.
 
 use std::future::Future;
 use std::pin::pin;
@@ -34,7 +34,7 @@ fn gone(name: usize) -> (ObjectKey, Notification<PartialObject>) {
     (pod(name).key(), Notification::Deleted { known: seen(name), last: seen(name), final_state_known: true })
 }
 
-/// Polls the queue until it returns an event or is empty. Returns how often a poll was deferred.
+/// Polls the queue until it returns an event or is empty. Returns how many polls were deferred.
 fn put_off(queue: &Queue<PartialObject>) -> usize {
     #[derive(Default)]
     struct Count(AtomicUsize);

@@ -1,4 +1,5 @@
-//! A simulated source with several servers, some of which lag. A tape of random numbers decides the responses.
+//! A simulated source with several servers, some of which lag. The responses depend on a sequence of random numbers,
+//! the tape.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -11,11 +12,11 @@ use super::{Pod, cut, expired, failure, pod_at, refused, too_large, too_many_req
 /// The names of pods.
 const NAMES: [&str; 4] = ["a", "b", "c", "d"];
 
-/// A sequence of random decisions. When it ends, there are no more faults and changes.
+/// A sequence of random decisions. When the tape ends, there are no more faults and changes.
 pub(crate) struct Tape(pub(crate) std::vec::IntoIter<u8>);
 
 impl Tape {
-    /// Picks one of `many` choices. At the end of the tape, picks the last alternative.
+    /// Picks one of `many` alternatives. At the end of the tape, picks the last alternative.
     fn pick(&mut self, many: u8) -> u8 {
         self.0.next().map_or(many - 1, |byte| byte % many)
     }
@@ -35,11 +36,11 @@ pub(crate) struct Replicas {
 }
 
 struct Stream {
-    /// Events that are sent before the events of the log, in reverse order.
+    /// Events that are sent before the events of the log. These events are stored in reverse order.
     first: Vec<WatchEvent<Pod>>,
     /// The revision of the last sent event.
     received: usize,
-    /// By how many revisions the server of the watch lags.
+    /// The number of revisions by which the server of the watch lags.
     lag: usize,
     last: Option<WatchEvent<Pod>>,
 }
@@ -116,7 +117,7 @@ impl Replicas {
         }
     }
 
-    /// Returns the revision of the server that answers. The tape decides how far it lags.
+    /// Returns the revision of the server that responds. The tape decides how far that server lags.
     fn visible(&mut self) -> usize {
         let lag = [3, 2, 1, 0, 0, 0][usize::from(self.tape.pick(6))];
         self.head().saturating_sub(lag)
@@ -199,7 +200,7 @@ impl Replicas {
             4 => return Some(Some(Ok(error_event(expired())))),
             5 => return Some(Some(Err(ApiError::decode("an object without a name")))),
             6 => return None,
-            // Send the last event again, at the same version.
+            // Send the last event again with the same version.
             7 if stream.first.is_empty() && stream.last.is_some() => return Some(stream.last.clone().map(Ok)),
             _ => {}
         }

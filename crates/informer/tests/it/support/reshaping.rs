@@ -1,4 +1,4 @@
-//! A source that returns known versions of objects in other shapes, as a server does whose definitions have changed.
+//! A source that returns known versions of objects in other shapes, like a server whose definitions have changed.
 
 use std::collections::BTreeMap;
 use std::pin::Pin;
@@ -12,13 +12,13 @@ use serde_json::Value;
 
 use super::Pod;
 
-/// The pods of a collection in their current shapes. The shapes of a pod differ in `node`.
+/// The pods of a collection in their current shapes. The shapes of a pod differ in the field `node`.
 pub(crate) struct Reshaping {
     source: Collection<Pod>,
     shapes: Shapes,
 }
 
-/// The shapes of each version of a pod. Clones share them.
+/// The shapes of each version of a pod. Clones share the shapes.
 #[derive(Clone, Default)]
 pub(crate) struct Shapes(Arc<Mutex<Inner>>);
 
@@ -53,7 +53,8 @@ impl Shapes {
         self.0.lock().unwrap().echoes += 1;
     }
 
-    /// Whether the shape of `seen` has been a shape of this version of `pod` since a watch last sent this version.
+    /// Returns whether the shape of `seen` has been a shape of this version of `pod` since a watch last sent this
+    /// version.
     pub(crate) fn is_one_of(&self, seen: &Pod, pod: &Pod) -> bool {
         let inner = self.0.lock().unwrap();
         let version = (pod.metadata.name.clone(), pod.metadata.resource_version.clone());
@@ -70,7 +71,7 @@ impl Inner {
         self.shapes.entry((name.into(), version.into())).or_default().push(shape);
     }
 
-    /// Returns the object in its current shape. An object that is not a pod has one shape.
+    /// Returns the object in its current shape. An object that is not a pod always has the same shape.
     fn shaped(&self, object: RawObject) -> RawObject {
         let Some((mut json, name, version)) = parts(&object) else { return object };
         match self.shapes.get(&(name, version)).and_then(|shapes| shapes.last()) {

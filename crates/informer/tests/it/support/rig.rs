@@ -15,7 +15,7 @@ pub(crate) struct Rig {
     pub(crate) reflector: Reflector<Pod>,
     pub(crate) now: Instant,
     pub(crate) command: Command,
-    /// The outputs so far.
+    /// The outputs of the reflector so far.
     pub(crate) outputs: Vec<String>,
     pub(crate) errors: Vec<String>,
 }
@@ -110,7 +110,7 @@ impl Rig {
         self.receive(WatchEvent::Bookmark(Bookmark { resource_version: revision.to_string(), initial_events_end }))
     }
 
-    /// An error event.
+    /// Delivers an error event.
     pub(crate) fn receive_error(&mut self, error: ApiError) -> String {
         match &error.kind {
             ErrorKind::Status(status) => self.receive(WatchEvent::Error(status.clone())),

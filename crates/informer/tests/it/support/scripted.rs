@@ -26,7 +26,7 @@ type Answer<O, I> = Box<dyn Fn(&O) -> Result<Items<I>, ApiError> + Send + Sync>;
 pub(crate) type Items<I> = Box<dyn Iterator<Item = I> + Send>;
 
 impl Scripted {
-    /// Creates a source of pods. `list` answers each list. Each watch sends its events and is then silent.
+    /// Creates a source of pods. `list` answers each list. Each watch sends its events and then stays silent.
     pub(crate) fn new(
         list: impl Fn() -> Result<Items<ListPart>, ApiError> + Send + Sync + 'static,
         watch: impl Fn() -> Result<Items<WatchEvent<RawObject>>, ApiError> + Send + Sync + 'static,
@@ -47,7 +47,7 @@ impl<T> Scripted<T> {
     }
 }
 
-/// A stream of the items, followed by the end or by silence.
+/// A stream of items. After the items, the stream ends or stays silent.
 pub(crate) struct Script<I> {
     items: Items<I>,
     ends: bool,
@@ -93,12 +93,12 @@ pub(crate) fn list(items: &[Value], resource_version: &str) -> Items<ListPart> {
     Box::new(items.into_iter().chain([ListPart::Metadata(metadata)]))
 }
 
-/// The raw object.
+/// Returns the JSON as a raw object.
 pub(crate) fn raw(object: &Value) -> RawObject {
     RawObject::Json(object.to_string().into())
 }
 
-/// A silent watch.
+/// Returns a watch that stays silent.
 pub(crate) fn silence<I>() -> Items<I>
 where
     I: Send + 'static,

@@ -76,7 +76,7 @@ impl Troubles {
         Self { address, running: Running::start(manager), unblock }
     }
 
-    /// Returns the JSON as soon as `check` accepts it.
+    /// Waits until `check` accepts the JSON, and returns this JSON.
     pub(super) async fn eventually(&self, what: &str, check: impl Fn(&Value) -> bool) -> Value {
         self.eventually_at("/debug.json", what, check).await
     }

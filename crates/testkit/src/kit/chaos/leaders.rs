@@ -39,8 +39,8 @@ pub(super) fn writes_without_leading<W: World>(lab: &Lab<W>) -> Vec<String> {
     wrong.collect()
 }
 
-/// Returns the writes of the operator's Lease by revision. Returns `None` if the operator has no Lease or several
-/// Leases.
+/// Returns the writes of the operator's Lease, ordered by revision. Returns `None` if the operator has no Lease or
+/// several Leases.
 fn leases<W: World>(lab: &Lab<W>) -> Option<Vec<LeaseWrite>> {
     let mut leases = lab.journal().leases();
     leases.sort_by_key(|lease| lease.revision);

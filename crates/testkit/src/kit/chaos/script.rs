@@ -1,4 +1,4 @@
-//! Scripts of disturbances that are generated from a seed.
+//! Generates scripts of disturbances from a seed.
 
 use std::fmt;
 use std::time::Duration;
@@ -27,7 +27,7 @@ pub(super) struct Script {
     pub(super) delay: Duration,
     /// The longest delay of a watch event.
     pub(super) lag: Duration,
-    /// The events, with the time since the start of the run.
+    /// The events of the script, each with the time since the start of the run.
     pub(super) events: Vec<(Duration, Event)>,
     /// The time at which all faults end.
     pub(super) end: Duration,
@@ -36,7 +36,7 @@ pub(super) struct Script {
 #[derive(Clone, Debug)]
 #[allow(clippy::large_enum_variant, reason = "a script has a few events")]
 pub(super) enum Event {
-    /// The user's next step.
+    /// The user performs the next step.
     Step,
     Rule(Rule),
     BreakWatches,
@@ -114,8 +114,8 @@ fn rule(fault: Fault) -> Rule {
 }
 
 /// Returns rules that delay the lists and watches of the operator. The rules delay all resources, all resources that
-/// the operator watches, or one resource. The rules apply to one process, as if one of several API servers lags, or to
-/// most requests of all processes.
+/// the operator watches, or one resource. The rules apply to one process, as if one of several API servers lagged, or
+/// to most requests of all processes.
 fn lagging(random: &mut Rng, views: &[String]) -> impl Iterator<Item = Rule> {
     let lag = match random.bool() {
         true => Lag::Time(Duration::from_millis(random.u64(500..30_000))),
