@@ -13,6 +13,7 @@ mod exec;
 #[cfg(feature = "gzip")]
 mod gzip;
 mod handles;
+mod http2;
 #[cfg(feature = "tower")]
 mod layer;
 mod limits;

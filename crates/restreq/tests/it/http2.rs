@@ -1,0 +1,183 @@
+//! Tests of requests over HTTP/2, against a server that uses h2 directly.
+
+use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
+
+use bytes::{Bytes, BytesMut};
+use futures_util::{StreamExt as _, stream};
+use h2::server::{self, SendResponse};
+use h2::{Reason, RecvStream};
+use http::{HeaderMap, Request, Response};
+use pintle_meta::{ClientConfig, PemSource};
+use pintle_restreq::RestClient;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
+
+use crate::support::soon;
+use crate::tls::{Authority, settings};
+
+/// Starts a server that calls `answer` for each request. Returns a client of it, and the number of reads of the server.
+async fn serve<F>(
+    answer: impl Fn(Request<RecvStream>, SendResponse<Bytes>) -> F + Send + 'static,
+) -> (RestClient, Arc<AtomicUsize>)
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    let authority = Authority::new();
+    let tls = TlsAcceptor::from(settings(&authority.issue("127.0.0.1"), &["h2"], None));
+    let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+    let mut config = ClientConfig::new(format!("https://{}", listener.local_addr().unwrap()));
+    config.tls.ca = Some(PemSource::Inline(authority.pem().into()));
+    let reads = Arc::<AtomicUsize>::default();
+    let counted = reads.clone();
+    tokio::spawn(async move {
+        let (stream, _) = listener.accept().await.unwrap();
+        let stream = Counted { stream: tls.accept(stream).await.unwrap(), reads: counted };
+        // Small windows, so that bodies wait for the server.
+        let mut connection = server::Builder::new().initial_window_size(1 << 10).handshake(stream).await.unwrap();
+        while let Some(Ok((request, respond))) = connection.accept().await {
+            tokio::spawn(answer(request, respond));
+        }
+    });
+    (RestClient::new(config).unwrap(), reads)
+}
+
+/// Counts the reads that return data.
+struct Counted {
+    stream: TlsStream<TcpStream>,
+    reads: Arc<AtomicUsize>,
+}
+
+impl AsyncRead for Counted {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<std::io::Result<()>> {
+        let polled = Pin::new(&mut self.stream).poll_read(cx, buf);
+        self.reads.fetch_add(usize::from(polled.is_ready()), Ordering::SeqCst);
+        polled
+    }
+}
+
+impl AsyncWrite for Counted {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<std::io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(cx, buf)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
+
+/// Reads a body, and gives the client space for more.
+async fn read(body: &mut RecvStream) -> Bytes {
+    let mut whole = BytesMut::new();
+    while let Some(data) = body.data().await {
+        let data = data.unwrap();
+        body.flow_control().release_capacity(data.len()).unwrap();
+        whole.extend_from_slice(&data);
+    }
+    whole.freeze()
+}
+
+fn json(respond: &mut SendResponse<Bytes>, body: &'static str) {
+    let head = Response::builder().header("content-type", "application/json").body(()).unwrap();
+    respond.send_response(head, false).unwrap().send_data(Bytes::from_static(body.as_bytes()), true).unwrap();
+}
+
+/// A client whose server stores the headers and the bodies of the requests.
+async fn storing() -> (RestClient, Arc<AtomicUsize>, Arc<Mutex<Vec<(HeaderMap, Bytes)>>>) {
+    let stored = Arc::<Mutex<Vec<_>>>::default();
+    let seen = stored.clone();
+    let (client, reads) = serve(move |mut request, mut respond| {
+        let seen = seen.clone();
+        async move {
+            let body = read(request.body_mut()).await;
+            seen.lock().unwrap().push((request.headers().clone(), body));
+            json(&mut respond, "{}");
+        }
+    })
+    .await;
+    (client, reads, stored)
+}
+
+#[tokio::test]
+async fn headers_and_body_are_sent_together() {
+    let (client, reads, stored) = storing().await;
+    soon(client.get().send()).await.unwrap();
+    for _ in 0..10 {
+        let before = reads.load(Ordering::SeqCst);
+        soon(client.put().body(r#"{"a":1}"#).send()).await.unwrap();
+        assert_eq!(reads.load(Ordering::SeqCst) - before, 1);
+    }
+    let stored = stored.lock().unwrap();
+    assert!(!stored[0].0.contains_key("content-length"), "a GET has no body");
+    assert_eq!(stored[1].0["content-length"], "7");
+    assert_eq!(stored[1].1, r#"{"a":1}"#);
+}
+
+#[tokio::test]
+async fn bodies_larger_than_the_window_arrive() {
+    let (client, _, stored) = storing().await;
+    let pieces: Vec<Bytes> = (0..300).map(|number| Bytes::from(format!("{number:0>1000}"))).collect();
+    let whole = pieces.concat();
+    soon(client.post().body(whole.clone()).send()).await.unwrap();
+    let streamed = stream::iter(pieces).then(|piece| async {
+        tokio::task::yield_now().await;
+        Ok(piece)
+    });
+    soon(client.post().body_stream(streamed).send()).await.unwrap();
+    let stored = stored.lock().unwrap();
+    assert_eq!(stored[0].0["content-length"], "300000");
+    assert!(!stored[1].0.contains_key("content-length"));
+    assert!(stored.iter().all(|(_, body)| *body == whole));
+}
+
+/// Without a limit, a server that does not read would fill the memory of the client.
+#[tokio::test]
+async fn streamed_body_waits_for_the_server() {
+    let (client, _) = serve(|request, mut respond| async move {
+        let head = Response::builder().header("content-type", "application/json").body(()).unwrap();
+        let _answer = respond.send_response(head, false).unwrap();
+        let _unread = request;
+        std::future::pending().await
+    })
+    .await;
+    let pulled = Arc::<AtomicUsize>::default();
+    let count = pulled.clone();
+    let endless = stream::repeat_with(move || {
+        count.fetch_add(1, Ordering::SeqCst);
+        Ok(Bytes::from_static(&[b'a'; 512]))
+    });
+    let answer = soon(client.post().body_stream(endless).stream()).await.unwrap();
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+    }
+    let before = pulled.load(Ordering::SeqCst);
+    assert!((1..200).contains(&before), "{before} pieces");
+    drop(answer);
+}
+
+#[tokio::test]
+async fn reset_response_is_an_error_even_if_it_is_cancelled() {
+    for (reason, is_complete) in [(Reason::CANCEL, false), (Reason::INTERNAL_ERROR, false), (Reason::NO_ERROR, true)] {
+        let (client, _) = serve(move |_, mut respond| async move {
+            let head = Response::builder().header("content-type", "application/json").body(()).unwrap();
+            let mut body = respond.send_response(head, false).unwrap();
+            body.send_data(Bytes::from_static(b"{}"), false).unwrap();
+            // Let the data arrive before the reset.
+            for _ in 0..10 {
+                tokio::task::yield_now().await;
+            }
+            body.send_reset(reason);
+        })
+        .await;
+        let answer = soon(client.get().max_retries(0).send()).await;
+        assert_eq!(answer.is_ok(), is_complete, "{reason:?}: {answer:?}");
+    }
+}
