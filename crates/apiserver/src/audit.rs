@@ -1,4 +1,5 @@
-//! The audit of a server. The audit records requests, their users and their results, for assertions in tests.
+//! The audit of a server. The audit stores one record for each request, with the user and the result of the request. Tests can check these
+//! records.
 
 mod log;
 
@@ -10,8 +11,8 @@ use tokio::time::Instant;
 
 use crate::verb::RequestVerb;
 
-/// The record of one request. The request ended because the server responded, or because the client closed the connection before the
-/// response.
+/// The record of one request. A request is recorded after the server has responded, or after the client has closed the connection without
+/// waiting for the response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuditRecord {
     /// The time at which the request arrived.
@@ -32,35 +33,36 @@ pub struct AuditRecord {
     pub namespace: String,
     /// The name. Empty for a collection.
     pub name: String,
-    /// The HTTP status. For a watch, this is the status with which the response starts. The code is 0 if the client closed the connection
-    /// before the server had decided on a status. A request that timed out is recorded when the server stops processing it. The server
-    /// may have sent the response before that time.
+    /// The HTTP status. For a watch, the code is the status code at the start of the response. The code is 0 if the client closed the
+    /// connection before the server had decided on a status. A request that timed out is recorded when the server stops processing it. The
+    /// server may send the response to such a request before it stops processing the request.
     pub code: u16,
-    /// The last write of the request, even if the response is an error. The write is `None` if the request wrote nothing. For example, a
-    /// read, a dry run, a rejected request, and an update without changes write nothing.
+    /// The last write that the request made, even if the response is an error. The write is `None` if the request wrote nothing. For
+    /// example, reads, dry runs, rejected requests, and updates without changes write nothing.
     pub committed: Option<Commit>,
     /// The audit annotations that admission added, as in kube-apiserver's audit events. For a pod,
-    /// `pod-security.kubernetes.io/enforce-policy` is the enforced security standard, and `pod-security.kubernetes.io/audit-violations`
-    /// lists the violations of the audited standard.
+    /// `pod-security.kubernetes.io/enforce-policy` is the enforced security standard. The annotation
+    /// `pod-security.kubernetes.io/audit-violations` lists the violations of the audited standard.
     pub annotations: BTreeMap<String, String>,
 }
 
 /// A write to the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Commit {
-    /// The time of the write. A later revision never has an earlier commit time, even if one request takes longer than another.
+    /// The time of the write. A write with a later revision never has an earlier time. The times of writes follow the order of their
+    /// revisions, even if the requests take different amounts of time.
     pub at: Instant,
     /// The `resourceVersion` of the write.
     pub revision: u64,
 }
 
-/// The requests to which a server has responded so far, in the order of the responses. Created by
-/// [`ApiServer::audit`](crate::ApiServer::audit). Each filter method keeps only matching requests.
+/// The requests that a server has answered so far, in the order of the responses. Created by [`ApiServer::audit`](crate::ApiServer::audit).
+/// Each filter method keeps only matching requests.
 ///
-/// When the audit is full, it drops the oldest requests (see [`ApiServerConfig::audit`](crate::ApiServerConfig::audit)). If requests are
-/// missing, an assertion could pass by mistake. Therefore, methods that read the records panic if a matching request may have been
-/// dropped. These methods do not panic if the caller [accepts the loss](Self::despite_loss). These methods also do not panic if a filter
-/// keeps only records [after](Self::committed_after) the last dropped request.
+/// When the audit is full, it drops the oldest requests (see [`ApiServerConfig::audit`](crate::ApiServerConfig::audit)). An assertion could
+/// pass by mistake if requests are missing from the audit. Therefore, methods that read the records panic if a matching request may have
+/// been dropped. To avoid this panic, [accept the loss](Self::despite_loss), or keep only records [after](Self::committed_after) the last
+/// dropped request.
 ///
 /// # Examples
 ///
@@ -108,7 +110,7 @@ impl ServerAudit {
         self.lost
     }
 
-    /// Accepts the loss of records. Accepts that requests were dropped, so later calls do not panic for this reason.
+    /// Accepts the loss of records. After this call, the methods of this type do not panic because of dropped requests.
     pub fn despite_loss(self) -> Self {
         Self { lost: 0, ..self }
     }
@@ -142,7 +144,7 @@ impl ServerAudit {
         self.only(|record| record.committed.is_some())
     }
 
-    /// Keeps the requests of this user.
+    /// Keeps the requests of the user with this name.
     pub fn by_user(self, name: &str) -> Self {
         self.only(|record| record.user == name)
     }
@@ -157,17 +159,17 @@ impl ServerAudit {
         self.only(|record| record.group == group && record.resource == resource)
     }
 
-    /// Keeps the requests that arrived after this time.
+    /// Keeps the requests that arrived after `moment`.
     pub fn received_after(self, moment: Instant) -> Self {
         self.complete_after(moment).only(|record| record.received > moment)
     }
 
-    /// Keeps the requests that wrote something after this time, regardless of when they arrived.
+    /// Keeps the requests that wrote something after `moment`, regardless of when the requests arrived.
     pub fn committed_after(self, moment: Instant) -> Self {
         self.complete_after(moment).only(|record| record.committed.is_some_and(|commit| commit.at > moment))
     }
 
-    /// Accepts that requests were dropped if none of them arrived or wrote something after this time.
+    /// Accepts the loss of records if no dropped request arrived or wrote something after `moment`.
     fn complete_after(self, moment: Instant) -> Self {
         match self.lost_until {
             Some(until) if until <= moment => self.despite_loss(),
@@ -175,8 +177,8 @@ impl ServerAudit {
         }
     }
 
-    /// Returns how often the resource with the most list requests was listed. Requests are counted separately for each namespace, and for
-    /// lists across all namespaces. Each page of a list is one request.
+    /// Returns the number of list requests for the resource that was listed most often. List requests are counted separately for each
+    /// namespace, and for lists across all namespaces. Each page of a list counts as one request.
     ///
     /// # Panics
     ///
@@ -191,17 +193,16 @@ impl ServerAudit {
 }
 
 tokio::task_local! {
-    /// The last write of the request that the current task serves.
+    /// The last write of the request that the current task processes.
     static COMMITTED: Committed;
 }
 
-/// The most recent write of a request. The value is shared with the request's future, because this future may be dropped before it
-/// completes.
+/// The most recent write of a request. The request's future shares this value, because the future may be dropped before it completes.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Committed(Arc<Mutex<Option<Commit>>>);
 
 impl Committed {
-    /// Awaits `work`, and records the last write of `work` in `self`.
+    /// Awaits `work` and records its last write in `self`.
     pub(crate) async fn during<R>(&self, work: impl Future<Output = R>) -> R {
         COMMITTED.scope(self.clone(), work).await
     }
@@ -211,7 +212,7 @@ impl Committed {
     }
 }
 
-/// Records a write for the request of the current task, if there is one.
+/// If the current task processes a request, records a write for this request.
 pub(crate) fn record_commit(revision: u64) {
     let note = |Committed(committed): &Committed| {
         *committed.lock().unwrap_or_else(PoisonError::into_inner) = Some(Commit { at: Instant::now(), revision });

@@ -38,17 +38,17 @@ pub(crate) fn warning(headers: &HeaderMap) -> Option<&'static str> {
     bearer(headers).filter(|token| token.is_empty()).map(|_| PADDED)
 }
 
-/// An authenticator that maps bearer tokens to users. Requests and token reviews use it.
+/// An authenticator that maps bearer tokens to users. Requests and token reviews use the authenticator.
 #[derive(Debug)]
 pub(crate) struct Authenticator {
-    /// The tokens in the token file. The field is `None` if there is no token file. Without a token file, every caller is an
+    /// The tokens in the token file. The field is `None` if no token file is configured. Without a token file, every caller is an
     /// administrator, regardless of the token.
     tokens: Option<Tokens>,
     pub(crate) accounts: AccountTokens,
 }
 
 impl Authenticator {
-    /// Creates an authenticator. If a seed is given, the key that signs service account tokens is derived from this seed only.
+    /// Creates an authenticator. If the server has a seed, the key that signs service account tokens depends only on this seed.
     pub(crate) fn new(tokens: Option<Tokens>, seed: Option<u64>) -> Self {
         Self { tokens, accounts: AccountTokens::new(seed) }
     }
@@ -84,8 +84,8 @@ impl Authenticator {
         self.accounts.public_key()
     }
 
-    /// Returns the user of a valid token, and the requested audiences for which the token is valid. A token from the token file has
-    /// only one audience, which is this server.
+    /// Returns the user of a valid token. Also returns the requested audiences for which the token is valid. A token from the token file
+    /// has only one audience, which is this server.
     pub(crate) fn user(
         &self,
         cluster: &dyn Cluster,
@@ -111,8 +111,8 @@ fn covers_url(url: &str, path: &str) -> bool {
     }
 }
 
-/// Returns the token of `Authorization: Bearer TOKEN`. As in kube-apiserver, text after the token is ignored. If two spaces precede the
-/// token, the result is empty. A token with invalid UTF-8 matches no user.
+/// Returns the token in the header `Authorization: Bearer TOKEN`. As in kube-apiserver, text after the token is ignored. If two spaces
+/// precede the token, the result is empty. If the token contains invalid UTF-8, the returned token matches no user.
 fn bearer(headers: &HeaderMap) -> Option<String> {
     let header = String::from_utf8_lossy(headers.get(AUTHORIZATION)?.as_bytes());
     let mut parts = header.trim().split(' ');

@@ -1,13 +1,14 @@
-//! The controllers that run in the server. Clients expect their effects as a part of the API. In a real cluster, they run in two programs:
+//! The controllers that run in the server. Clients rely on the effects of these controllers as a part of the API. In a real cluster, the
+//! controllers are parts of two programs:
 //!
 //! - kube-controller-manager: the controllers that delete the contents of deleted namespaces, collect garbage, aggregate cluster roles, and check the
 //!   types of admission policies
 //! - kube-apiserver: the controllers that maintain custom resource definitions, the Service `kubernetes`, APIServices and the status of
 //!   FlowSchemas, and that delete expired events
 //!
-//! Each controller is a separate task, so a namespace with 100,000 objects does not delay new definitions. A controller observes all
-//! changes of its resources, and records which objects it must process. It writes with the same functions as requests. A controller that
-//! lags too far behind re-lists.
+//! Each controller has its own task, so deleting a namespace with 100,000 objects does not delay new definitions. A controller observes all
+//! changes of its resources, and records which objects it must process. A controller writes through the same functions as requests. If a
+//! controller lags too far behind, it lists its resources again.
 
 mod api_services;
 mod definitions;
@@ -45,14 +46,14 @@ trait Controller: Send + 'static {
         true
     }
 
-    /// Records all existing objects. Called at the start, and after the controller has lagged too far behind.
+    /// Records all existing objects. This method is called at the start, and after the controller has lagged too far behind.
     fn resync(&mut self, _: &Registry) {}
 
-    /// Processes the recorded changes. The controller has observed all changes up to the revision `observed`, and maybe later changes.
-    /// Returns the time of the next call if no change causes an earlier call.
+    /// Processes the recorded changes. The controller has already observed all changes up to the revision `observed`, and perhaps later
+    /// changes. Returns the time at which the next call is due. A change can cause an earlier call.
     fn work(&mut self, registry: &Arc<Registry>, observed: u64) -> impl Future<Output = Option<Instant>> + Send;
 
-    /// Returns whether there are recorded changes that `work` has not tried to process yet.
+    /// Returns whether the controller has recorded changes that `work` has not tried to process yet.
     fn is_busy(&self) -> bool {
         false
     }
@@ -61,15 +62,15 @@ trait Controller: Send + 'static {
 /// The controllers of a server.
 #[derive(Debug)]
 pub(crate) struct Background {
-    /// For each controller, the revision up to which it has processed all changes.
+    /// Each element is the revision up to which one controller has processed all changes.
     idle_at: Vec<watch::Receiver<u64>>,
     /// Wakes all controllers, so that they update their revisions in `idle_at`.
     wake: watch::Sender<()>,
 }
 
 impl Background {
-    /// Runs the controllers of a server that listens on `address` until `stop`. Waits until each controller has processed all existing
-    /// objects, or has ended. The health endpoints report a controller that ended.
+    /// Runs the controllers of a server that listens on `address`, until `stop` is cancelled. Waits until each controller has processed all
+    /// existing objects, or has ended. The health endpoints report controllers that have ended.
     pub(crate) async fn start(
         registry: &Arc<Registry>,
         address: SocketAddr,
@@ -104,13 +105,13 @@ impl Background {
         Self { idle_at, wake }
     }
 
-    /// Waits until the controllers have processed all writes so far, including the controllers' writes. Dropping the future has no effect.
+    /// Waits until the controllers have processed all writes so far, including their own writes. Dropping the future has no effect.
     pub(crate) async fn settle(&self, db: &Db) {
         loop {
             let revision = db.revision();
             self.wake.send_replace(());
             for idle_at in &self.idle_at {
-                // The wait fails only if the server has ended. In that case, all controllers have stopped.
+                // The wait fails only if the server has ended. If the server has ended, all controllers have stopped.
                 if idle_at.clone().wait_for(|idle_at| *idle_at >= revision).await.is_err() {
                     return;
                 }
@@ -179,7 +180,7 @@ async fn run<C: Controller>(
     }
 }
 
-/// Passes all pending changes to the controller. Returns whether the controller must process changes.
+/// Passes all pending changes to the controller. Returns whether the controller has changes to process.
 async fn catch_up(controller: &mut impl Controller, registry: &Registry, feed: &mut Changes) -> bool {
     let mut due = false;
     while let Some(next) = feed.try_next() {
@@ -201,7 +202,7 @@ async fn apply(controller: &mut impl Controller, registry: &Registry, next: Resu
     }
 }
 
-/// Returns the options of the controllers' writes.
+/// Returns the options that controllers use for their writes.
 fn options() -> WriteOptions {
     WriteOptions::default()
 }

@@ -10,7 +10,7 @@ use jiff::{SignedDuration, Timestamp};
 use pintle_meta::Time;
 use tokio::time::Instant;
 
-/// A wall clock that advances with tokio's clock. The wall clock is paused while a test pauses tokio's clock.
+/// A wall clock that advances with tokio's clock. The wall clock pauses while a test pauses tokio's clock.
 #[derive(Debug)]
 pub(crate) struct Clock {
     origin: Instant,
@@ -19,7 +19,7 @@ pub(crate) struct Clock {
 }
 
 impl Clock {
-    /// Creates a clock that starts at `start`, or at the machine's time if `start` is `None`.
+    /// Creates a clock that starts at `start`. If `start` is `None`, the clock starts at the machine's time.
     pub(crate) fn new(start: Option<SystemTime>) -> Self {
         let given = start.and_then(|start| Timestamp::try_from(start).ok());
         let wall = given.unwrap_or_else(Timestamp::now);
@@ -43,7 +43,7 @@ impl Clock {
         Time(self.now()).to_string()
     }
 
-    /// Sets the difference between the server's wall time and the machine's time. A positive value means that the
+    /// Sets by how much the server's wall time differs from the machine's time. A positive value means that the
     /// server's time is ahead.
     pub(crate) fn set_ahead(&self, ahead: Duration) {
         let millis = i64::try_from(ahead.as_millis()).unwrap_or(i64::MAX);

@@ -29,86 +29,89 @@ use std::time::{Duration, SystemTime};
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ApiServerConfig {
-    /// The address to listen on. Default: 127.0.0.1. Without a [token file](Self::token_auth_file), every client that can reach the address
-    /// is an administrator.
+    /// The address to listen on. Default: 127.0.0.1. Without a [token file](Self::token_auth_file), every client that can connect to the
+    /// address is an administrator.
     pub bind: IpAddr,
-    /// The port to listen on. Default: 0, which picks a free port.
+    /// The port to listen on. Default: 0, so the system picks a free port.
     pub port: u16,
-    /// Whether to serve TLS with a certificate generated at startup, and HTTP/2 for clients that support it. Default:
+    /// Whether to serve TLS. With TLS, the server generates a certificate at startup and serves HTTP/2 to clients that support it. Default:
     /// no.
     pub tls: bool,
-    /// A file of users and their tokens, in the CSV format of kube-apiserver: `token,user,uid,"group1,group2"`. The server reads it once,
-    /// at startup. Members of `system:masters` have all permissions. Other users need RBAC roles. Default: no file. If this field is
-    /// `None`, every caller is an administrator.
+    /// A file that contains users and their tokens, in the CSV format of kube-apiserver: `token,user,uid,"group1,group2"`. The server reads
+    /// the file once, at startup. Members of `system:masters` have all permissions. Other users need RBAC roles. Default: no file. If this
+    /// field is `None`, every caller is an administrator.
     pub token_auth_file: Option<PathBuf>,
-    /// The seed of all generated values: names, uids, the administrator's token, and TLS keys and certificates. With the same seed, these
-    /// values are the same in each run. Default: `None`, which makes the values random.
+    /// The seed for all generated values. The generated values are names, uids, the administrator's token, and TLS keys and certificates.
+    /// Two runs with the same seed generate the same values. Default: `None`, so the values are random.
     ///
-    /// - Faults with a probability also use the seed. Without a seed, they use the seed 0.
-    /// - Tokens of service accounts contain times. The tokens are the same in each run only if [`start_time`](Self::start_time) is also
-    ///   set.
+    /// - Faults that occur with a probability use the seed, too. Without a seed, faults use the seed 0.
+    /// - Tokens of service accounts contain times. Service account tokens are the same in each run only if [`start_time`](Self::start_time)
+    ///   is also set.
     /// - Anyone who knows the seed can derive the tokens and keys.
     /// - If a seed is set, the TLS keys are Ed25519 keys. Browsers reject such keys. Without a seed, the TLS keys are P-256 keys.
     pub seed: Option<u64>,
-    /// The wall time at startup. Default: `None`, which uses the machine's time. After startup, the wall time advances with tokio's clock.
-    /// A test can pause this clock.
+    /// The wall time at startup. Default: `None`. By default, the wall time is the machine's time. After startup, the wall time advances
+    /// with tokio's clock. A test can pause tokio's clock.
     pub start_time: Option<SystemTime>,
-    /// The interval at which a watch that allows bookmarks gets a bookmark. Default: one minute. Minimum: one millisecond.
+    /// The interval at which a watch receives bookmarks, if the client allows bookmarks. Default: one minute. Minimum: one millisecond.
     pub bookmark_interval: Duration,
-    /// The maximum number of changes that a watcher may lag behind. If a watcher lags further behind, the server closes its stream. Only
-    /// changes of the watched resource count towards this number. Default: 4096. Minimum: 1.
+    /// The maximum number of changes by which a watcher can lag behind. The server closes the stream of a watcher that lags further behind.
+    /// Changes of other resources do not count. Default: 4096. Minimum: 1.
     ///
-    /// All watchers share one copy of the changes, so a slow watcher uses no extra memory. A watcher must read all initial objects before
-    /// the server drops the first change since the start of the watch. If the watcher is slower, the server closes the stream.
+    /// All watchers share one copy of the changes, so a slow watcher takes no extra memory. While a watcher still reads the initial
+    /// objects, the server keeps a limited number of newer changes for it. If the server must drop one of these changes, it closes the
+    /// stream of the watcher.
     pub watch_buffer: usize,
     /// The resource version of the server before its first write. Default: 1. Maximum: half of `u64::MAX`.
     ///
-    /// If a server replaces an earlier server, this version must be above all versions that the earlier server returned. Clients of the
-    /// earlier server then get the error that their resource versions are too old, and they list again. If the version is too low, watches
-    /// of these clients wait until the new server reaches their versions.
+    /// If this server replaces an earlier server, this version must be higher than all versions that the earlier server returned. Clients
+    /// of the earlier server then receive the error that their resource versions are too old, and they list again. If the version is too
+    /// low, the watches of these clients do not continue until the new server reaches their versions.
     pub first_revision: u64,
-    /// The maximum number of changes to keep for each resource. Default: 100 000. In addition, each write drops up to a thousand changes
-    /// that are more than five minutes old. The last change of a resource is always kept. A watch or list fails if it starts at a resource
-    /// version whose changes have been dropped.
+    /// The maximum number of changes that the server keeps for each resource. Default: 100 000. Each write also removes up to a thousand
+    /// changes that are more than five minutes old. The server always keeps the last change of a resource. A watch or a list fails if it
+    /// starts at a resource version whose changes were dropped.
     pub history: usize,
-    /// The approximate memory limit for the changes of all resources together, in bytes. Default: 256 MiB. If the limit is exceeded, the
-    /// server drops the oldest changes first. If a watch has not read a dropped change yet, the server closes this watch. The last change
-    /// of a resource is always kept.
+    /// The approximate memory limit in bytes for the kept changes of all resources together. Default: 256 MiB. If the limit is exceeded,
+    /// the server drops the oldest changes first. If a watch has not read a dropped change yet, the server closes the stream of this watch.
+    /// The server always keeps the last change of a resource.
     ///
-    /// A separate cache with half of this limit stores other encodings of current and past objects: protobuf, metadata only, and table
-    /// rows. When the cache is full, it evicts encodings that have been used only once. If the server needs an evicted encoding, it creates
-    /// the encoding again. For a list in protobuf, the server encodes each evicted object twice, because the body begins with its length.
+    /// A separate cache with half of this limit stores other encodings of current and past objects. The other encodings are protobuf,
+    /// metadata only, and table rows. When the cache is full, it evicts encodings that have been used only once. If the server needs an
+    /// evicted encoding later, it encodes the object again. For a list in protobuf, the server encodes each evicted object twice, because
+    /// the response body begins with its length.
     pub history_bytes: usize,
-    /// The approximate memory limit for request bodies that are being received or processed, in bytes. Default: 256 MiB, plus one eighth
-    /// that is reserved for bodies of at most 64 KiB.
+    /// The approximate memory limit in bytes for all request bodies that the server is receiving or processing. Default: 256 MiB. One
+    /// eighth of this limit is reserved for bodies of at most 64 KiB, in addition to the limit itself.
     ///
-    /// Above the limit, the server aborts the oldest incomplete body that is larger than 64 KiB. The client of the aborted request gets
-    /// status 429 and the advice to retry after one second. A single body may have at most 3 MiB.
+    /// If the limit is exceeded, the server aborts the oldest incomplete body that is larger than 64 KiB. The client of the aborted request
+    /// receives status 429 and should retry after one second. A single body may have at most 3 MiB.
     pub body_bytes: usize,
-    /// The maximum number of connections. Default: 16 384. Minimum: 1. At startup, the server reduces this number to at most half of the
-    /// number of files that the process may open. The other half of the files remains for the rest of the process. When the limit is
-    /// reached, new clients wait until a connection closes.
+    /// The maximum number of connections. Default: 16 384. Minimum: 1. At startup, the server reduces this number if it exceeds half of the
+    /// files that the process may open. Half of the files remain available to other parts of the process. When the limit is reached, new
+    /// clients wait until a connection closes.
     pub connections: usize,
-    /// The optional controllers to run. Default: all. The controllers for custom resource definitions and the controller for the Service
-    /// `kubernetes` always run.
+    /// The optional controllers to run. Default: all. The controllers for custom resource definitions and for the Service `kubernetes`
+    /// always run, regardless of this field.
     pub controllers: Controllers,
     /// Whether to serve coordinated leader election, like kube-apiserver with the feature gate `CoordinatedLeaderElection` and
-    /// `coordination.k8s.io/v1beta1`. Default: no, as in kube-apiserver. If enabled, LeaseCandidates are served, and leases keep `strategy`
-    /// and `preferredHolder`. The server does not assign leases, because this is the task of a controller.
+    /// `coordination.k8s.io/v1beta1`. Default: no, as in kube-apiserver. If the feature is enabled, the server serves LeaseCandidates, and
+    /// leases keep `strategy` and `preferredHolder`. The server does not assign leases to candidates, because this is the task of a
+    /// controller.
     pub coordinated_leader_election: bool,
-    /// Whether the server runs on a separate thread with a separate runtime. Default: no. The server then runs on the runtime that starts
-    /// it. On that runtime, the server yields to other tasks every few milliseconds, even while it processes long lists or large bodies. On
-    /// its own thread, the server does not delay other tasks, but each request needs two thread switches.
+    /// Whether the server runs on a separate thread that has its own runtime. Default: no. By default, the server runs on the runtime that
+    /// starts it. On a shared runtime, the server yields to other tasks every few milliseconds, even while it processes long lists or large
+    /// bodies. On a separate thread, the server does not delay other tasks, but each request needs two thread switches.
     ///
-    /// On its own thread, the server uses the machine's clock. If a test pauses or advances tokio's clock, the server's timestamps and
-    /// deadlines do not change. [The audit](crate::ApiServer::audit) also uses the machine's clock.
+    /// On a separate thread, the server uses the machine's clock. If a test pauses or advances tokio's clock, the timestamps and deadlines
+    /// of such a server do not change. [The audit](crate::ApiServer::audit) also uses the machine's clock.
     ///
-    /// A paused tokio clock jumps to the next timer when all threads of its runtime are idle, even while the server's thread works. A call
-    /// [in process](crate::ApiServer::in_process) that is not a watch prevents this jump until its response is complete. A call over a
-    /// socket does not prevent the jump, so the client's deadlines can expire immediately.
+    /// A paused tokio clock jumps to the next timer when all threads of its runtime are idle. The clock also jumps while the server's
+    /// separate thread works. An [in-process](crate::ApiServer::in_process) request prevents this jump until its response is complete,
+    /// unless the request is a watch. A request over a socket does not prevent the jump, so the client's deadlines can expire immediately.
     pub own_thread: bool,
     /// The maximum number of requests that [the audit](crate::ApiServer::audit) keeps. Default: 10 000. The audit keeps fewer requests if
-    /// they take more than 32 MiB.
+    /// their records take more than 32 MiB.
     pub audit: usize,
 }
 
@@ -136,21 +139,23 @@ impl Default for ApiServerConfig {
     }
 }
 
-/// The optional controllers that a server runs.
+/// The controllers of a server that can be switched off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Controllers {
-    /// Whether to delete the dependents of deleted owners.
+    /// Whether the garbage collector deletes the dependents of deleted owners.
     pub garbage: bool,
-    /// Whether to delete the objects in deleted namespaces.
+    /// Whether a controller deletes the objects in deleted namespaces.
     pub namespaces: bool,
     /// Whether to aggregate cluster roles.
     pub roles: bool,
-    /// Whether to write the status of ValidatingAdmissionPolicies: the generation that was checked, and the warnings of the type check.
+    /// Whether a controller writes the status of ValidatingAdmissionPolicies. The status contains the generation that was checked and the
+    /// warnings of the type check.
     pub policies: bool,
 }
 
 impl Controllers {
-    /// The configuration without optional controllers. It corresponds to a kube-apiserver without kube-controller-manager.
+    /// The configuration without optional controllers. A server with this configuration behaves like a kube-apiserver without
+    /// kube-controller-manager.
     pub const NONE: Self = Self { garbage: false, namespaces: false, roles: false, policies: false };
 }
 

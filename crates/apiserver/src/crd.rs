@@ -51,7 +51,7 @@ pub(crate) fn with_definition_strategy(builtin: Kinds) -> Kinds {
 /// The name under which definitions are stored.
 pub(crate) const DEFINITIONS: &str = "customresourcedefinitions.apiextensions.k8s.io";
 
-/// Returns the name of the definition that defines a custom resource.
+/// Returns the name of the definition that defines this kind.
 pub(crate) fn name(kind: &Kind) -> String {
     format!("{}.{}", kind.plural, kind.group)
 }
@@ -59,7 +59,7 @@ pub(crate) fn name(kind: &Kind) -> String {
 /// The prefix of the names under which custom resources are stored.
 const CUSTOM: &str = "custom/";
 
-/// Returns the group and plural that a definition defines, even if the resource is not served.
+/// Returns the group and the plural name that a definition defines, even if the resource is not served.
 pub(crate) fn resource(definition: &Json) -> GroupResource {
     GroupResource::new(definition.text("/spec/group"), definition.text("/spec/names/plural"))
 }
@@ -69,7 +69,7 @@ pub(crate) fn store(group: &str, plural: &str) -> crate::kinds::GroupResource {
     crate::kinds::GroupResource::new(group, format!("{CUSTOM}{plural}"))
 }
 
-/// Returns the order of members in objects that are stored under this name.
+/// Returns the order of members in the objects that are stored under this name.
 pub(crate) fn order(stored: &str) -> Order {
     if stored.starts_with(CUSTOM) { Order::Sorted } else { Order::Declared }
 }

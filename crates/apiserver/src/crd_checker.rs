@@ -13,16 +13,16 @@ pub use files::{CheckedManifest, check_manifests};
 use offline::{Defined, Offline, Sample};
 pub use rejection::Rejection;
 
-/// Checks which custom resources a CustomResourceDefinition accepts. Runs without a server, a runtime and a socket.
+/// Checks which custom resources a CustomResourceDefinition accepts. The checks need no server, no runtime and no socket.
 ///
-/// A check uses the same code as the embedded server, so it gives the results and messages of kube-apiserver: strict field validation,
-/// pruning, defaults, the schema, rules in CEL with their costs, and metadata.
+/// A check uses the same code as the embedded server, so its results and messages are the same as in kube-apiserver. The check includes
+/// strict field validation, pruning, defaults, the schema, rules in CEL with their costs, and metadata.
 ///
-/// A manifest is a YAML text, or any value that serializes to an object. For short tests, a manifest may leave out some fields:
+/// A manifest is a YAML text, or any value that serializes to an object. To keep tests short, a manifest may omit some fields:
 ///
-/// - Without `apiVersion` and `kind`, the manifest has the storage version of the definition.
-/// - Without `metadata.name` and `metadata.generateName`, its name is `sample`.
-/// - Without `metadata.namespace`, its namespace is `default`. All namespaces exist.
+/// - Without `apiVersion` and `kind`, the manifest has the kind and the storage version of the definition.
+/// - Without `metadata.name` and `metadata.generateName`, the name is `sample`.
+/// - Without `metadata.namespace`, the namespace is `default`. All namespaces exist.
 ///
 /// # Examples
 ///
@@ -65,18 +65,19 @@ pub struct CrdChecker {
     definitions: Vec<Defined>,
 }
 
-/// A custom resource that passed a check.
+/// A custom resource that the server would accept.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct CheckedObject {
-    /// The object as the server would return it: pruned, and with its defaults.
+    /// The object as the server would return it, after pruning and with its defaults.
     pub object: serde_json::Value,
-    /// The warnings that the server would send.
+    /// The warnings that the server would send for the request.
     pub warnings: Vec<String>,
 }
 
 impl CrdChecker {
-    /// Checks and uses a CustomResourceDefinition: YAML text, or a value that serializes to one, such as `Website::crd()`.
+    /// Checks a CustomResourceDefinition and creates a checker that uses it. The definition is a YAML text, or a value that serializes to a
+    /// definition, such as `Website::crd()`.
     ///
     /// # Errors
     ///
@@ -87,7 +88,8 @@ impl CrdChecker {
         Ok(checker)
     }
 
-    /// Adds another definition, or replaces a definition of the same name. After that, manifests without a kind use this definition.
+    /// Adds another definition. A definition of the same name is replaced. After this call, manifests without a kind have the kind of this
+    /// definition.
     ///
     /// # Errors
     ///
@@ -99,7 +101,7 @@ impl CrdChecker {
         Ok(())
     }
 
-    /// Returns the rules of all definitions with their estimated costs.
+    /// Returns the validation rules of all definitions and their estimated costs.
     pub fn rules(&self) -> impl Iterator<Item = &RuleCost> {
         self.definitions.iter().flat_map(|definition| &definition.rules)
     }
@@ -118,8 +120,8 @@ impl CrdChecker {
         self.offline.create(self.offline.completed(Sample::new(manifest)?))
     }
 
-    /// Returns the object after an update from `old` to `new`. Transition rules see `old` as `oldSelf`. If `new` has no name, it has the
-    /// name of `old`.
+    /// Returns the object after an update from `old` to `new`. Transition rules can access `old` as `oldSelf`. If `new` has no name, it has
+    /// the name of `old`.
     ///
     /// # Errors
     ///
@@ -128,22 +130,22 @@ impl CrdChecker {
         self.offline.update(Sample::new(old)?, Sample::new(new)?, false)
     }
 
-    /// Returns the object after an update of the subresource `status`. The update ignores all other changes. The status of `old` is used as
-    /// it is given: it gets no defaults and is not validated.
+    /// Returns the object after an update of its subresource `status`. The update ignores changes outside of `status`. The check adds no
+    /// defaults to the status of `old` and does not validate it.
     ///
     /// # Errors
     ///
-    /// Returns an error if the server would reject the object `old` without its status, or the update. Also returns an error if the definition
-    /// has no subresource `status`.
+    /// Returns an error if the server would reject the update. Also returns an error if the server would reject the object `old` without
+    /// its status. Also returns an error if the definition has no subresource `status`.
     pub fn update_status(&self, old: impl Serialize, new: impl Serialize) -> Result<CheckedObject, Rejection> {
         self.offline.update(Sample::new(old)?, Sample::new(new)?, true)
     }
 
-    /// Asserts that the object can be created.
+    /// Asserts that the server would accept the creation of the object.
     ///
     /// # Panics
     ///
-    /// Panics with the error of the server if the server would reject the object.
+    /// Panics with the server's error if the server would reject the object.
     #[track_caller]
     pub fn assert_accepts(&self, manifest: impl Serialize) {
         if let Err(rejection) = self.create(manifest) {
@@ -151,21 +153,21 @@ impl CrdChecker {
         }
     }
 
-    /// Asserts that the object cannot be created, and that the error of the server contains `message`.
+    /// Asserts that the server would reject the creation of the object with an error that contains `message`.
     ///
     /// # Panics
     ///
-    /// Panics if the server would accept the object, or would send another error.
+    /// Panics if the server would accept the object, or if the server's error would not contain `message`.
     #[track_caller]
     pub fn assert_rejects(&self, manifest: impl Serialize, message: &str) {
         expect(self.create(manifest), message);
     }
 
-    /// Asserts that the object `old` can be updated to `new`.
+    /// Asserts that the server would accept an update of the object from `old` to `new`.
     ///
     /// # Panics
     ///
-    /// Panics with the error of the server if the server would reject the object `old` or the update.
+    /// Panics with the server's error if the server would reject the object `old` or the update.
     #[track_caller]
     pub fn assert_accepts_update(&self, old: impl Serialize, new: impl Serialize) {
         if let Err(rejection) = self.update(old, new) {
@@ -173,11 +175,12 @@ impl CrdChecker {
         }
     }
 
-    /// Asserts that the object `old` cannot be updated to `new`, and that the error of the server contains `message`.
+    /// Asserts that the server would reject an update from `old` to `new` with an error that contains `message`.
     ///
     /// # Panics
     ///
-    /// Panics if the server would accept the update, would send another error, or would already reject the object `old`.
+    /// Panics if the server would accept the update, or if the server's error would not contain `message`. Also panics if the server would
+    /// already reject the object `old`.
     #[track_caller]
     pub fn assert_rejects_update(&self, old: impl Serialize + Clone, new: impl Serialize, message: &str) {
         self.assert_accepts(old.clone());

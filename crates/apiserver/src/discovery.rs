@@ -1,4 +1,4 @@
-//! Discovery documents for groups, versions and resources, and OpenAPI documents.
+//! Creates discovery documents and OpenAPI documents. Discovery documents describe groups, versions and resources.
 
 mod aggregated;
 mod documents;
@@ -34,8 +34,8 @@ fn storage_version_hash(kind: &Kind) -> Option<String> {
     Some(base64::engine::general_purpose::STANDARD.encode(&digest[..8]))
 }
 
-/// Returns the group, version and kind of a subresource. Returns `None` if the subresource has the same group and
-/// version as the resource.
+/// Returns the group, version and kind of a subresource. Returns `None` if the subresource has the group and version of
+/// its resource.
 fn foreign_gvk<'a>(kind: &Kind, subresource: &'a ServedSubresource) -> Option<&'a pintle_meta::GroupVersionKind> {
     subresource.kind.as_ref().filter(|gvk| gvk.group != kind.group || gvk.version != kind.version)
 }

@@ -1,4 +1,4 @@
-//! Failures of requests and the responses that report them.
+//! Request failures, and the responses that report them.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -8,18 +8,19 @@ use pintle_meta::{GroupResource, ListMeta, Reason, Status, StatusCause, StatusDe
 
 use crate::validate::FieldErrors;
 
-/// The failure of a request. The failure contains the data of the response.
+/// The failure of a request. The failure contains the data that the response needs.
 #[derive(Clone, Debug)]
 pub(crate) struct Failure {
     pub(crate) status: Box<Status>,
-    /// The plain text of a response that has no Status. The outermost handlers of kube-apiserver send such responses.
+    /// The text of a response that is plain text and contains no Status. In kube-apiserver, only the outermost handlers send plain text
+    /// responses.
     pub(crate) text: Option<Cow<'static, str>>,
-    /// Whether the failure comes from a handler that runs before the API handlers. Handlers before the API handlers do not negotiate
-    /// the format of their responses.
+    /// Whether the failure occurred in a handler that runs before the API handlers. Handlers that run before the API handlers do not
+    /// negotiate the format of their responses.
     pub(crate) early: bool,
 }
 
-/// The result of a function that serves a request.
+/// The result of a function that processes a request.
 pub(crate) type Outcome<T> = Result<T, Failure>;
 
 impl Failure {
@@ -44,7 +45,7 @@ impl Failure {
         failure
     }
 
-    /// Creates a 404 failure with a plain text body. Handlers before the API handlers send this failure.
+    /// Creates a 404 failure with a plain text body. In kube-apiserver, handlers that run before the API handlers send this failure.
     pub(crate) fn page_not_found() -> Self {
         Self { text: Some("404 page not found\n".into()), ..Self::plain(404, "404 page not found") }
     }
@@ -64,7 +65,7 @@ impl Failure {
             .with(StatusDetails { causes: vec![cause], ..StatusDetails::default() })
     }
 
-    /// Creates the failure for a path whose resource is not served.
+    /// Creates the failure for a request whose path names a resource that is not served.
     pub(crate) fn no_such_resource() -> Self {
         Self::new(404, Reason::NotFound, "the server could not find the requested resource")
             .with(StatusDetails::default())
@@ -113,7 +114,7 @@ impl Failure {
         ))
     }
 
-    /// Creates the failure of a request that a policy denies.
+    /// Creates the failure of a request that an admission policy denies.
     pub(crate) fn denied_by_policy(resource: &GroupResource, name: &str, why: &str, reason: Option<&str>) -> Self {
         let mut failure = Self::forbidden(resource, name, why);
         let reason = reason.unwrap_or("Invalid");
@@ -129,7 +130,8 @@ impl Failure {
         failure
     }
 
-    /// Creates the 403 failure of a request for which mutating policies failed. The first message becomes the message of the response.
+    /// Creates the 403 failure of a request for which mutating admission policies failed. The first error message becomes the message of
+    /// the response.
     pub(crate) fn denied_by_mutation(
         resource: &GroupResource,
         name: &str,
@@ -149,7 +151,7 @@ impl Failure {
     /// Creates a 422 failure with all field errors.
     pub(crate) fn invalid_named(group: &str, kind: &str, name: &str, errors: FieldErrors) -> Self {
         let causes: Vec<_> = errors.into_iter().map(StatusCause::from).collect();
-        // If an error occurs several times, the message contains it once, but the causes contain each occurrence.
+        // If an error occurs several times, the message contains the error once, but the list of causes contains each occurrence.
         let mut seen = HashSet::new();
         let distinct = causes.iter().filter(|cause| seen.insert((&cause.field, &cause.message)));
         let message: Vec<_> = distinct.map(|cause| format!("{}: {}", cause.field, cause.message)).collect();
@@ -212,8 +214,7 @@ impl Failure {
         self.status.reason == Some(Reason::NotFound)
     }
 
-    /// Returns the number of seconds after which the client should retry. Returns `None` if the failure does not specify the number of
-    /// seconds.
+    /// Returns the number of seconds after which the client should retry. Returns `None` if the failure does not specify a time.
     pub(crate) fn retry_after(&self) -> Option<u32> {
         let seconds = self.status.details.as_ref()?.retry_after_seconds;
         (seconds > 0).then_some(seconds)
@@ -225,12 +226,12 @@ impl Failure {
     }
 }
 
-/// Creates the details of a failure, with the name, group and kind of an object.
+/// Creates the details of a failure from the name, the group and the kind of an object.
 pub(crate) fn details(group: &str, kind: &str, name: &str) -> StatusDetails {
     StatusDetails { name: name.into(), group: group.into(), kind: kind.into(), ..StatusDetails::default() }
 }
 
-/// Quotes a text like Go's `%q`.
+/// Quotes a text in the same way as Go's `%q`.
 pub(crate) fn quoted(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     out.push('"');

@@ -1,4 +1,4 @@
-//! Scripted faults. A rule states which requests fail, how they fail, and how often.
+//! Scripted faults. A rule defines which requests fail, how they fail and how often.
 
 mod rule;
 
@@ -13,12 +13,12 @@ use tokio_util::sync::CancellationToken;
 use self::rule::Armed;
 use crate::verb::RequestVerb;
 
-/// The scripted faults of a server. Rules apply in the order in which they were added.
+/// The scripted faults of a server. The server applies the rules in the order in which they were added.
 #[derive(Debug)]
 pub struct Faults {
     inner: Mutex<ArmedRules>,
-    /// The runtime whose clock determines when rules start to apply and expire. If no runtime is set, a rule uses the clock of the thread
-    /// that adds the rule.
+    /// The runtime whose clock determines when rules become active and when they expire. If no runtime is set, a rule uses the clock of the
+    /// thread that calls `add`.
     runtime: OnceLock<Handle>,
 }
 
@@ -26,7 +26,7 @@ pub struct Faults {
 struct ArmedRules {
     rules: Vec<Armed>,
     seed: u64,
-    /// The number of times that each rule has fired. The key is the number in the rule's [`RuleId`].
+    /// The number of times that each rule has fired. The number in a rule's [`RuleId`] is the index of the rule in this list.
     hits: Vec<u64>,
 }
 
@@ -37,7 +37,7 @@ pub struct RuleId(usize);
 /// The attributes of a request that rules can match.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Request<'a> {
-    /// The verb. The resource is `None` for a request without a resource.
+    /// The verb. If the request has no resource, the verb is `None`.
     pub(crate) verb: Option<RequestVerb>,
     pub(crate) group: &'a str,
     pub(crate) resource: &'a str,
@@ -46,25 +46,25 @@ pub(crate) struct Request<'a> {
     pub(crate) name: &'a str,
     pub(crate) user: &'a str,
     pub(crate) user_agent: &'a str,
-    /// The `resourceVersion` of a read. The version is empty if the read requests the newest state.
+    /// The `resourceVersion` of a read. The version is empty if a read requests the newest state.
     pub(crate) version: &'a str,
 }
 
-/// What the rules change in a request before it is served.
+/// The changes that rules make to a request before the server processes it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Before {
     pub(crate) delay: Duration,
     pub(crate) answer: Option<Answer>,
-    /// Serve the request, and then send this answer instead of the response.
+    /// The server sends this answer instead of the response, after it has processed the request.
     pub(crate) lose_answer: Option<Answer>,
-    /// Serve the read from this view of the store.
+    /// The server reads from this view of the store.
     pub(crate) view: Option<View>,
 }
 
-/// A view of the store that can show an older state than the latest.
+/// A view of the store that can show an older state than the newest state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum View {
-    /// The view shows the state at this revision.
+    /// The view shows the state of the store at this revision.
     At(u64),
     Behind(Lag),
 }
@@ -99,9 +99,9 @@ impl Lagging {
 pub(crate) enum WatchFault {
     /// The watch starts with the error for an expired revision.
     Expired,
-    /// The connection is cut after this many frames.
+    /// The connection is closed after the watch has sent this many frames.
     CutAfter(u32),
-    /// After this many frames, the connection is cut in the middle of the next frame.
+    /// After this many frames, the connection is closed in the middle of the next frame.
     CutMidFrame(u32),
     /// The watch sends nothing after this many frames.
     SilentAfter(u32),
@@ -112,30 +112,31 @@ impl Faults {
         Self { inner: Mutex::new(ArmedRules { rules: Vec::new(), seed, hits: Vec::new() }), runtime: OnceLock::new() }
     }
 
-    /// Makes the time windows of rules depend on the clock of this runtime. Later calls have no effect.
+    /// Makes all rules measure time with the clock of this runtime. Later calls have no effect.
     pub(crate) fn use_clock_of(&self, runtime: Handle) {
         self.runtime.get_or_init(|| runtime);
     }
 
-    /// Adds a rule. Rules apply in the order in which they were added.
+    /// Adds a rule. The server applies the rules in the order in which they were added.
     pub fn add(&self, rule: Rule) -> RuleId {
         let _runtime = self.runtime.get().map(Handle::enter);
         let mut inner = self.lock();
         let id = RuleId(inner.hits.len());
         inner.hits.push(0);
-        // Each rule has a separate random source, so one rule does not influence the random choices of another.
+        // Each rule has a separate random source, so one rule does not influence the random choices of another rule.
         let random = fastrand::Rng::with_seed(inner.seed.wrapping_add(id.0 as u64));
         inner.rules.push(Armed::new(id, rule, random));
         id
     }
 
-    /// Removes a rule. Watches that lag because of the rule then send the events that they have not sent yet, if these events are still in
-    /// the history.
+    /// Removes a rule. If watches lag because of this rule, they immediately send the events that were delayed. A delayed event is lost if
+    /// it is no longer in the history.
     pub fn remove(&self, rule: RuleId) {
         self.lock().rules.retain(|armed| armed.id != rule);
     }
 
-    /// Removes all rules. Watches that lag then send the events that they have not sent yet, if these events are still in the history.
+    /// Removes all rules. Watches that lag immediately send the events that were delayed. A delayed event is lost if it is no longer in the
+    /// history.
     pub fn clear(&self) {
         self.lock().rules.clear();
     }
@@ -145,19 +146,19 @@ impl Faults {
         self.lock().hits.iter().sum()
     }
 
-    /// Returns the number of times that this rule has fired so far. The count remains available after the rule is removed.
+    /// Returns the number of times that this rule has fired so far. The count remains available after the rule was removed.
     pub fn hits_of(&self, rule: RuleId) -> u64 {
         self.lock().hits.get(rule.0).copied().unwrap_or(0)
     }
 
-    /// Returns whether a rule could match a create request by the object's name. If the result is false, the caller need not read the name
-    /// from the body.
+    /// Returns whether a rule can match create requests by the name of the object. If the result is false, the caller need not read the
+    /// name from the body.
     pub(crate) fn needs_create_names(&self) -> bool {
         let is_relevant = |rule: &Rule| rule.name.is_some() && rule.verb.is_none_or(|verb| verb == RequestVerb::Create);
         self.lock().rules.iter().any(|armed| is_relevant(&armed.rule))
     }
 
-    /// Applies the rules to a request before it is served.
+    /// Applies the rules to a request before the server processes it.
     pub(crate) fn before(&self, request: &Request<'_>) -> Before {
         let mut before = Before::default();
         let mut inner = self.lock();
@@ -184,8 +185,8 @@ impl Faults {
         before
     }
 
-    /// Applies the rules to a watch that starts. At most one [`Fault::Lag`] rule fires. Of the rules that end or silence the watch, at most
-    /// one fires.
+    /// Applies the rules to a watch that starts. At most one rule with the fault [`Fault::Lag`] fires. Of the rules that cut or silence the
+    /// watch, at most one fires.
     pub(crate) fn watch(&self, request: &Request<'_>) -> (Option<WatchFault>, Option<Lagging>) {
         let mut inner = self.lock();
         let ArmedRules { rules, hits, .. } = &mut *inner;

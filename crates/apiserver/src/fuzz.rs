@@ -1,5 +1,5 @@
-//! Fuzz targets. The programs in `crates/fuzz/` and the tests below call them. Each function panics if an invariant is
-//! violated.
+//! Fuzz targets. The programs in `crates/fuzz/` and the tests in this file call these functions. Each function panics
+//! if an invariant is violated.
 
 #![allow(clippy::unwrap_used, reason = "a fuzz target reports a violation by a panic")]
 
@@ -16,13 +16,13 @@ fn text(bytes: &[u8]) -> std::borrow::Cow<'_, str> {
     String::from_utf8_lossy(bytes)
 }
 
-/// Decodes a continue token, encodes the result, and decodes it again. Panics if the second result differs from
-/// the first.
+/// Decodes a continue token, encodes the result, and decodes it a second time. Panics if the second decoded value
+/// differs from the first decoded value.
 pub fn continue_token(bytes: &[u8]) {
     registry::fuzz_token(&text(bytes));
 }
 
-/// Evaluates a JSONPath. The first line of the input is the JSONPath, and the other lines are JSON.
+/// Evaluates a JSONPath. The first line of the input is the JSONPath, and the remaining lines are the JSON value.
 pub fn json_path(bytes: &[u8]) {
     let text = text(bytes);
     let (path, json) = text.split_once('\n').unwrap_or((&text, "null"));
@@ -33,12 +33,13 @@ pub fn json_path(bytes: &[u8]) {
     }
 }
 
-/// Parses a certificate request in the encodings DER and PEM.
+/// Parses a certificate request from the DER encoding and from the PEM encoding.
 pub fn certificate_request(bytes: &[u8]) {
     kinds::fuzz_certification_request(bytes);
 }
 
-/// Parses the path, the query and the `Accept` header of a request. The input has one line for each of the three.
+/// Parses the path, the query and the `Accept` header of a request. The path, the query and the header are one line of
+/// the input each.
 pub fn request_head(bytes: &[u8]) {
     let text = text(bytes);
     let mut lines = text.splitn(3, '\n');
@@ -52,7 +53,8 @@ pub fn request_head(bytes: &[u8]) {
     }
 }
 
-/// Reads the header blocks of an HTTP/2 connection. Panics if the result depends on where the bytes are split.
+/// Reads the header blocks of an HTTP/2 connection. Panics if splitting the bytes in a different way changes the
+/// result.
 pub fn header_blocks(bytes: &[u8]) {
     server::fuzz_header_blocks(bytes);
 }

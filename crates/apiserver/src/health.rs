@@ -1,4 +1,4 @@
-//! The checks of the health endpoints. Their names and their order are the same as in kube-apiserver.
+//! The checks of the health endpoints. The names and the order of the checks are the same as in kube-apiserver.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,9 +9,10 @@ use crate::store::Db;
 /// A health endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Endpoint {
-    /// The endpoints `/healthz` and `/livez`. These endpoints report whether the process works.
+    /// The endpoints `/healthz` and `/livez`. The endpoints `/healthz` and `/livez` report whether the server process
+    /// works.
     Alive,
-    /// The endpoint `/readyz`. This endpoint reports whether the server accepts requests.
+    /// The endpoint `/readyz`. The endpoint `/readyz` reports whether the server accepts requests.
     Ready,
 }
 
@@ -22,13 +23,13 @@ enum CheckKind {
     Process,
     /// The check passes if the store can be read.
     Store,
-    /// The check passes if the background controllers run. The server sends no response until the controllers have
-    /// processed all existing objects.
+    /// The check passes if all background controllers are running. The server sends no response until the controllers
+    /// have processed all existing objects.
     Controllers,
 }
 
-/// The name and the condition of each check. If only one endpoint has the check, the row names this endpoint. Some
-/// post-start hooks complete before the server listens. Their checks pass as soon as the server responds.
+/// The name and the condition of each check. If only one endpoint has the check, the entry contains this endpoint. Some
+/// post-start hooks complete before the server listens, so their checks pass as soon as the server responds.
 const CHECKS: &[(&str, Option<Endpoint>, CheckKind)] = &[
     ("ping", None, CheckKind::Process),
     ("log", None, CheckKind::Process),
@@ -76,7 +77,7 @@ pub(crate) struct Health {
     controllers: AtomicUsize,
     /// The number of controllers that are running.
     running: AtomicUsize,
-    /// The names of the checks that a test has made fail.
+    /// The names of the checks that tests have made fail.
     failing: Mutex<BTreeSet<String>>,
 }
 
@@ -85,7 +86,7 @@ impl Health {
     pub(crate) fn check_all(&self, endpoint: Endpoint, db: &Db) -> impl Iterator<Item = (&'static str, bool)> {
         let failing = self.failing.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let controllers = self.controllers.load(Ordering::Relaxed) == self.running.load(Ordering::Relaxed);
-        // If another thread never releases the store's lock, this read blocks, and the request times out.
+        // If another thread blocks the store's lock forever, this read blocks, and the request times out.
         let store = db.read(|store| store.revision()) > 0;
         let of_endpoint = CHECKS.iter().filter(move |(_, only, _)| only.is_none_or(|only| only == endpoint));
         of_endpoint.map(move |(name, _, kind)| {
@@ -103,13 +104,13 @@ impl Health {
         self.controllers.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Records that a controller is running. The record ends when the guard is dropped.
+    /// Records that a controller is running, until the guard is dropped.
     pub(crate) fn controller_runs(&self) -> Running<'_> {
         self.running.fetch_add(1, Ordering::Relaxed);
         Running(self)
     }
 
-    /// Makes the check fail if `fails` is true. Otherwise, the check passes again.
+    /// If `fails` is true, the check fails. Otherwise, the check passes again.
     pub(crate) fn fail(&self, check: &str, fails: bool) {
         let mut failing = self.failing.lock().unwrap_or_else(PoisonError::into_inner);
         if fails {

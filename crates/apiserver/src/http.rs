@@ -54,22 +54,22 @@ pub(crate) struct Call {
     pub(crate) method: Method,
     pub(crate) path: String,
     pub(crate) query: Query,
-    /// The path and query in their original spelling.
+    /// The path and the query of the request, in their original spelling.
     uri: Uri,
     pub(crate) headers: http::HeaderMap,
     pub(crate) requester: Requester,
-    /// The flow schema and priority level. The flow is `None` until the user is known.
+    /// The flow schema and the priority level of the request. The flow is `None` until the user is known.
     flow: Option<auth::Flow>,
     /// The verb of a request for a resource.
     verb: Option<Verb>,
     target: ResourcePath,
-    /// The name of the object, as used by RBAC and fault rules. For a list or watch, this is the name that its field selector selects.
+    /// The name of the object, which RBAC and fault rules use. For a list or watch, this is the name that its field selector selects.
     object: String,
-    /// The view of the store from which reads are served. The view is `None` unless a scripted fault selects a view.
+    /// The view of the store for reads. The view is `None` unless a fault rule selects one.
     view: Option<View>,
     /// Warnings for the client. The warnings are sent with every response, even if the request fails.
     pub(crate) warnings: Vec<String>,
-    /// The size of the stored object that the request changes, in bytes. The size is zero if there is no stored object.
+    /// The size in bytes of the stored object that the request changes. The size is zero if there is no stored object.
     weight: usize,
     /// The cost of validating an object against the kind's schema. The unit of cost is the time to process one byte of a body.
     schema_weight: usize,
@@ -77,7 +77,7 @@ pub(crate) struct Call {
     bodies: Arc<BodyBudget>,
     /// The connection, if the client requests an upgrade.
     upgrade: Option<OnUpgrade>,
-    /// The protocol that runs on the connection after a response with status 101.
+    /// The protocol that the connection uses after a response with status 101.
     socket: Option<Socket>,
 }
 
@@ -140,10 +140,10 @@ impl Call {
     }
 }
 
-/// The time by which the whole response must be sent. The deadline also applies if the client does not read the response.
+/// The time until which the whole response must be sent. The deadline also applies if the client does not read the response.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Deadline {
-    /// The deadline of an ordinary request.
+    /// The deadline of an ordinary request, which is not a watch or another stream.
     Request(Instant),
     /// The time at which a watch ends.
     Watch(Instant),
@@ -157,17 +157,17 @@ impl Deadline {
     }
 }
 
-/// Serves one request and returns the response. If the request was upgraded to a WebSocket, also returns the socket that must run on the
-/// connection. This function does not fail, because errors become responses.
+/// Serves one request and returns the response. If the connection is upgraded to a WebSocket, also returns the socket, which must run on
+/// the connection. This function never fails, because errors are sent as responses.
 ///
-/// The response is always ready at the deadline. If an offloaded step is still running at the deadline, it continues to its end, but
-/// writes nothing to the store.
+/// The response is ready no later than at the deadline. An offloaded step that is still running at the deadline runs to its end, but writes
+/// nothing to the store.
 ///
-/// If the response has a deadline, calls `deadline` with this time.
+/// If the response has a deadline, this function passes it to `deadline`.
 ///
 /// # Cancel safety
 ///
-/// If the future is dropped, each write is either complete or has no effect.
+/// If the future is dropped, each write of the request is either complete or has no effect.
 pub(crate) async fn respond(
     registry: Arc<Registry>,
     request: Request<Incoming>,
@@ -200,13 +200,13 @@ pub(crate) async fn respond(
     }
 }
 
-/// The values that the server needs after it has started the response to a request.
+/// The values that the server still needs after the response has started.
 struct Ongoing {
-    /// The guard that writes the audit record. The caller must record in the guard whether the response was in time.
+    /// The guard that writes the audit record of the request. The caller must record in this guard whether the response was in time.
     audited: AuditGuard,
-    /// The socket to run on the upgraded connection.
+    /// The WebSocket that must run on the upgraded connection.
     socket: Option<Socket>,
-    /// The time at which the watch ends. The time is `None` unless the response is a watch, whose body sends the frames.
+    /// The time at which the watch ends. The field is set only if the response is a watch and its body sends the frames.
     ends: Option<Instant>,
 }
 
@@ -241,15 +241,15 @@ async fn answer(
     (response, Ongoing { audited, socket: None, ends })
 }
 
-/// A guard that writes the metrics and the audit record of a request when it is dropped. The metrics and the record are also written if
-/// the future of the request is dropped before the response.
+/// A guard that writes the metrics and the audit record of a request when it is dropped. The guard is also dropped if the future of the
+/// request is dropped before the response.
 struct AuditGuard {
     registry: Arc<Registry>,
     call: Call,
     received: Instant,
     committed: Committed,
     code: u16,
-    /// Whether the response was complete before the deadline.
+    /// Whether the response was completed before the deadline.
     in_time: bool,
 }
 
@@ -286,7 +286,7 @@ impl Drop for AuditGuard {
     }
 }
 
-/// The target, the verb and the time limit of a request.
+/// The request target, the verb and the time limit of a request.
 struct RequestInfo {
     target: Target,
     verb: Option<Verb>,
@@ -295,8 +295,7 @@ struct RequestInfo {
 }
 
 impl RequestInfo {
-    /// Reads the request info from the path, method and query of a request. Also stores the verb, the target and the object name in the
-    /// call.
+    /// Reads the request info from the path, the method and the query. Also stores the verb, the target and the object name in `call`.
     fn of(call: &mut Call) -> Outcome<Self> {
         let target = match Target::parse(&call.path) {
             Target::Undeterminable => return Err(undeterminable(&call.uri)),
@@ -323,8 +322,8 @@ async fn serve(registry: &Arc<Registry>, call: &mut Call, info: &RequestInfo, in
     let request_body = match verb {
         Some(Verb::Create) if call.object.is_empty() && registry.faults.needs_create_names() => {
             let body = body::receive(call, incoming).await?;
-            // The bytes that `read` returns include a permit to process them. Drop them immediately. While a fault delays the request, the
-            // bytes would otherwise keep the permit.
+            // The bytes that `read` returns also contain a permit to process them. Drop them immediately. While a fault delays the request,
+            // the bytes would otherwise keep the permit.
             let bytes = body::read(call, RequestBody::Received(body.clone())).await?;
             call.object = decode::name(bytes, call.header(CONTENT_TYPE));
             RequestBody::Received(body)
@@ -350,7 +349,7 @@ async fn serve(registry: &Arc<Registry>, call: &mut Call, info: &RequestInfo, in
     }
 }
 
-/// Returns kube-apiserver's error for a path that ends after `/watch`.
+/// Returns the error that kube-apiserver sends for a path that ends with `/watch`.
 fn undeterminable(uri: &Uri) -> Failure {
     let url = uri.path_and_query().map_or("", PathAndQuery::as_str);
     let why = format!("failed to create RequestInfo: unable to determine kind and namespace from url, {url}");
@@ -366,7 +365,7 @@ fn metrics_text(registry: &Registry) -> Reply {
     Reply::Raw { code: 200, headers, body: registry.metrics.text(version.text("/gitVersion")).into() }
 }
 
-/// Serves paths that do not name a resource, such as health and discovery.
+/// Serves requests for paths that do not name a resource, such as health and discovery.
 async fn serve_non_resource(registry: &Arc<Registry>, call: &Call, parts: &[String]) -> Outcome<Reply> {
     if let Some(reply) = healthz::serve(registry, call, parts) {
         return Ok(reply);
@@ -405,7 +404,7 @@ fn verb(call: &Call, target: &Target) -> Option<Verb> {
     }
 }
 
-/// Returns the verb for RBAC rules. If a path does not name a resource, the verb is the HTTP method.
+/// Returns the verb that RBAC rules must allow. If a path does not name a resource, the verb is the HTTP method.
 fn rbac_verb(call: &Call, target: &Target, verb: Option<Verb>) -> String {
     match target {
         Target::Resource(path) if path.old_proxy => "proxy".into(),
@@ -414,7 +413,7 @@ fn rbac_verb(call: &Call, target: &Target, verb: Option<Verb>) -> String {
     }
 }
 
-/// Returns the name of the object in the path. For a list or watch, returns the name that the field selector selects.
+/// Returns the object name that the path contains. For a list or watch, returns the name that the field selector selects.
 fn object_name(call: &Call, path: &ResourcePath, verb: Option<Verb>) -> String {
     if !path.name.is_empty() || !matches!(verb, Some(Verb::List | Verb::Watch)) {
         return path.name.clone();
@@ -454,7 +453,7 @@ fn fault_request(call: &Call) -> faults::Request<'_> {
     }
 }
 
-/// The default time limit of a request, which is also the maximum.
+/// The default time limit of a request. The default is also the maximum time limit.
 const MAX_REQUEST_TIME: Duration = Duration::from_secs(60);
 
 /// Returns the time limit of a request, or `None` for streams. `timeout=` must be a duration in Go's syntax.
@@ -489,7 +488,7 @@ fn add_headers(registry: &Registry, call: &Call, scheduled: bool, response: &mut
     }
 }
 
-/// Adds the headers of all responses. `audit_id` is the ID that the client sent, if it sent one.
+/// Adds the headers that all responses have. `audit_id` is the ID that the client sent, if any.
 fn add_common_headers(registry: &Registry, audit_id: Option<HeaderValue>, response: &mut Response<ResponseBody>) {
     let audit_id = audit_id.filter(|id| id.to_str().is_ok_and(|id| !id.is_empty()));
     let audit_id = audit_id.or_else(|| HeaderValue::from_str(&registry.uuid()).ok());
@@ -503,8 +502,8 @@ fn add_common_headers(registry: &Registry, audit_id: Option<HeaderValue>, respon
 const MAX_WARNINGS: usize = 4 * 1024;
 const MAX_TRUNCATED_WARNING: usize = 256;
 
-/// Returns a header for each distinct warning, in the original order. The total length of the headers stays within kube-apiserver's
-/// limits.
+/// Returns a header for each distinct warning. The headers keep the order of the warnings. The total length of the headers does not exceed
+/// kube-apiserver's limits.
 fn warning_headers(warnings: &[String]) -> Vec<HeaderValue> {
     let mut seen = HashSet::new();
     let once: Vec<_> = warnings.iter().filter(|text| !text.is_empty() && seen.insert(*text)).collect();
@@ -529,7 +528,7 @@ fn warning_header(text: &str) -> Option<HeaderValue> {
 }
 
 impl Reply {
-    /// Returns the failure that sends the answer of a scripted fault.
+    /// Returns a failure whose response is the answer of a fault rule.
     pub(super) fn of_fault(answer: &Answer) -> Failure {
         let message = format!("a scripted fault answered {}", answer.code);
         let reason = match answer.code {

@@ -1,7 +1,7 @@
-//! The kinds that the server serves. Each kind has names, a place in the store, and rules.
+//! The kinds that the server serves. Each kind has names, rules, and a name under which the store keeps its objects.
 //!
-//! A [`Kind`] is one resource in one version. [`Kinds`] is the registry of all kinds. Custom resource definitions add kinds to it at run
-//! time. The names and flags of a kind are fields of its [`Kind`]. All its other rules are in its [`Strategy`].
+//! A [`Kind`] is one resource in one version. [`Kinds`] is the registry of all kinds. Custom resource definitions add kinds to this
+//! registry at run time. The names and flags of a kind are fields of its [`Kind`]. All other rules of a kind are in its [`Strategy`].
 
 use std::sync::{Arc, OnceLock};
 
@@ -87,7 +87,7 @@ pub(crate) use strategy_types::{ExtraPermission, Form, Origin, PlainFinalizers, 
 pub(crate) use token_grant::{Bound, Named, TokenGrant};
 pub(crate) use without_effect::WITHOUT_EFFECT;
 
-/// A resource in one version. A kind contains all data that the generic handlers need to serve the resource.
+/// A resource in one version. The type [`Kind`] contains all data that the generic handlers need to serve the resource.
 #[derive(Clone)]
 pub(crate) struct Kind {
     /// The API group. Empty for the core group.
@@ -97,9 +97,9 @@ pub(crate) struct Kind {
     pub(crate) kind: String,
     /// The name of the list kind, such as `PodList`.
     pub(crate) list_kind: String,
-    /// The plural name, such as `pods`. The plural name is also the path segment.
+    /// The plural name, such as `pods`. URL paths also contain the plural name.
     pub(crate) plural: String,
-    /// The singular name for kubectl, such as `pod`.
+    /// The singular name that kubectl accepts, such as `pod`.
     pub(crate) singular: String,
     /// Abbreviations that kubectl accepts, such as `po`.
     pub(crate) short_names: Vec<String>,
@@ -108,9 +108,11 @@ pub(crate) struct Kind {
     pub(crate) scope: Scope,
     /// The verbs of the kind, in the order of the discovery document.
     pub(crate) verbs: Vec<Verb>,
-    /// The name under which the store keeps the objects. Kinds that serve the same objects in different forms have the same store name.
+    /// The name under which the store keeps the objects of this kind. Kinds that serve the same objects in different forms have the same
+    /// store name.
     pub(crate) store: GroupResource,
-    /// The storage version, from which the hash in discovery is computed. The version is `None` if the objects are not stored.
+    /// The version in which objects are stored. The hash in discovery documents is computed from this version. The version is `None` if the
+    /// objects are not stored.
     pub(crate) stored_version: Option<GroupVersion>,
     pub(crate) subresources: Vec<ServedSubresource>,
     pub(crate) conduct: Conduct,
@@ -128,34 +130,33 @@ pub(crate) struct Kind {
 pub(crate) struct ServedSubresource {
     pub(crate) subresource: Subresource,
     pub(crate) verbs: Vec<Verb>,
-    /// The kind of request and response bodies, if it is not the kind of the object.
+    /// The kind of request and response bodies, if it differs from the kind of the object.
     pub(crate) kind: Option<GroupVersionKind>,
 }
 
 /// Flags that determine how the generic handlers treat a kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Conduct {
-    /// The server maintains `metadata.generation`. The generation is 1 at creation and increases by 1 with each change of the desired
-    /// state.
+    /// The server maintains `metadata.generation`. The generation starts at 1, and each change of the desired state increases it by 1.
     pub(crate) generation: bool,
-    /// If a PUT request names an object that does not exist, the object is created.
+    /// If the object of a PUT request does not exist, the server creates it.
     pub(crate) creates_on_update: bool,
     /// A PUT needs a resourceVersion.
     pub(crate) needs_version: bool,
     /// The response to a DELETE is the deleted object instead of a Status.
     pub(crate) returns_deleted: bool,
-    /// A DELETE request can have a grace period.
+    /// The options of a DELETE request can contain a grace period.
     pub(crate) graceful: bool,
     /// A DELETE request without a propagation policy orphans the dependents.
     pub(crate) orphans: bool,
-    /// A POST returns a computed response and stores no object.
+    /// The server computes the response to a POST and stores no object.
     pub(crate) transient: bool,
     /// The kind is a custom resource whose definition is being deleted. Creates are rejected.
     pub(crate) terminating: bool,
 }
 
 impl Kind {
-    /// Creates a kind that occurs only in request and response bodies, such as Scale. The objects of this kind are not stored, and no rules
+    /// Creates a kind that occurs only in request and response bodies, such as Scale. Objects of this kind are not stored, and no rules
     /// apply to them.
     pub(crate) fn body_only(group: &str, version: &str, kind: &str) -> Self {
         Self {
@@ -180,7 +181,7 @@ impl Kind {
         }
     }
 
-    /// Returns the same kind in another version with the same schema. The other version exists only in request and response bodies.
+    /// Returns the same kind in another version that has the same schema. The other version exists only in request and response bodies.
     pub(crate) fn with_version(self, version: &str) -> Self {
         Self { types: OnceLock::from(self.schema()), version: version.into(), ..self }
     }
@@ -201,7 +202,7 @@ impl Kind {
         }
     }
 
-    /// Returns the key of this kind's objects in the store.
+    /// Returns the store key of this kind's objects.
     pub(crate) fn resource_key(&self) -> &ResourceKey {
         self.resource_key.get_or_init(|| self.store.to_string().into())
     }
@@ -221,7 +222,7 @@ impl Kind {
 
     /// Returns a 422 failure for an object of this kind.
     pub(crate) fn invalid(&self, name: &str, errors: FieldErrors) -> Failure {
-        // As in kube-apiserver, errors name the core group for events of both groups.
+        // As in kube-apiserver, errors about events name the core group for both API groups.
         Failure::invalid_named(&self.store.group, &self.kind, name, errors)
     }
 
@@ -240,12 +241,12 @@ impl Kind {
         self.subresources.iter().find(|served| served.subresource == subresource)
     }
 
-    /// Returns whether `/status` is served. If it is served, writes of the object ignore the status.
+    /// Returns whether `/status` is served. If `/status` is served, writes of the object itself ignore the status.
     pub(crate) fn splits_status(&self) -> bool {
         self.subresource(Subresource::Status).is_some()
     }
 
-    /// Returns the columns of this kind's tables. If the result is `None`, tables have only the columns name and age.
+    /// Returns the columns of this kind's tables. If the result is `None`, tables have only the columns for name and age.
     pub(crate) fn columns(&self) -> Option<&[table::Column]> {
         self.columns.get_or_init(|| self.strategy.columns()).as_deref()
     }
@@ -277,7 +278,7 @@ impl Kind {
         Some(Arc::unwrap_or_clone(shown))
     }
 
-    /// Returns whether the object is already known to need no conversion.
+    /// Returns whether an earlier check has found that the object needs no conversion.
     fn is_shown_as_stored(&self, stored: &Stored) -> bool {
         match self.strategy.form() {
             Form::Stored => true,
@@ -292,7 +293,7 @@ impl Kind {
         if self.is_shown_as_stored(stored) { 0 } else { stored.weight().max(self.strategy.schema_weight()) }
     }
 
-    /// Converts the stored object to this version and returns it.
+    /// Returns the stored object in this version.
     pub(crate) fn shown_stored(&self, stored: &Stored) -> Json {
         self.converted(stored).unwrap_or_else(|| stored.decode())
     }

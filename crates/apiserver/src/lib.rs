@@ -24,12 +24,12 @@
 //!
 //! # Main types
 //!
-//! - [`ApiServer`] is a running server, configured by [`ApiServerConfig`]. The server stops when it is [shut down](ApiServer::shutdown) or
-//!   dropped.
-//! - A [`Plan`] is a server that reads from a live cluster. A plan reports the changes that a controller would make, and never writes to
-//!   the cluster.
-//! - A [`CrdChecker`] checks which custom resources a definition accepts, without a server.
-//! - A [`faults::Rule`] injects a fault into some requests, a limited number of times. Rules are added with [`ApiServer::faults`].
+//! - [`ApiServer`] is a running server. [`ApiServerConfig`] configures it. The server stops when [`shutdown`](ApiServer::shutdown) is
+//!   called or when the `ApiServer` is dropped.
+//! - A [`Plan`] is a server that reads from a live cluster. A plan reports the changes that a controller would make to the cluster, and
+//!   never writes to the cluster.
+//! - A [`CrdChecker`] needs no server. The checker finds out which custom resources a definition accepts.
+//! - A [`faults::Rule`] injects a fault into some requests, up to a maximum number of times. Rules are added with [`ApiServer::faults`].
 //!
 //! # The path of an object, from the socket to a watcher
 //!
@@ -48,21 +48,21 @@
 //! | frame | the event contains the stored bytes, and the object is not decoded if it is served in its stored form; protobuf is encoded once for each version | `watch/frame.rs`, the crate `pintle-schema` |
 //! | send | all ready frames are sent as one chunk of the body; over a WebSocket, each frame is a message | `http/body.rs`, `http/websocket.rs` |
 //!
-//! The store is a data structure without side effects. The store has one sequence of revisions for all resources, and uses no clock, lock
-//! or task. `Db` puts the store behind a lock, and also publishes the current state for lock-free reads. Lists at an old revision, later
-//! pages, watches and bookmarks read from the store.
+//! The store is a data structure without side effects. The store has one sequence of revisions for all resources. The store uses no clocks,
+//! locks or tasks. The type `Db` protects the store with a lock, and also publishes the current state for lock-free reads. Lists at an old
+//! revision, later pages of a list, watches and bookmarks read from the store.
 //!
-//! In `registry/`, an attempt to write never awaits. Therefore, a write is either complete or has no effect, even if the future of the
-//! request is dropped. Long operations yield to other tasks. A write yields between two attempts, a list yields while it scans objects, and
-//! a `deletecollection` yields between two objects.
+//! In the folder `registry/`, an attempt to write never awaits. Therefore, a write is either complete or has no effect, even if the future
+//! of the request is dropped. Long operations regularly yield to other tasks. A write yields between two attempts, a list yields while it
+//! scans objects, and a `deletecollection` request yields between two objects.
 //!
-//! Each connection, the accept loop and each controller (`background/`) have a separate task. Controllers establish custom resource
-//! definitions, collect garbage, delete the contents of deleted namespaces, aggregate cluster roles, check the types in
-//! ValidatingAdmissionPolicies, and manage APIServices and the Service `kubernetes`. The controllers call the same handlers as client
-//! requests.
+//! Each connection, the accept loop and each controller in the folder `background/` have separate tasks. The controllers establish custom
+//! resource definitions, collect garbage, delete the contents of deleted namespaces and aggregate cluster roles. Further controllers check
+//! the types in ValidatingAdmissionPolicies, and manage APIServices and the Service `kubernetes`. The controllers call the same functions
+//! as the handlers of client requests.
 
-/// A check that fails to compile if one of these types implements `Debug`. The values of these types may contain a Secret or a token.
-/// Secrets and tokens must not appear in logs.
+/// Checks at compile time that none of these types implements `Debug`. Values of these types may contain a Secret or a token. Secrets and
+/// tokens must not appear in logs.
 #[cfg(test)]
 macro_rules! assert_no_debug {
     ($($of:ty),+) => {
@@ -119,7 +119,7 @@ pub use server::{ApiServer, InProcess, InProcessBody, InvalidSnapshot, LoadError
 pub use verb::{RequestVerb, UnknownVerb};
 pub use wait::{consistently, eventually};
 
-// Runs the README examples as tests.
+// Runs the examples in the README as tests.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

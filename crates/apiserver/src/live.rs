@@ -1,14 +1,14 @@
-//! The upstream cluster from which a plan reads. The server copies the objects of this cluster and follows their changes. After the plan
-//! writes an object, the server no longer follows this object's upstream changes.
+//! The upstream cluster from which a plan reads. The server copies the objects of the upstream cluster and follows their changes. After the
+//! plan has written an object, the server ignores upstream changes of this object.
 //!
 //! Before a request is served, the objects that it needs are loaded from the upstream cluster:
 //!
-//! - A request for a single object reads the object again, unless its collection is watched.
+//! - A request for a single object reads this object from the upstream cluster, unless its collection is watched.
 //! - The first list, watch or create in a collection loads the whole collection. After the load, the server watches the collection.
-//! - Requests for discovery, aggregated APIs, logs and access reviews are forwarded, because this server cannot create the responses
-//!   itself.
+//! - Requests for discovery, aggregated APIs, logs and access reviews are forwarded, because this server cannot answer them itself.
 //!
-//! The server never writes to the upstream cluster. Only requests from administrators of this server cause upstream requests.
+//! The server never writes to the upstream cluster. Only requests from administrators of this server can cause requests to the upstream
+//! cluster.
 
 mod follow;
 mod forward;
@@ -39,51 +39,51 @@ use crate::request::query::Query;
 use crate::request::user::MASTERS;
 use crate::store::{ResourceKey, UpstreamObject, key};
 
-/// The timeout for loading all objects that a request needs, and for each upstream request.
+/// The timeout for loading all objects that a request needs. Each request to the upstream cluster has the same timeout.
 const UPSTREAM_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The upstream cluster, and which of its collections are loaded.
+/// The upstream cluster, and the set of its collections that are loaded.
 #[derive(Debug)]
 pub(crate) struct Live {
     registry: Arc<Registry>,
     upstream: Upstream,
-    /// The requested collections. The cell that belongs to a collection is set when the collection is loaded.
+    /// The requested collections. The cell of a collection is set when the collection has been loaded.
     collections: Mutex<HashMap<Collection, Arc<OnceCell<()>>>>,
-    /// The collections that are fully loaded and watched. This lock must be held while an object is copied from upstream. Otherwise,
-    /// watchers could miss an object that is copied while the load of its collection completes.
+    /// The collections that are fully loaded and watched. The set must be locked while an object is copied from the upstream cluster.
+    /// Otherwise, watchers could miss an object that is copied just before the load of its collection completes.
     complete: RwLock<HashSet<Collection>>,
     stop: CancellationToken,
     tasks: TaskTracker,
-    /// The runtime of this server. The future of a request can be polled on another runtime.
+    /// The runtime of this server. The future of a request can be polled on a different runtime.
     runtime: Handle,
 }
 
-/// The objects of one resource in a namespace. An empty namespace means all namespaces, or cluster scope.
+/// The objects of one resource in one namespace. If the namespace is empty, the collection spans all namespaces or is in cluster scope.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Collection {
     resource: ResourceKey,
     namespace: String,
 }
 
-/// The server that must answer the request.
+/// The server that must respond to a request.
 enum Route {
     Local,
     Upstream(TimeoutScope),
 }
 
-/// How the timeout applies to a forwarded request.
+/// The way in which the timeout applies to a forwarded request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum TimeoutScope {
     /// The timeout applies to the whole response.
     Whole,
-    /// The timeout applies only to the response head, because a watch continues until the client stops reading.
+    /// The timeout applies only to the head of the response, because a watch continues until the client stops reading.
     Head,
     /// There is no timeout. The response to a log request may begin only when the first line is logged.
     Nothing,
 }
 
 impl Live {
-    /// Makes `registry` copy its objects from the upstream cluster. The registry must be empty. Background tasks run on the current
+    /// Makes `registry` read its objects from the upstream cluster. The registry must be empty. Background tasks are spawned on the current
     /// runtime.
     pub(crate) fn over(
         upstream: Upstream,
@@ -127,26 +127,27 @@ impl Live {
         }
     }
 
-    /// Returns whether the user is allowed to cause upstream requests. Upstream requests use this server's credentials. The credentials may
-    /// have more permissions than the user has. Therefore, only administrators are allowed to cause upstream requests.
+    /// Returns whether the user may cause requests to the upstream cluster. Upstream requests use the credentials of this server, which may
+    /// have more permissions than the user. Therefore, only administrators may cause upstream requests.
     fn is_from_administrator(&self, request: &Request<Incoming>) -> bool {
         let now = self.registry.clock.now().as_second();
         let user = self.registry.authenticator.authenticate(&*self.registry.db, &mut request.headers().clone(), now);
         user.is_ok_and(|user| user.is_in(MASTERS))
     }
 
-    /// Loads the objects that a request needs. Returns the server that must respond to the request.
+    /// Loads the objects that a request needs. Returns the server that must answer the request.
     async fn prepare(self: &Arc<Self>, method: &Method, uri: &Uri) -> Result<Route, Refusal> {
         let reads = matches!(*method, Method::GET | Method::HEAD);
         let path = match Target::parse(uri.path()) {
             Target::Resource(path) => path,
-            // If the plan contains a definition that it wrote, only this server can create the discovery documents.
+            // If a custom resource definition was written in the plan, only this server can create the discovery documents.
             Target::Other(parts) if reads && !(is_discovery(&parts) && self.has_written_definitions()) => {
                 return Ok(Route::Upstream(TimeoutScope::Whole));
             }
             Target::Other(_) | Target::Undeterminable => return Ok(Route::Local),
         };
-        // The names `.` and `..` are not sent upstream. No object has such a name, and the upstream client could normalize the path.
+        // The names `.` and `..` are never sent to the upstream cluster. No object has such a name, and the upstream client could normalize
+        // the path.
         if [&path.namespace, &path.name].iter().any(|name| matches!(name.as_str(), "." | "..")) {
             return Ok(Route::Local);
         }
@@ -160,7 +161,7 @@ impl Live {
                 Err(Refusal::unknown(&path.resource))
             };
         };
-        // A request is forwarded if its response does not depend on stored objects.
+        // A request is forwarded if its response is not computed from stored objects.
         let subresource = Subresource::parse(&path.subresource).unwrap_or_default();
         if subresource == Subresource::Proxy || path.old_proxy {
             return Err(Refusal::unknown(&path.full_resource()));
@@ -186,8 +187,8 @@ impl Live {
         Ok(Route::Local)
     }
 
-    /// Loads the namespace of the object to write, and the objects that the rules for the write read. If the upstream cluster does not
-    /// permit the plan to read an object, the plan treats the object as absent.
+    /// Loads the namespace of the object to be written. Also loads the objects that the rules for this write read. If the upstream cluster
+    /// does not allow reading one of these objects, the plan treats the object as absent.
     async fn load_dependencies(
         self: &Arc<Self>,
         kind: &Arc<Kind>,
@@ -197,7 +198,7 @@ impl Live {
         let kinds = self.registry.kinds();
         if let Some(namespaces) = kinds.group_kind("", "Namespace").filter(|_| !namespace.is_empty()) {
             match self.load_object(namespaces, "", namespace).await {
-                // A 403 is ignored, because a client that may not read the namespace may still have permissions inside the namespace.
+                // A 403 error is ignored, because a client that may not read a namespace can still have permissions inside of it.
                 Err(refusal) if refusal.code == 403 && self.registry.db.get(NAMESPACES, namespace).is_some() => (),
                 Err(refusal) if refusal.code == 403 => {
                     self.mirror(namespaces, unknown_namespace(namespace));
@@ -215,7 +216,7 @@ impl Live {
         Ok(())
     }
 
-    /// Loads one object. Does nothing if the object was written in the plan, or if its collection is watched.
+    /// Loads one object. If the object was written in the plan, or if its collection is watched, nothing happens.
     async fn load_object(&self, kind: &Arc<Kind>, namespace: &str, name: &str) -> Result<(), Refusal> {
         let collection = Collection { resource: kind.store.to_string().into(), namespace: namespace.into() };
         let at = key(namespace, name);
@@ -237,7 +238,8 @@ impl Live {
         Ok(())
     }
 
-    /// Loads a collection. Does nothing if the collection is already loaded. If the future is dropped, the load continues.
+    /// Loads a collection. If the collection is already loaded, nothing happens. If the future is dropped, the load of the collection
+    /// continues.
     async fn load_collection(self: &Arc<Self>, kind: &Arc<Kind>, namespace: &str) -> Result<(), Refusal> {
         let collection = Collection { resource: kind.store.to_string().into(), namespace: namespace.into() };
         let Some(source) = self.source(kind).filter(|_| !self.is_complete(&collection)) else { return Ok(()) };
@@ -270,8 +272,8 @@ impl Live {
         self.registry.db.show(&collection.resource, &key, shown, is_in(&complete, &collection));
     }
 
-    /// Returns the kind in the version that the upstream cluster uses to store its objects. The plan reads the objects from the upstream
-    /// cluster in this version. Returns `None` if the resource comes from a definition that was created in the plan.
+    /// Returns the kind in the version in which the upstream cluster stores its objects. The plan reads the upstream objects in this
+    /// version. Returns `None` if the resource comes from a definition that was created in the plan.
     fn source(&self, kind: &Arc<Kind>) -> Option<Arc<Kind>> {
         let kinds = self.registry.kinds();
         let mut version = kind.stored_version.as_ref().map(|stored| stored.version.clone());
@@ -301,7 +303,7 @@ fn is_named(object: &Json, namespace: &str, name: &str) -> bool {
     object.text("/metadata/namespace") == namespace && object.text("/metadata/name") == name
 }
 
-/// Returns whether `complete` contains the collection, or the collection of the same resource in all namespaces.
+/// Returns whether `complete` contains this collection, or the collection of the same resource in all namespaces.
 fn is_in(complete: &HashSet<Collection>, collection: &Collection) -> bool {
     complete.contains(collection) || complete.contains(&Collection { namespace: String::new(), ..collection.clone() })
 }
@@ -315,8 +317,8 @@ fn version(object: &Json) -> u64 {
     object.text("/metadata/resourceVersion").parse().unwrap_or(0)
 }
 
-/// Returns how the timeout applies to a forwarded read. Responses to watches and log requests (even without `follow`) last until the client
-/// stops reading.
+/// Returns the way in which the timeout applies to a forwarded read request. The responses to watches and log requests last until the
+/// client stops reading. For log requests, this is true even without the parameter `follow`.
 fn timeout_scope(path: &ResourcePath, uri: &Uri) -> TimeoutScope {
     let query = Query::parse(uri.query().unwrap_or_default());
     match Subresource::parse(&path.subresource) {

@@ -9,40 +9,40 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand, ValueEnum};
 use pintle_apiserver::{ApiServer, ApiServerConfig, Controllers, ServerSnapshot, check_manifests};
 
-/// A Kubernetes API server in one process, with nothing to install and no data on disk.
+/// A Kubernetes API server in a single process that needs no installation and stores no data on disk.
 #[derive(Debug, Parser)]
 #[command(name = "pintle-apiserver", version, args_conflicts_with_subcommands = true)]
 struct Arguments {
     #[command(subcommand)]
     command: Option<Command>,
-    /// The address to listen on. Without --token-auth-file, every client that can reach it is an administrator.
+    /// The address to listen on. Without --token-auth-file, every client that can connect to the address is an administrator.
     #[arg(long, value_name = "IP", default_value_t = IpAddr::from([127, 0, 0, 1]))]
     bind: IpAddr,
     /// The port to listen on. 0 selects a free port.
     #[arg(long, default_value_t = 0)]
     port: u16,
-    /// Serve TLS with a certificate generated at startup.
+    /// Serve TLS with a certificate that is generated at startup.
     #[arg(long)]
     tls: bool,
-    /// Derive names, uids, the administrator's token, and TLS keys and certificates from this number. They are the same in each run with
-    /// this number. Anyone who knows the number can derive them.
+    /// The seed for names, uids, the administrator's token, and TLS keys and certificates. Two runs with the same seed use the same values.
+    /// Anyone who knows the seed can derive all of these values.
     #[arg(long, value_name = "NUMBER")]
     seed: Option<u64>,
-    /// Authenticate users by the tokens in this CSV file: token,user,uid,"group1,group2". Without this file, every caller is an
-    /// administrator.
+    /// Authenticate users by the tokens in this CSV file, whose lines have the form token,user,uid,"group1,group2". Without this file,
+    /// every caller is an administrator.
     #[arg(long, value_name = "FILE")]
     token_auth_file: Option<PathBuf>,
-    /// Create the objects of this manifest, or of all manifests below this folder. Can be repeated.
+    /// Create the objects in this manifest, or in all manifests below this folder. Can be repeated.
     #[arg(long, value_name = "PATH")]
     load: Vec<PathBuf>,
-    /// Create the custom resource definitions of this manifest, or of all manifests below this folder. They are established before --load
-    /// runs. Can be repeated.
+    /// Create the custom resource definitions in this manifest, or in all manifests below this folder. The definitions are established
+    /// before the objects of --load are created. Can be repeated.
     #[arg(long, value_name = "PATH")]
     crd: Vec<PathBuf>,
-    /// Start with the objects of this file, if it exists. Write all objects to this file at exit.
+    /// Start with the objects in this file, if the file exists. Write all objects to the file at exit.
     #[arg(long, value_name = "FILE")]
     snapshot: Option<PathBuf>,
-    /// The controllers to run, separated by commas. Default: all.
+    /// The names of the controllers to run, separated by commas. Default: all.
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     controllers: Option<Vec<ControllerName>>,
     /// Write a kubeconfig for this server to this file.
@@ -52,7 +52,8 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Check CustomResourceDefinitions, the costs of their rules, and objects, without a server. Fails if a manifest is rejected.
+    /// Check CustomResourceDefinitions, the costs of their rules, and custom resources, without a server. The command fails if a manifest
+    /// is rejected.
     CheckCrd {
         /// Manifests that must be accepted, or folders with such manifests.
         #[arg(value_name = "PATH", required = true)]
@@ -63,7 +64,7 @@ enum Command {
     },
 }
 
-/// A controller. On the command line, it has the name that kube-controller-manager's flags use, or a short form of it.
+/// A controller. On the command line, a controller has the name from kube-controller-manager's flags, or a short form of this name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum ControllerName {
     #[value(name = "gc", alias = "garbage-collector-controller")]
@@ -92,14 +93,14 @@ async fn main() -> ExitCode {
     match outcome {
         Ok(code) => code,
         Err(error) => {
-            // A failed write to standard error is ignored, because it cannot be reported.
+            // If writing to standard error fails, the failure is ignored, because it cannot be reported.
             let _ = writeln!(std::io::stderr(), "pintle-apiserver: {error}");
             ExitCode::FAILURE
         }
     }
 }
 
-/// Checks manifests and prints the results. Returns an error if a result differs from the expected result.
+/// Checks manifests and prints the results. Returns an error if a manifest has a different result than expected.
 fn check_crd(valid: &[PathBuf], invalid: &[PathBuf]) -> Result<ExitCode, Box<dyn std::error::Error>> {
     let checked = check_manifests(&[valid, invalid].concat())?;
     let (mut stdout, mut unexpected) = (io::stdout().lock(), 0);
@@ -169,14 +170,14 @@ async fn run(arguments: Arguments) -> Result<(), Box<dyn std::error::Error>> {
         write_secret(&path, &server.kubeconfig())
             .map_err(|cause| format!("cannot write the kubeconfig {}: {cause}", path.display()))?;
     }
-    // The signal handlers are installed before the program prints its URL. Without the handlers, a signal would end the process before it
-    // writes the snapshot.
+    // The signal handlers are installed before the program prints its URL. Without the handlers, a signal could end the process before the
+    // snapshot is written.
     let stopped = platform::stop_signal()?;
     writeln!(std::io::stdout(), "{}", server.url())?;
     stopped.await;
     if let Some(path) = &arguments.snapshot {
-        // The snapshot is written to a new file, which then replaces the old file. Therefore, the old snapshot is kept if the write
-        // fails.
+        // The snapshot is written to a new file. The complete new file then replaces the old file. Therefore, the old snapshot is kept if
+        // writing fails.
         let new = path.with_extension("new");
         write_secret(&new, &server.snapshot().to_text())
             .and_then(|()| std::fs::rename(&new, path))
@@ -186,7 +187,7 @@ async fn run(arguments: Arguments) -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// Writes a file with secrets. Only the owner of the file can read it, even if the file already existed with a less strict mode.
+/// Writes a file with secrets. Only the owner can read the file, even if the file already existed with a less strict mode.
 fn write_secret(path: &Path, text: &str) -> io::Result<()> {
     let mut options = File::options();
     platform::only_for_owner(&mut options);
@@ -195,7 +196,7 @@ fn write_secret(path: &Path, text: &str) -> io::Result<()> {
     file.write_all(text.as_bytes())
 }
 
-/// Reads a snapshot. Returns `None` if the file does not exist.
+/// Reads a snapshot. If the file does not exist, returns `None`.
 fn read_snapshot(path: &Path) -> Result<Option<ServerSnapshot>, Box<dyn std::error::Error>> {
     match std::fs::read_to_string(path) {
         Ok(text) => Ok(Some(ServerSnapshot::parse(&text).map_err(|error| format!("{}: {error}", path.display()))?)),
@@ -204,11 +205,11 @@ fn read_snapshot(path: &Path) -> Result<Option<ServerSnapshot>, Box<dyn std::err
     }
 }
 
-/// Returns the first revision of the server: the number of tenths of a second since 2026.
+/// Returns the first revision of the server, which is the number of tenths of a second since 2026.
 ///
-/// The revision is above all versions of an earlier server on the same port, unless the earlier server had more than ten writes per
-/// second on average. Therefore, clients of the earlier server list again. For ten years, the revision stays below 2^32, like the
-/// versions of real clusters. Some tools treat greater values as times in the far future.
+/// The revision is higher than all versions of an earlier server on the same port. The only exception is a server that had more than ten
+/// writes per second on average. Therefore, the clients of the earlier server receive an error and list again. For ten years, the revision
+/// stays below 2^32, as in real clusters. Some tools interpret greater values as times in the far future.
 fn first_revision() -> u64 {
     const START_OF_2026: i64 = 1_767_225_600;
     let tenths = jiff::Timestamp::now().as_millisecond() / 100 - START_OF_2026 * 10;
@@ -224,7 +225,7 @@ mod platform {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     use tokio::signal::unix::{SignalKind, signal};
 
-    /// Raises the limit of open files to the maximum that the operating system allows. Many systems start programs with a limit of 1,024,
+    /// Raises the limit for open files to the maximum that the operating system allows. Many systems start programs with a limit of 1,024,
     /// because some programs still use `select`.
     pub(super) fn raise_open_files() {
         let limit = getrlimit(Resource::Nofile);
@@ -236,7 +237,7 @@ mod platform {
         }
     }
 
-    /// Installs handlers for SIGTERM and SIGINT. The returned future completes at the first of these signals.
+    /// Installs handlers for SIGTERM and SIGINT. The returned future completes when the process receives one of these signals.
     pub(super) fn stop_signal() -> io::Result<impl Future<Output = ()>> {
         let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
         Ok(async move {
@@ -251,8 +252,8 @@ mod platform {
         options.mode(0o600);
     }
 
-    /// Changes the mode of the file, because the file may already have existed with another mode. A special file, such as a pipe, has no
-    /// mode to change.
+    /// Sets the mode of the file to a mode that only allows access by the owner. The file may have existed before with another mode. A
+    /// special file, such as a pipe, has no mode that could be set.
     pub(super) fn restrict_to_owner(file: &File) -> io::Result<()> {
         match file.metadata()?.is_file() {
             true => file.set_permissions(Permissions::from_mode(0o600)),
@@ -261,7 +262,7 @@ mod platform {
     }
 }
 
-/// Windows has no limit of open files to raise. The permissions of a new file come from its folder.
+/// Windows has no limit for open files that would have to be raised. A new file inherits the permissions of its folder.
 #[cfg(not(unix))]
 mod platform {
     use std::fs::{File, OpenOptions};
@@ -269,7 +270,7 @@ mod platform {
 
     pub(super) fn raise_open_files() {}
 
-    /// The returned future completes at Ctrl-C.
+    /// The returned future completes when the user presses Ctrl-C.
     pub(super) fn stop_signal() -> io::Result<impl Future<Output = ()>> {
         Ok(async {
             if let Err(error) = tokio::signal::ctrl_c().await {

@@ -1,4 +1,4 @@
-//! Request metrics for `/metrics`. The metrics have the names and buckets of kube-apiserver's metrics.
+//! Request metrics for `/metrics`. The metrics have the same names and buckets as kube-apiserver's metrics.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use crate::verb::RequestVerb;
 
-/// The maximum number of label sets for which requests are counted. The number needs a limit, because clients can
-/// send any resource and version. Requests with other label sets are not counted after the limit is reached.
+/// The maximum number of distinct label sets that are counted. The number needs a maximum, because clients can send any
+/// resource and version. After the maximum is reached, requests with new label sets are no longer counted.
 const MAX_SERIES: usize = 10_000;
 
 /// The upper bounds of the histogram buckets in seconds.
@@ -27,8 +27,8 @@ pub(crate) struct RequestLabels {
     pub(crate) scope: &'static str,
     pub(crate) verb: &'static str,
     pub(crate) dry_run: bool,
-    /// The label `component`. The component is `apiserver` for most paths. For paths that all Kubernetes components
-    /// serve, such as health, the component is empty.
+    /// The label `component`. The component is `apiserver` for most paths. The label is empty for paths that all
+    /// Kubernetes components serve, such as health.
     pub(crate) component: &'static str,
 }
 
@@ -38,11 +38,11 @@ struct RequestSeries {
     by_code: BTreeMap<u16, u64>,
     seconds: f64,
     count: u64,
-    /// The cumulative number of requests in each bucket.
+    /// The cumulative number of requests, for each bucket.
     within: [u64; BOUNDS.len()],
 }
 
-/// The counts and durations of requests.
+/// The counts and durations of all requests.
 #[derive(Debug, Default)]
 pub(crate) struct Metrics(Mutex<BTreeMap<RequestLabels, RequestSeries>>);
 
@@ -121,7 +121,8 @@ impl RequestLabels {
         Some(Self { subresource, component, verb, ..Self::default() })
     }
 
-    /// Returns the labels in the order of the metrics format: `code` first, and then the other labels sorted by name.
+    /// Returns the labels in the order of the metrics format. The label `code` is first, and the other labels are
+    /// sorted by name.
     fn text(&self, code: &str) -> String {
         let Self { group, version, resource, subresource, scope, verb, dry_run, component } = self;
         let dry_run = if *dry_run { "All" } else { "" };
@@ -137,7 +138,7 @@ fn escaped(text: &str) -> String {
     text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
 
-/// Returns the label of a verb. An apply patch has the label `APPLY`.
+/// Returns the label of a verb. An apply patch request has the label `APPLY`.
 pub(crate) fn verb_label(verb: RequestVerb, is_apply: bool) -> &'static str {
     match verb {
         RequestVerb::Create => "POST",

@@ -1,4 +1,4 @@
-//! Functions for API objects as JSON.
+//! Functions for API objects that are represented as JSON.
 //!
 //! The functions do not panic. The functions ignore values of unexpected types, or treat them as absent.
 
@@ -13,13 +13,13 @@ use std::hash::Hash;
 
 use pintle_json::{Json, Text};
 
-/// Returns whether two objects differ in any member that is not in this list.
+/// Returns whether two objects differ in a member that is not in `members`.
 pub(crate) fn differ_outside(new: &Json, old: &Json, members: &[&str]) -> bool {
     let rest = |(key, _): &(&Text, &Json)| !members.contains(&key.as_str());
     !new.members("").filter(rest).eq(old.members("").filter(rest))
 }
 
-/// Formats a scalar in the way in which field selectors compare it. An absent value is formatted as an empty text.
+/// Formats a scalar in the form that field selectors compare. An absent value is formatted as an empty text.
 pub(crate) fn text(value: Option<&Json>) -> String {
     match value {
         None | Some(Json::Null) => String::new(),
@@ -49,7 +49,7 @@ pub(crate) fn restore_member(new: &mut Json, old: &Json, key: &str) {
     }
 }
 
-/// Copies all members from `old` except the members in this list.
+/// Copies all members from `old` except the members in the given list.
 pub(crate) fn restore_except(new: &mut Json, old: &Json, members: &[&str]) {
     let (Some(new), Some(old)) = (new.as_object_mut(), old.as_object()) else { return };
     new.retain(|key, _| members.contains(&key.as_str()));
@@ -67,8 +67,7 @@ pub(crate) fn holds(object: &Json, kind: &str) -> bool {
     object.list("/status/conditions").any(is)
 }
 
-/// Sets a condition. Keeps the `lastTransitionTime` of a condition if its status is unchanged. Returns whether the object has
-/// changed.
+/// Sets a condition. If the status of the condition is unchanged, `lastTransitionTime` is kept. Returns true if the object has changed.
 pub(crate) fn set_condition(object: &mut Json, mut wanted: Json, now: &str) -> bool {
     let kind = wanted.text("/type").to_owned();
     let old = condition(object, &kind);

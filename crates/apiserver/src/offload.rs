@@ -1,4 +1,4 @@
-//! Moves long synchronous processing to other threads. While the other threads work, even a single-threaded runtime
+//! Moves long synchronous processing steps to other threads. While these threads work, even a single-threaded runtime
 //! continues to serve requests.
 
 use std::cell::Cell;
@@ -17,13 +17,13 @@ use tokio_util::sync::PollSemaphore;
 /// a few milliseconds. Offloading costs about 20 µs.
 const OFFLOAD_BYTES: usize = 16 << 10;
 
-/// An argument for [`work_on`] that always offloads the processing. This value is for processing that can take long
-/// even if the input is small.
+/// An argument for [`work_on`] with which the processing is always offloaded. `ALWAYS` is for processing that can take
+/// long even if the input is small.
 pub(crate) const ALWAYS: usize = usize::MAX;
 
-/// The permits that limit the offloaded steps of a server. There is one permit for each processor. The limit also
-/// bounds memory, because processing an input can take hundreds of times the memory of the input. An offloaded step
-/// never waits for another offloaded step.
+/// The permits for the offloaded steps of a server. There is one permit for each processor. The number of permits also
+/// bounds memory. Processing an input can take hundreds of times the input's own memory. An offloaded step never waits
+/// for another offloaded step.
 #[derive(Clone, Debug)]
 pub(crate) struct OffloadPermits(Arc<Semaphore>);
 
@@ -37,7 +37,7 @@ fn max_permits() -> usize {
     std::thread::available_parallelism().map_or(2, NonZero::get).max(2)
 }
 
-/// Declares that the code until the next await processes this many bytes. If the number is large, code inside an
+/// Declares that the code up to the next await processes this many bytes. If the number is large, code inside an
 /// [`Offload`] moves to another thread as soon as a permit is free. If the number is small, the code runs on the
 /// current thread.
 ///
@@ -58,13 +58,13 @@ pub(crate) async fn work_on(bytes: usize) {
     .await;
 }
 
-/// Returns whether the processing of this many bytes should move to another thread.
+/// Returns whether processing this many bytes should move to another thread.
 pub(crate) fn is_long(bytes: usize) -> bool {
     bytes > OFFLOAD_BYTES
 }
 
 thread_local! {
-    /// The place where the current step of this thread runs.
+    /// The kind of thread on which the current step runs.
     static EXECUTION: Cell<Execution> = const { Cell::new(Execution::Unmanaged) };
     /// Whether the current step has requested to offload the next step.
     static WANTS_OFFLOAD: Cell<bool> = const { Cell::new(false) };
@@ -82,13 +82,13 @@ enum Execution {
 
 /// A future that offloads its long steps to other threads. [`work_on`] marks a step as long. All other steps run on the
 /// thread that polls the future, so the future does not occupy a thread while it waits. The inner future is polled as
-/// usual until a long step begins. Therefore, a deadline inside the future takes effect even if no permit or thread
+/// usual until a long step begins. Therefore, deadlines inside the future take effect even if no permit or thread
 /// becomes free.
 ///
 /// # Cancel safety
 ///
-/// If the future is dropped, an offloaded step that is already running continues. The inner future is dropped after
-/// this step has ended. An offloaded step that has not begun never runs.
+/// If the future is dropped, an offloaded step that is already running continues. The inner future is dropped when the
+/// offloaded step has ended. An offloaded step that has not started yet never runs.
 pub(crate) struct Offload<T> {
     state: OffloadState<T>,
     permits: PollSemaphore,
@@ -106,8 +106,8 @@ type Work<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 enum OffloadState<T> {
     Inline(Work<T>),
-    /// The inner future while one of its steps is offloaded. When the blocking task starts to run on a thread, it takes
-    /// the future out.
+    /// The inner future while one of its steps is offloaded. The blocking task removes the future from here when it
+    /// starts to run.
     Offloaded {
         work: Arc<Mutex<Option<Work<T>>>>,
         step: JoinHandle<Option<(Work<T>, Poll<T>)>>,
@@ -124,7 +124,7 @@ impl<T> Offload<T> {
         }
     }
 
-    /// Returns a permit if the future needs one and a permit is free. If the future no longer needs a permit, it stops
+    /// Returns a permit if the future needs a permit and one is free. If the future no longer needs a permit, it stops
     /// waiting for a permit.
     fn permit(&mut self, wanted: bool, context: &mut Context<'_>) -> Option<OwnedSemaphorePermit> {
         if wanted {
@@ -182,10 +182,10 @@ impl<T: Send + 'static> Future for Offload<T> {
                     match end.map_err(tokio::task::JoinError::try_into_panic) {
                         Ok(Some((_, Poll::Ready(done)))) => return Poll::Ready(done),
                         // Poll the future again. The waker of the current poll must be registered, because it can
-                        // differ from the waker of the offloaded step.
+                        // differ from the waker that the offloaded step used.
                         Ok(Some((work, Poll::Pending))) => this.state = OffloadState::Inline(work),
                         Err(Ok(panic)) => std::panic::resume_unwind(panic),
-                        // The blocking task is only cancelled when the runtime is shutting down.
+                        // The blocking task is cancelled only if the runtime is shutting down.
                         Ok(None) | Err(Err(_)) => return Poll::Pending,
                     }
                 }
@@ -214,7 +214,7 @@ fn offload_step<T: Send + 'static>(
 
 /// Polls the work once. Returns the result. Also returns whether the next step should be offloaded.
 fn poll_step<T>(work: &mut Work<T>, execution: Execution, context: &mut Context<'_>) -> (Poll<T>, bool) {
-    /// Restores the thread's state on drop, because offloads can be nested and a step can panic.
+    /// Restores the state of the thread on drop, because offloads can be nested and a step can panic.
     struct Outer(Execution, bool);
     impl Drop for Outer {
         fn drop(&mut self) {
@@ -250,7 +250,7 @@ mod tests {
             places.push(here());
             work_on(OFFLOAD_BYTES + 1).await;
             places.push(here());
-            // The step is already running on another thread.
+            // The current step already runs on another thread.
             work_on(OFFLOAD_BYTES + 1).await;
             places.push(here());
             tokio::task::yield_now().await;
@@ -333,8 +333,8 @@ mod tests {
         assert_eq!(ended.await, Ok("done"));
     }
 
-    /// No step can be offloaded, because another task occupies the only blocking thread or all permits. The deadline is
-    /// part of the offloaded future.
+    /// No step can be offloaded, because another task occupies the only blocking thread or holds all permits. The
+    /// deadline is part of the offloaded future.
     #[test]
     fn deadline_fires_while_a_step_waits_for_a_thread() {
         let runtime = || tokio::runtime::Builder::new_current_thread().max_blocking_threads(1).enable_time().build();

@@ -1,5 +1,5 @@
-//! Plans. A plan lets a controller run against a live cluster without changing the cluster. The plan reports the changes that the
-//! controller would make.
+//! Plans. A plan lets a controller run against a live cluster without changing the cluster. After the run, the plan reports the changes
+//! that the controller would have made.
 
 mod diff;
 mod show;
@@ -18,63 +18,68 @@ use crate::config::{ApiServerConfig, Controllers};
 use crate::live::Upstream;
 use crate::server::{ApiServer, StartError};
 
-/// A dry run of a controller against a live cluster. A plan is an API server that reads from the cluster and never sends a write to it.
+/// A dry run of a controller against a live cluster. A plan is an API server that reads objects from the cluster and never sends a write to
+/// the cluster.
 ///
-/// The controller runs unmodified. [`changes`](Self::changes) then lists the changes that the controller would make, like `terraform plan`
-/// before `terraform apply`.
+/// The controller runs unmodified. [`changes`](Self::changes) returns the changes that the controller would have made so far, like
+/// `terraform plan` before `terraform apply`.
 ///
 /// ```text
 ///  controller ──▶ the plan's server ──── reads, never a write ────▶ the cluster
 ///                  writes stay here: defaults, definitions' rules, server-side apply, finalizers, garbage collection
 /// ```
 ///
-/// The server listens on a loopback port, like every [`ApiServer`]. Controllers in any language can use its
-/// [kubeconfig](ApiServer::kubeconfig). Controllers in this process can use it [without a socket](ApiServer::in_process).
+/// Like every [`ApiServer`], the server of the plan listens on a loopback port. Controllers in any language can connect to the plan's
+/// server with its [kubeconfig](ApiServer::kubeconfig). A controller in the same process can use it [without a
+/// socket](ApiServer::in_process).
 ///
-/// The plan reads the cluster with the credentials of the service that was passed to [`start`](Self::start). As with `kubectl proxy`, every
-/// client that can connect to the port reads with these credentials.
+/// The plan reads the cluster with the credentials of the service that the caller passes to [`start`](Self::start). Every client that can
+/// connect to the port reads the cluster with these credentials, as with `kubectl proxy`.
 ///
 /// # Reads
 ///
-/// - Each GET reads the object from the cluster, until the object is written in the plan or its collection is watched.
-/// - The first list, watch or create in a collection lists this collection in the cluster. A collection is one namespace, or all
-///   namespaces. After the list, the plan watches the collection. Therefore, a list shows the current state of the cluster, except for the
-///   objects written in the plan. A create needs the permission to list, because it also lists the collection.
-/// - Objects keep their uid and resourceVersion from the cluster until they are written in the plan. The resource versions of writes in the
-///   plan continue from the versions of the cluster.
-/// - The plan loads custom resource definitions at the start and watches them. Discovery documents come from the cluster until a definition
-///   is written in the plan.
-/// - Requests for logs, access reviews, and resources that this server does not serve, such as metrics, are answered by the cluster. The
-///   server's audit does not contain these requests, and the server's fault rules do not apply to them.
-/// - A request to the cluster times out after a minute. A watch that fails is retried after a second, and later with growing pauses of at
-///   most a minute. Until the watch works again, the plan shows the last known state.
+/// - Each GET request reads the object from the cluster again, until the object is written in the plan or its collection is watched.
+/// - The first list, watch or create in a collection makes the plan list this collection in the cluster. A collection consists of the
+///   objects of one resource in one namespace, or in all namespaces. After the list, the plan watches the collection. Therefore, a list
+///   returns the current objects of the cluster, except for the objects that were written in the plan. A create needs the permission to
+///   list the collection in the cluster, because it also makes the plan list the collection.
+/// - An object keeps its uid and its resourceVersion from the cluster until it is written in the plan. The resource versions of writes in
+///   the plan are higher than the versions of the cluster.
+/// - When the plan starts, it loads all custom resource definitions and watches them. Discovery documents come from the cluster until a
+///   custom resource definition is written in the plan.
+/// - The cluster answers requests for logs, access reviews, and resources that this server does not serve, such as metrics. Forwarded
+///   requests do not appear in the server's audit, and the server's fault rules do not apply to them.
+/// - Requests to the cluster time out after a minute. If a watch fails, it is started again after a second. After further failures, the
+///   pause grows up to one minute. Until the watch works again, the plan serves the last state that it received.
 ///
 /// # Changes
 ///
-/// After an object was written in the plan, it no longer follows the cluster. [`PlannedChange::moved`] is true if the cluster's object has
-/// changed since the object was first written in the plan. A change is the difference between two states of an object: its state in the
-/// cluster at the time of the first write in the plan, and its state in the plan. Changes do not include Events. Changes also do not
-/// include fields that servers set: resource versions, managed fields and the generation.
+/// After an object was written in the plan, the plan ignores later changes of this object in the cluster. [`PlannedChange::moved`] is true
+/// if the object has changed in the cluster since it was first written in the plan. A change is the difference between two states of an
+/// object. The first state is the object's state in the cluster at the time of the first write in the plan. The second state is the
+/// object's state in the plan. Changes do not include Events. Changes also exclude the fields that servers set, which are resource
+/// versions, managed fields and the generation.
 ///
 /// # Limits
 ///
-/// - Admission webhooks, admission policies and conversion webhooks of the cluster are not called. The plan reads objects in their storage
-///   version. If a request names another version, the plan returns the same object without a conversion. Quotas have an effect only if the
-///   plan has read them. The plan does not check whether the writer is authorized to write.
-/// - The cluster's controllers do not see the plan. For example, a Deployment creates no pods in the plan, and a PersistentVolumeClaim is
-///   not bound.
-/// - The garbage collector only sees objects that the plan has read. The garbage collector does not find dependents in collections that
-///   were never listed. If a namespace is deleted, the plan deletes only objects in this namespace that the plan has read.
-/// - Exec, attach, port forwarding, and proxies of pods, services and nodes do not reach the cluster. The plan rejects these requests, or
-///   they fail as if the kubelet were unreachable. A GET of an aggregated API is considered a read and forwarded, even if it has side
-///   effects there.
-/// - The plan signs the tokens of service accounts with a separate key, and the cluster does not accept these tokens. An impersonated user
-///   has only the permissions of roles that the plan has read. The cluster answers forwarded requests, such as reviews, for the user of the
-///   plan's client. If a forwarded request impersonates a user, the cluster answers for this user if the plan's client may impersonate.
-/// - All state of the plan is lost when the plan ends. All requested collections are kept in memory.
-/// - Generated names, allocated addresses and allocated ports differ from the values that the cluster would choose.
-/// - If the deployed controller holds a Lease in the cluster, the Lease is also held in the plan. Disable leader election in the planned
-///   controller, or use another lease.
+/// - The cluster's admission webhooks, admission policies and conversion webhooks are not called. The plan reads objects in their storage
+///   version. If a request names another version, the plan returns the same object without converting it. Quotas apply only if the plan has
+///   read them. The plan does not check whether the cluster would authorize the writes.
+/// - The cluster's controllers do not observe the objects in the plan. For example, a Deployment creates no pods in the plan, and a
+///   PersistentVolumeClaim is not bound.
+/// - The garbage collector tracks only the objects that the plan has read. The collector does not find dependents in collections that were
+///   never listed. If a namespace is deleted, the plan deletes only those objects in the namespace that the plan has read.
+/// - Requests for exec, attach and port forwarding do not reach the cluster. Proxy requests to pods, services and nodes do not reach the
+///   cluster, either. The plan rejects these requests, or they fail as if the kubelet were unreachable. A GET request for an aggregated API
+///   counts as a read and is forwarded, even if it has side effects.
+/// - The plan signs service account tokens with its own key. The cluster does not accept tokens that the plan has signed. An impersonated
+///   user has only the permissions of those roles that the plan has read. The cluster treats forwarded requests, such as reviews, as
+///   requests from the user of the plan's client. If a forwarded request impersonates a user, the cluster treats it as a request from this
+///   user. Impersonation in forwarded requests requires that the plan's client has the permission to impersonate.
+/// - All state of the plan is lost when the plan ends. The plan keeps all requested collections in memory.
+/// - The names, addresses and ports that the plan generates differ from the values that the cluster would choose.
+/// - If the deployed controller is the holder of a Lease in the cluster, it is also the holder of this Lease in the plan. Disable leader
+///   election in the planned controller, or make it use another Lease.
 ///
 /// # Examples
 ///
@@ -115,35 +120,36 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Starts a server for the plan and loads the cluster's custom resource definitions.
+    /// Starts the server of a plan and loads the cluster's custom resource definitions.
     ///
-    /// The service `live` sends requests to the cluster. The paths of the requests begin at the root of the cluster's server, and `live`
-    /// must add credentials. The plan sends only GET and HEAD requests, and POST requests for reviews. None of these requests changes
-    /// anything.
+    /// The service `live` sends requests to the cluster. The request paths begin at the root of the cluster's API server, and `live` must
+    /// add the credentials. The plan sends only GET requests, HEAD requests, and POST requests for reviews. The plan's requests never
+    /// change the cluster.
     ///
-    /// `config` configures the plan's server. [`Controllers::roles`] is ignored, because the cluster itself aggregates its cluster roles.
-    /// Resource versions continue from the versions of the cluster. With a [token file](ApiServerConfig::token_auth_file), the plan reads
-    /// the cluster only for members of `system:masters`. Other users see only objects that the plan has already loaded and that the loaded
-    /// roles permit them to read.
+    /// `config` configures the plan's server. [`Controllers::roles`] is ignored, because the cluster has already aggregated its cluster
+    /// roles. The resource versions of the plan are higher than the versions of the cluster. If there is a [token
+    /// file](ApiServerConfig::token_auth_file), only requests from members of `system:masters` make the plan read the cluster. Other users
+    /// can read only the objects that the plan has already loaded. The roles that the plan has loaded must permit the reads of these users.
     ///
     /// # Errors
     ///
-    /// Returns an error if the server does not start, or if the cluster's definitions cannot be read.
+    /// Returns an error if the server cannot start, or if the cluster's custom resource definitions cannot be read.
     ///
     /// # Cancel safety
     ///
-    /// If the future is dropped, all tasks of the server stop.
+    /// If the future is dropped, all tasks of the server end.
     ///
     /// # Panics
     ///
-    /// Panics outside of a tokio runtime.
+    /// Panics if it is called outside of a tokio runtime.
     pub async fn start<S, B>(live: S, config: ApiServerConfig) -> Result<Self, PlanError>
     where
         S: Service<Request<Full<Bytes>>, Response = Response<B>, Future: Send> + Clone + Send + 'static,
         S::Error: Into<Box<dyn Error + Send + Sync>>,
         B: Body<Data = Bytes, Error: Into<Box<dyn Error + Send + Sync>>> + Send + 'static,
     {
-        // Do not aggregate cluster roles. The cluster has already aggregated its cluster roles, and this server has not read all of them.
+        // Do not aggregate cluster roles. The cluster itself has already aggregated its cluster roles, and this server has read only some
+        // of them.
         let controllers = Controllers { roles: false, ..config.controllers };
         let config = ApiServerConfig { controllers, ..config };
         let server =
@@ -155,14 +161,14 @@ impl Plan {
         Ok(Self { server })
     }
 
-    /// Returns the API server to which the controller must connect. The server provides the URL, the kubeconfig, the audit and the fault
+    /// Returns the API server to which the controller must connect. This server provides the URL, the kubeconfig, the audit and the fault
     /// rules.
     pub fn server(&self) -> &ApiServer {
         &self.server
     }
 
-    /// Returns the changes that the controller would make to the cluster. The changes include all consequences that its writes have had so
-    /// far. The changes are in the order of the first write to each object.
+    /// Returns the changes that the controller would make to the cluster. The changes include all consequences that the controller's writes
+    /// have had so far. The changes are in the order in which their objects were first written.
     ///
     /// # Cancel safety
     ///
@@ -174,13 +180,13 @@ impl Plan {
         registry.db.local_writes().iter().filter_map(|written| PlannedChange::of(&kinds, written)).collect()
     }
 
-    /// Shuts the server down and discards the plan. The server also shuts down if the future is dropped.
+    /// Shuts the server down and discards the plan. If the future is dropped, the server shuts down, too.
     pub async fn shutdown(self) {
         self.server.shutdown().await;
     }
 }
 
-/// An error that prevents the start of a plan.
+/// The error that [`Plan::start`] returns.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PlanError {
@@ -190,7 +196,7 @@ pub enum PlanError {
     /// The plan cannot read the custom resource definitions of the cluster.
     #[error("cannot read the cluster's definitions: {why}")]
     Cluster {
-        /// The error message from the cluster, or from the connection to the cluster.
+        /// The message of the error, which comes from the cluster or from the connection to it.
         why: String,
     },
 }

@@ -1,7 +1,8 @@
-//! Admission policies in CEL: their environment, compilation, matching and evaluation.
+//! Admission policies in CEL. This module contains the environments, the compilation, the matching and the evaluation
+//! of CEL policies.
 //!
-//! The functions are pure. [`registry`](crate::registry) reads policies, bindings and parameters from the store. The texts are the same as in
-//! kube-apiserver.
+//! The functions are pure. The module [`registry`](crate::registry) reads policies, bindings and parameters from the
+//! store. The error texts are the same as in kube-apiserver.
 
 mod compile;
 mod environment;

@@ -1,7 +1,7 @@
-//! The implementation of the API verbs, which is the same for every kind.
+//! Implements the API verbs in the same way for all kinds.
 //!
-//! A function that writes one object does not await. The function reads the store, computes the new object, and
-//! commits the new object only if its inputs have not changed. The HTTP layer and the background tasks call these
+//! Functions that write one object never await. A function that writes one object reads the store, computes the new
+//! object, and commits it only if the inputs have not changed. The HTTP layer and the background tasks call these
 //! functions.
 
 mod admission_chain;
@@ -65,8 +65,7 @@ use crate::store::{Db, Draft, History, Interner};
 /// The maximum time for which a request waits until the store reaches a later revision.
 pub(crate) const VERSION_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// The functions that the HTTP layer calls. The registry contains the state of the server. Its methods are the
-/// verbs.
+/// The functions that the HTTP layer calls. The registry contains all state of the server. Its methods are the verbs.
 #[derive(Debug)]
 pub(crate) struct Registry {
     pub(crate) db: Arc<Db>,
@@ -85,9 +84,9 @@ pub(crate) struct Registry {
     pub(crate) offload_permits: OffloadPermits,
     /// The admission plugins, in the order in which they run.
     pub(crate) chain: Vec<Arc<dyn Plugin>>,
-    /// The served kinds. The lock is held only while the reference is copied or replaced.
+    /// The served kinds. The lock is held only while the `Arc` is cloned or replaced.
     kinds: RwLock<Arc<Kinds>>,
-    /// A lock that prevents concurrent changes of `kinds`.
+    /// A lock that prevents concurrent changes to `kinds`.
     changing_kinds: Mutex<()>,
     random: Mutex<fastrand::Rng>,
 }
@@ -126,12 +125,12 @@ impl Registry {
         }
     }
 
-    /// Returns the current set of served kinds. Later changes do not affect the returned set.
+    /// Returns the current set of served kinds. Later changes of the registry do not affect the returned set.
     pub(crate) fn kinds(&self) -> Arc<Kinds> {
         self.kinds.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Changes the set of served kinds. Requests in flight keep using the old set, and reads do not wait for
+    /// Changes the set of served kinds. Requests in flight continue to use the old set, and reads do not wait for
     /// `change`.
     pub(crate) fn change_kinds(&self, change: impl FnOnce(&mut Kinds)) {
         let _turn = self.changing_kinds.lock().unwrap_or_else(PoisonError::into_inner);
@@ -149,12 +148,12 @@ impl Registry {
         self.authorizer.rules_in(&self.db)
     }
 
-    /// Returns the flow schema and priority level of the user's request.
+    /// Returns the flow schema and the priority level that apply to the user's request.
     pub(crate) fn flow(&self, user: &User, attributes: &Attributes<'_>) -> Option<Flow> {
         self.flows.classify(&self.db, user, attributes)
     }
 
-    /// Returns the context that the rules of a kind use. The request comes from `user`.
+    /// Returns the context for the rules of a kind. The request comes from `user`.
     pub(crate) fn context<'a>(&'a self, user: &'a User) -> Context<'a> {
         Context { now: self.clock.now(), cluster: &*self.db, user, labelled: true }
     }
@@ -182,7 +181,7 @@ impl Registry {
     }
 }
 
-/// Returns the stored form of an object.
+/// Returns an object in the form in which it can be stored.
 pub(crate) fn draft(interner: &Arc<Interner>, resource: &str, object: &Json) -> Draft {
     Draft::new(interner, object, crd::order(resource), kinds::claims(resource, object))
         .selectable(kinds::selectable(resource, object))

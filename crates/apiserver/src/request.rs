@@ -1,4 +1,4 @@
-//! Parsing of requests: paths, queries, options, headers and users.
+//! Parses requests: paths, queries, options, headers and users.
 
 pub(crate) mod accept;
 pub(crate) mod duration;

@@ -1,4 +1,4 @@
-//! Matches label selectors of the crate `pintle_meta` against JSON objects.
+//! Matches label selectors from the crate `pintle_meta` against JSON objects.
 
 use pintle_json::{Json, Map};
 use pintle_meta::{LabelSelector, LabelSelectorSpec};

@@ -76,34 +76,34 @@ pub struct ApiServer {
     stop: CancellationToken,
     tasks: TaskTracker,
     background: Background,
-    /// The runtime of the server's own thread. The runtime is `None` if the server runs on the caller's runtime.
+    /// The runtime of the server's own thread. The field is `None` if the server runs on the caller's runtime.
     own_runtime: Option<Handle>,
 }
 
 impl ApiServer {
-    /// The objects and fields that this server accepts but ignores, and the reason for each. kube-apiserver does not ignore them. A write
-    /// that contains such an object or field gets a warning.
+    /// The objects and fields that this server accepts but ignores, with the reason for each of them. kube-apiserver does not ignore them.
+    /// The response to a write of such an object or field contains a warning.
     pub const WITHOUT_EFFECT: &[(&str, &str)] = crate::kinds::WITHOUT_EFFECT;
 
-    /// Starts a server. When this function returns, the server is ready to respond to requests.
+    /// Starts a server. When this function returns, the server is ready for requests.
     ///
     /// # Cancel safety
     ///
-    /// If the future is dropped, all tasks that the server has started are stopped.
+    /// If the future is dropped, all tasks that the server has started are cancelled.
     ///
     /// # Errors
     ///
-    /// Returns an error if the port is in use, the token file is invalid, no certificate can be created, or the system cannot provide a
-    /// thread.
+    /// Returns an error if the port is in use or the token file is invalid. Also returns an error if no certificate can be created, or if
+    /// the system cannot provide a thread.
     ///
     /// # Panics
     ///
-    /// Panics outside of a tokio runtime, unless the server has [its own thread](ApiServerConfig::own_thread).
+    /// Panics if it is called outside of a tokio runtime, unless the server has [its own thread](ApiServerConfig::own_thread).
     pub async fn start(config: ApiServerConfig) -> Result<Self, StartError> {
         Self::start_with_upstream(config, None).await
     }
 
-    /// Starts a server. If `upstream` is given, the server reads from the upstream cluster and never writes to it.
+    /// Starts a server. If `upstream` is set, the server reads from the upstream cluster and never writes to it.
     pub(crate) async fn start_with_upstream(
         config: ApiServerConfig,
         upstream: Option<Upstream>,
@@ -147,7 +147,7 @@ impl ApiServer {
             }
         };
         let stop_on_drop = stop.clone().drop_guard();
-        // The server is ready when all controllers have observed all existing objects.
+        // The server is ready when each controller has processed all existing objects.
         let background = Background::start(&registry, address, &stop, &tasks).await;
         let front = Front { registry: registry.clone(), live: live.clone() };
         let limit = listen::connection_limit(registry.config.connections);
@@ -156,13 +156,13 @@ impl ApiServer {
         Ok(Self { registry, live, address, ca, token, stop, tasks, background, own_runtime: None })
     }
 
-    /// Returns the URL of the server. The URL has the form `http://127.0.0.1:PORT`, or begins with `https` if the server uses TLS.
+    /// Returns the URL of the server. The URL has the form `http://127.0.0.1:PORT`. If the server uses TLS, the URL begins with `https`.
     pub fn url(&self) -> String {
         let scheme = if self.ca.is_some() { "https" } else { "http" };
         format!("{scheme}://{}", self.address)
     }
 
-    /// Returns the configuration for a client that connects as an administrator.
+    /// Returns a client configuration that has the permissions of an administrator.
     pub fn client_config(&self) -> ClientConfig {
         let mut config = ClientConfig::new(self.url());
         config.tls.ca = self.ca.as_ref().map(|pem| PemSource::Inline(pem.clone().into_bytes()));
@@ -170,12 +170,12 @@ impl ApiServer {
         config
     }
 
-    /// Returns the configuration for a client that connects as an administrator, as the text of a kubeconfig file.
+    /// Returns the text of a kubeconfig file. The configuration has the permissions of an administrator.
     pub fn kubeconfig(&self) -> String {
         kubeconfig::render(&self.url(), self.ca.as_deref(), self.token.as_ref())
     }
 
-    /// Returns a service that calls the server without a socket, for clients in this process.
+    /// Returns a service with which clients in this process can call the server without a socket.
     pub fn in_process(&self) -> InProcess {
         let front = Front { registry: self.registry.clone(), live: self.live.clone() };
         let own_runtime = self.own_runtime.clone().map(|runtime| thread::OwnRuntime {
@@ -186,46 +186,47 @@ impl ApiServer {
         InProcess::new(front, self.token.clone(), self.stop.clone(), own_runtime)
     }
 
-    /// Creates the objects of a YAML or JSON text in their order. Returns the number of created objects. Skips objects that already
-    /// exist.
+    /// Creates the objects in a YAML or JSON text, in the order of the text. Returns the number of created objects. Skips objects that
+    /// already exist.
     ///
     /// # Errors
     ///
-    /// Returns an error for the first object that cannot be created. Objects before the failed object stay in the server.
+    /// Returns an error if an object cannot be created. After such an error, the later objects are not created. The objects that were
+    /// created before the failed object are kept.
     pub fn load(&self, text: &str) -> Result<usize, LoadError> {
         let _runtime = self.enter_runtime();
         load::text(&self.registry, text)
     }
 
-    /// Creates the objects of a file, or of all `.yaml`, `.yml` and `.json` files below a folder. The files are loaded in path order.
-    /// Each file is loaded like a text that is passed to [`load`](Self::load). A file can be UTF-8, or UTF-16 with a byte order mark.
-    /// Returns the number of created objects.
+    /// Creates the objects in a file. If `path` is a folder, creates the objects in all `.yaml`, `.yml` and `.json` files below the folder.
+    /// The files are loaded in the order of their paths. Each file is loaded in the same way as a text that is passed to
+    /// [`load`](Self::load). The encoding of a file can be UTF-8, or UTF-16 with a byte order mark. Returns the number of created objects.
     ///
     /// # Errors
     ///
-    /// Returns an error for the first file that cannot be read, or for the first object that cannot be created. Objects before the failed
-    /// object stay in the server.
+    /// Returns an error if a file cannot be read or an object cannot be created. After such an error, the later objects are not created.
+    /// The objects that were created before the failed object are kept.
     pub fn load_path(&self, path: &Path) -> Result<usize, LoadError> {
         let _runtime = self.enter_runtime();
         load::path(&self.registry, path)
     }
 
-    /// Takes a snapshot of all objects. The snapshot also contains the key that signs service account tokens.
+    /// Takes a snapshot of all objects in the server. The snapshot also contains the key that signs service account tokens.
     pub fn snapshot(&self) -> ServerSnapshot {
         ServerSnapshot::of(&self.registry.db, self.registry.authenticator.accounts.seed())
     }
 
-    /// Replaces all objects with the objects of a snapshot, which can come from another server. UIDs are kept. Returns the number of
-    /// writes.
+    /// Replaces all objects of the server by the objects of a snapshot. The snapshot can come from another server. UIDs are kept. Returns
+    /// the number of writes.
     ///
-    /// The revision of the server does not decrease. Objects that already match the snapshot are not written. All other objects are
-    /// deleted or get a new revision. Watchers get an event for each deletion and each new revision.
+    /// The revision of the server never decreases. Objects that are already the same as in the snapshot are not written. All other objects
+    /// are deleted or get a new revision. Watchers receive an event for each deletion and for each new revision.
     ///
-    /// If the snapshot contains a key for service account tokens, the server uses this key after the restore. Tokens that this key has
-    /// signed stay valid. Tokens that another key has signed become invalid.
+    /// If the snapshot contains a key for service account tokens, the server uses this key after the restore. Tokens that were signed with
+    /// this key stay valid. Tokens that were signed with another key become invalid.
     ///
-    /// Once the server has [settled](Self::settle), it serves restored CustomResourceDefinitions and no longer serves removed
-    /// CustomResourceDefinitions.
+    /// After the server has [settled](Self::settle), it serves the restored CustomResourceDefinitions. The server no longer serves the
+    /// removed CustomResourceDefinitions.
     pub fn restore(&self, snapshot: &ServerSnapshot) -> usize {
         let _runtime = self.enter_runtime();
         if let Some(key) = snapshot.token_key() {
@@ -234,19 +235,19 @@ impl ApiServer {
         self.registry.db.restore(snapshot.objects())
     }
 
-    /// Returns the audit records of the requests to which the server has responded so far. The audit keeps at most
-    /// [`ApiServerConfig::audit`] requests.
+    /// Returns the audit records of the requests that the server has answered so far. The audit keeps at most [`ApiServerConfig::audit`]
+    /// requests.
     pub fn audit(&self) -> ServerAudit {
         self.registry.audit.read()
     }
 
-    /// Returns the scripted faults of this server. A test can add rules to them and remove rules from them.
+    /// Returns the fault rules of this server. A test can add rules and remove rules.
     pub fn faults(&self) -> &Faults {
         &self.registry.faults
     }
 
-    /// Makes a check of `/readyz`, `/livez` and `/healthz` fail, or lets it pass again. `/readyz?verbose` lists the names of the checks,
-    /// such as `etcd` or `informer-sync`. If no check has this name, nothing happens.
+    /// Makes a health check of `/readyz`, `/livez` and `/healthz` fail. If `fails` is false, the check passes again. `/readyz?verbose`
+    /// returns the names of the checks, such as `etcd` or `informer-sync`. If no health check has this name, the call has no effect.
     pub fn fail_check(&self, name: &str, fails: bool) {
         self.registry.health.fail(name, fails);
     }
@@ -256,18 +257,18 @@ impl ApiServer {
         self.registry.db.compact(self.registry.db.revision());
     }
 
-    /// Sets the server's wall clock ahead of the machine's clock. This simulates clock skew.
+    /// Sets by how much the server's wall clock is ahead of the machine's clock. This simulates clock skew.
     pub fn set_clock_ahead(&self, ahead: Duration) {
         self.registry.clock.set_ahead(ahead);
     }
 
-    /// If the server has its own thread, enters the runtime of this thread. The server's code uses the clock of this runtime until the
-    /// guard is dropped.
+    /// Enters the runtime of the server's own thread, if the server has one. Until the guard is dropped, the server's code uses the clock
+    /// of that runtime.
     fn enter_runtime(&self) -> Option<EnterGuard<'_>> {
         self.own_runtime.as_ref().map(Handle::enter)
     }
 
-    /// Returns the registry, which other modules of this crate use.
+    /// Returns the registry for other modules of this crate.
     pub(crate) fn registry(&self) -> &Arc<Registry> {
         &self.registry
     }
@@ -277,13 +278,13 @@ impl ApiServer {
         self.live.as_ref()
     }
 
-    /// Returns the revision of the last write.
+    /// Returns the revision of the last write to the server.
     pub fn resource_version(&self) -> u64 {
         self.registry.db.revision()
     }
 
-    /// Waits until the server's controllers have processed all writes so far. After the wait, all definitions are served, the dependents
-    /// of deleted owners are deleted, and deleted namespaces are empty. Objects with finalizers may remain.
+    /// Waits until the server's controllers have processed all writes so far. When the wait ends, all definitions are served, the
+    /// dependents of deleted owners are deleted, and deleted namespaces are empty. Objects with finalizers may remain.
     ///
     /// # Cancel safety
     ///
@@ -292,8 +293,9 @@ impl ApiServer {
         self.background.settle(&self.registry.db).await;
     }
 
-    /// Closes all connections, stops all tasks, and waits until they have ended. Watches end immediately. Processing that the server has
-    /// already offloaded to another thread continues to its end. The offloaded processing may end shortly after the shutdown.
+    /// Closes all connections of the server, stops all of its tasks, and waits until the tasks have ended. Watches end immediately. A
+    /// processing step that already runs on another thread is not interrupted. A processing step on another thread may end shortly after
+    /// the shutdown.
     ///
     /// # Cancel safety
     ///
@@ -305,11 +307,11 @@ impl ApiServer {
     }
 }
 
-/// Returns a random token. If a seed is given, the token is derived from the seed only.
+/// Returns a random token. If there is a seed, the token depends only on the seed.
 fn token(seed: Option<u64>) -> Result<String, StartError> {
     let mut bytes = [0; 16];
     match seed {
-        // The token and the UIDs are derived from different seeds, because all clients can read UIDs.
+        // The token and the UIDs are derived from different seeds, because all clients can read the UIDs.
         Some(seed) => fastrand::Rng::with_seed(!seed).fill(&mut bytes),
         None => aws_lc_rs::rand::fill(&mut bytes).map_err(|_| StartError::NoRandomness)?,
     }
@@ -322,11 +324,11 @@ impl Drop for ApiServer {
     }
 }
 
-/// An error that prevents the start of a server.
+/// The error that [`ApiServer::start`] returns.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum StartError {
-    /// The server cannot listen on the address. Usually, another process uses the port.
+    /// The server cannot listen on the address. The usual reason is that another process uses the port.
     Bind {
         /// The configured address.
         address: SocketAddr,
@@ -337,9 +339,9 @@ pub enum StartError {
     Tokens(TokenFileError),
     /// No certificate can be created.
     Tls(Box<dyn std::error::Error + Send + Sync>),
-    /// The system cannot provide random bytes for the token of the administrator.
+    /// The system cannot provide random bytes for the administrator's token.
     NoRandomness,
-    /// The system cannot provide a thread for the server, or no runtime can be created on the thread.
+    /// The system cannot provide a thread for the server, or the runtime of this thread cannot be created.
     Thread(io::Error),
 }
 
@@ -365,7 +367,7 @@ impl std::error::Error for StartError {
     }
 }
 
-/// An error that prevents loading a manifest.
+/// The error that [`ApiServer::load`] and [`ApiServer::load_path`] return.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum LoadError {
@@ -373,16 +375,16 @@ pub enum LoadError {
     Unreadable {
         /// The path of the file or folder.
         path: PathBuf,
-        /// The error that occurred when the file or folder was read.
+        /// The error that occurred while the file or the folder was read.
         cause: io::Error,
     },
-    /// A document is invalid, or is not an object of a served kind.
+    /// A document is invalid, or one of its objects cannot be created.
     Refused {
-        /// The file that contains the document. The path is `None` if the document comes from a text.
+        /// The file that contains the document. The path is `None` if the document was not read from a file.
         path: Option<PathBuf>,
         /// The number of the document within its text. Documents are counted from 1.
         document: usize,
-        /// The object that cannot be created, and the reason.
+        /// The object that the server rejected, and the reason for the rejection.
         why: String,
     },
 }

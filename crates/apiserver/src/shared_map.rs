@@ -4,12 +4,13 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::sync::Arc;
 
-/// A sorted map from names to values. A clone is a snapshot of the map. Cloning takes constant time. A change copies
-/// only the path from the root of the tree to the changed entry.
+/// A sorted map from names to values. A clone is a snapshot of the map. Later changes of the original do not affect the
+/// clone. Cloning takes constant time. A change copies only the nodes on the path from the root of the tree to the
+/// changed entry.
 ///
-/// The map is a weight-balanced tree. A subtree is at most three times as heavy as its sibling. Therefore, the length
-/// of a path is logarithmic in the number of entries. The length does not depend on the names or on the order of
-/// insertions.
+/// The map is a weight-balanced tree. The weight of a subtree is at most three times the weight of its sibling.
+/// Therefore, the depth of the tree is logarithmic in the number of entries. The depth does not depend on the names or
+/// on the order of insertions.
 pub(crate) struct SharedMap<V>(Option<Arc<MapNode<V>>>);
 
 #[derive(Clone)]
@@ -17,13 +18,13 @@ struct MapNode<V> {
     name: Arc<str>,
     value: V,
     size: usize,
-    /// The subtrees with the entries that precede and follow this entry.
+    /// The two subtrees that contain the entries before and after this entry.
     sides: [SharedMap<V>; 2],
 }
 
 const MAX_RATIO: usize = 3;
-/// The ratio of weights from which a double rotation is necessary. The ratio compares the inner and the outer child of
-/// the heavier side.
+/// The ratio of weights at which a double rotation becomes necessary. The ratio compares the weights of the inner child
+/// and the outer child of the heavier side.
 const DOUBLE_RATIO: usize = 2;
 
 impl<V> SharedMap<V> {
@@ -66,7 +67,7 @@ impl<V> SharedMap<V> {
 }
 
 impl<V: Clone> SharedMap<V> {
-    /// Inserts a value. If the name already exists, replaces its value.
+    /// Inserts a value. If the name already exists, its value is replaced.
     pub(crate) fn insert(&mut self, name: &str, value: V) {
         let Some(node) = self.0.as_mut().map(Arc::make_mut) else {
             self.0 = Some(Arc::new(MapNode { name: name.into(), value, size: 1, sides: Default::default() }));
@@ -103,7 +104,7 @@ impl<V: Clone> SharedMap<V> {
         Some(first)
     }
 
-    /// Restores the balance of this subtree after one of its entries has changed.
+    /// Restores the balance of this subtree after one of its entries was changed.
     fn balance(&mut self) {
         let Some(node) = self.0.as_mut().map(Arc::make_mut) else { return };
         node.measure();
@@ -140,7 +141,7 @@ impl<V: Clone> SharedMap<V> {
     }
 }
 
-/// Returns the index in [`sides`](MapNode::sides) of the side to which a name belongs. Returns `None` if this node
+/// Returns the index in [`sides`](MapNode::sides) of the subtree to which a name belongs. Returns `None` if this node
 /// itself has the name.
 fn side<V>(name: &str, node: &MapNode<V>) -> Option<usize> {
     match name.cmp(&node.name) {
@@ -184,7 +185,7 @@ mod tests {
     use super::*;
 
     impl<V> SharedMap<V> {
-        /// Returns the number of nodes that are not shared with `other`.
+        /// Returns the number of nodes that the two maps do not share.
         pub(crate) fn unshared_with(&self, other: &Self) -> usize {
             let theirs: HashSet<_> = other.nodes().into_iter().map(std::ptr::from_ref).collect();
             self.nodes().into_iter().filter(|node| !theirs.contains(&std::ptr::from_ref(*node))).count()
@@ -202,7 +203,7 @@ mod tests {
         }
     }
 
-    /// Checks that each node has the correct size and balanced sides.
+    /// Checks that all nodes have the correct size and balanced subtrees.
     fn is_balanced<V>(map: &SharedMap<V>) -> bool {
         map.nodes().iter().all(|node| {
             let [left, right] = node.sides.each_ref().map(SharedMap::weight);

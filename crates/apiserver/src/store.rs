@@ -1,8 +1,8 @@
-//! The server's store. The store itself is the crate `pintle-store`. [`Db`] puts this store behind a lock,
-//! publishes the current state for lock-free reads, and adds a clock and notifications for watchers.
+//! The server's store. The store itself is the crate `pintle-store`. [`Db`] protects this store with a lock, and
+//! publishes the current state for lock-free reads. The type [`Db`] also adds a clock and notifications for watchers.
 //!
-//! Some types of `pintle-store` have shorter names in this crate, such as `Change` and `Range`. The short names
-//! are unambiguous here.
+//! Some types of `pintle-store` have shorter names in this crate, such as `Change` and `Range`. In this crate, the
+//! short names are unambiguous.
 
 mod db;
 
@@ -13,7 +13,7 @@ pub(crate) use pintle_store::{
     VersionedStore as Store,
 };
 
-/// Returns an object in the stored form of `v1`. The returned object does not belong to a store.
+/// Returns an object that is stored in the form of `v1`. The object does not belong to a store.
 #[cfg(test)]
 pub(crate) fn sample(object: &pintle_json::Json) -> Stored {
     let mut object = object.clone();

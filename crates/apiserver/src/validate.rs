@@ -1,4 +1,5 @@
-//! The parts of validation that all kinds share. The parts are field errors, and rules for names and labels.
+//! The parts of the validation that all kinds share. The shared parts are field errors, and the rules for names and
+//! labels.
 
 mod field_error;
 mod names;
@@ -9,5 +10,5 @@ mod tests;
 pub(crate) use field_error::{FieldError, FieldErrorType, FieldErrors};
 pub(crate) use names::{NameRule, annotation_key_errors, name_errors};
 pub(crate) use printable::is_printable;
-// If a text has the format of a label key but is not used as a label key, Kubernetes calls it a "qualified name".
+// Kubernetes calls a text a "qualified name" if it has the format of a label key but is not used as a label key.
 pub(crate) use pintle_meta::{label_key_faults, label_key_faults as qualified_name_faults, label_value_faults};

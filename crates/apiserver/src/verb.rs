@@ -1,33 +1,32 @@
-//! The verbs of resource requests. RBAC rules and discovery use the same verbs as requests.
+//! The verbs of resource requests. RBAC rules and discovery documents use the same verbs as requests.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Serialize, Serializer};
 
-/// The verb of a request for a resource. The text of a verb is its name in Kubernetes, such as
-/// `deletecollection`.
+/// The verb of a request for a resource. The text form of a verb is its name in Kubernetes, such as `deletecollection`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RequestVerb {
-    /// POST to a collection, or to a subresource.
+    /// A POST to a collection or to a subresource.
     Create,
     /// DELETE of one object.
     Delete,
     /// DELETE of a collection.
     DeleteCollection,
-    /// GET of one object, or of a subresource.
+    /// A GET of one object or of a subresource.
     Get,
     /// GET of a collection.
     List,
-    /// PATCH of one object, or of a subresource. An apply is also a PATCH.
+    /// A PATCH of one object or of a subresource. A server-side apply is also a PATCH.
     Patch,
-    /// PUT of one object, or of a subresource.
+    /// A PUT of one object or of a subresource.
     Update,
-    /// GET of a collection with `watch=true`.
+    /// A GET of a collection with the parameter `watch=true`.
     Watch,
 }
 
-/// The error for a text that is not the verb of a resource request.
+/// The error for a text that is not the name of a verb.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownVerb(String);
 

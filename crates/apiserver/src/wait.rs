@@ -1,4 +1,4 @@
-//! Functions that wait for conditions in tests.
+//! Functions with which tests wait for conditions.
 
 use std::time::Duration;
 
@@ -7,8 +7,9 @@ use tokio::time::Instant;
 /// The interval between two checks of a condition.
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
-/// Polls `condition` until it returns true, or until the time has elapsed on tokio's clock. Returns whether the
-/// condition returned true. `condition` is checked at least once, and also at the end of the time.
+/// Polls `condition` until it returns true or the duration `within` has elapsed on tokio's clock. Returns whether
+/// `condition` has returned true. `condition` is called at least once. If `condition` has not returned true before, it
+/// is called once more when `within` has elapsed.
 ///
 /// # Cancel safety
 ///
@@ -46,8 +47,9 @@ pub async fn eventually(within: Duration, mut condition: impl AsyncFnMut() -> bo
     }
 }
 
-/// Polls `condition` for the given time on tokio's clock. Returns whether the condition always returned true.
-/// `condition` is checked at least once, and also at the end of the time.
+/// Polls `condition` for the duration `during` on tokio's clock. Returns whether `condition` has returned true each
+/// time. `condition` is called at least once. If `condition` has not returned false before, it is called once more when
+/// `during` has elapsed.
 ///
 /// # Cancel safety
 ///

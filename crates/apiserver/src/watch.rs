@@ -1,12 +1,12 @@
-//! Watches. A watch reads changes from the log of the store, and sends frames to one client.
+//! Watches. A watch reads changes from the log of the store and sends frames to one client.
 //!
-//! A [`Watcher`] reads the changes of its resource from a log that it shares with all other watchers. A write wakes four groups of
-//! watchers: the watchers of its object, its namespace, its old and new field values, and the whole resource. The cost of a write does
-//! not depend on how many other watchers exist.
+//! A [`Watcher`] reads the changes of its resource from a log that it shares with all other watchers. A write notifies four groups of
+//! watchers. The groups are the watchers of the object, the namespace, the old and new field values, and the whole resource. The cost of a
+//! write does not depend on the number of other watchers.
 //!
 //! [`WatchEvent`] computes, without side effects, which event a watcher sends for a change. A watcher has no queue, and encodes a frame
-//! only when it can be sent. If a watcher lags too far behind, the server disconnects its client. The client can resume at the last
-//! version that it received.
+//! only when it can be sent. If a watcher lags too far behind, the server disconnects the client. The client can resume the watch at the
+//! last version that it received.
 
 mod frame;
 mod watch_event;
@@ -35,14 +35,14 @@ use crate::store::{Change, Feed, FeedEnd, Objects, Range, ResourceKey, Store, St
 #[derive(Clone, Debug)]
 pub(crate) struct Frame {
     pub(crate) bytes: Bytes,
-    /// If this flag is set, the server sends only half of the frame, and then cuts the connection. A scripted fault sets it.
+    /// If this flag is set, the server sends only half of the frame and then closes the connection. A scripted fault sets it.
     pub(crate) torn: bool,
 }
 
-/// The reason why the server cuts off a stream early.
+/// The reason why the server ends a stream early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cut {
-    /// The client has read so slowly that the watch lost events.
+    /// The client has read so slowly that the watch has missed events.
     TooSlow,
     /// A scripted fault.
     Fault,
@@ -59,13 +59,13 @@ impl std::fmt::Display for Cut {
 
 impl std::error::Error for Cut {}
 
-/// The minimum timeout of a watch if its client sets no timeout. The server adds a random duration of at most the same length.
+/// The minimum timeout of a watch for which the client sets no timeout. The server adds a random duration that is at most as long.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30 * 60);
-/// An upper limit for durations. This duration is longer than any watch. Without the limit, the sum of a time and a duration could
+/// An upper limit for durations. No watch lasts longer than this duration. Without this maximum, adding a duration to a time could
 /// overflow.
 const FOREVER: Duration = Duration::from_secs(u32::MAX as u64);
-/// The approximate maximum total size of the frames that are sent in one write, in bytes. This size is the default maximum frame size of
-/// HTTP/2.
+/// The approximate maximum size in bytes of all frames that are sent in one write. The default maximum frame size of HTTP/2 has the same
+/// value.
 const WATCH_PIECE: usize = 16 << 10;
 /// The time between the last bookmark of a watch and its end.
 const LAST_BOOKMARK: Duration = Duration::from_secs(2);
@@ -79,8 +79,8 @@ pub(crate) struct Watcher {
     feed: Feed,
     /// The initial objects that have not been sent yet.
     initial: Option<Initial>,
-    /// The revision of the initial objects. This revision is sent in the bookmark that follows the initial objects. The revision is `None`
-    /// if no bookmark follows the initial objects.
+    /// The revision in the bookmark that follows the initial objects. The initial objects are at the same revision. The field is `None` if
+    /// no bookmark follows the initial objects.
     end_mark: Option<u64>,
     ready: VecDeque<Bytes>,
     /// The frame that is being encoded on another thread. The lock is never contended.
@@ -91,21 +91,21 @@ pub(crate) struct Watcher {
     wait_for: Option<u64>,
     fault: Option<WatchFault>,
     lag: Option<Lagging>,
-    /// A change that the watch's stale view does not show yet.
+    /// A change that the stale view of the watch does not show yet.
     held_change: Option<Arc<Change>>,
-    /// The revision at which the watch started.
+    /// The revision at which the watch has started.
     start_revision: u64,
-    /// The end of the stream. The end is set if the stream must end directly after the frames that were returned last.
+    /// The end of the stream. The field is set if the stream must end directly after the frames that were returned last.
     queued_end: Option<Option<Cut>>,
 }
 
-/// A future that encodes a frame on another thread. The result contains the updated [`FrameShape`]. The result also contains the frame if
-/// the object matches the selectors.
+/// A future in which another thread encodes a frame. The output of the future contains the updated [`FrameShape`]. If the object matches
+/// the selectors, the output of the future also contains the frame.
 type PendingFrame = Offload<(FrameShape, Option<Outcome<Bytes>>)>;
 
-/// The initial objects of a watch. These objects are available until the changes that follow them are dropped from the log. A watcher that
-/// has not read the objects by that time would also miss these changes. The reference is weak, so a watch that is not read does not keep
-/// objects in memory.
+/// The initial objects of a watch. The objects are available until changes that happened after the start of the watch are dropped from the
+/// log. A watcher that has not read the objects by then would also miss the dropped changes. The reference is weak, so a client that does
+/// not read its watch keeps no objects in memory.
 #[derive(Debug)]
 struct Initial {
     objects: Weak<Objects>,
@@ -133,17 +133,17 @@ struct Bookmarks {
 
 /// The options that determine where a watch starts.
 struct Start {
-    /// Whether to send the initial objects.
+    /// Whether the watch sends the initial objects.
     initial: bool,
-    /// Whether a bookmark must be sent after the initial objects.
+    /// Whether the watch sends a bookmark after the initial objects.
     end_mark: bool,
     /// The revision after which the watch sends changes. `None` means the current revision.
     after: Option<u64>,
 }
 
 impl Watcher {
-    /// Starts a watch. Returns an error if the options are invalid. If the version is too old or too new, this is not an error here,
-    /// because the stream reports it.
+    /// Starts a watch. Returns an error if the options are invalid. Versions that are too old or too new are reported in the stream, and
+    /// not as an error of this function.
     pub(crate) fn start(
         registry: Arc<Registry>,
         selection: Selection,
@@ -220,19 +220,19 @@ impl Watcher {
         Ok(watcher)
     }
 
-    /// Returns the media type of the watch's frames.
+    /// Returns the media type in which the frames of the watch are encoded.
     pub(crate) fn media(&self) -> Media {
         self.shape.media
     }
 
-    /// Returns the time at which the watch ends. A client that does not read cannot delay the end. Returns `None` if a fault makes the
-    /// watch silent, because such a watch does not end.
+    /// Returns the time at which the watch ends. A client that does not read cannot make the watch end later. Returns `None` if a fault
+    /// rule has silenced the watch, because such a watch does not end.
     pub(crate) fn ends(&self) -> Option<Instant> {
         (!matches!(self.fault, Some(WatchFault::SilentAfter(_)))).then_some(self.deadline)
     }
 
-    /// Waits for the next frame. Returns this frame together with other ready frames, up to [`WATCH_PIECE`]. For the server and the
-    /// client, one large write costs less than many small writes.
+    /// Waits for the next frame. Returns this frame together with other frames that are ready, up to a total size of [`WATCH_PIECE`]. One
+    /// large write costs the server and the client less than many small writes.
     ///
     /// # Cancel safety
     ///
@@ -258,8 +258,8 @@ impl Watcher {
         Some(Ok(Frame { bytes: piece.freeze(), torn: false }))
     }
 
-    /// Returns whether the next write to the connection may contain another frame. If the watch has a fault, each write contains only one
-    /// frame, because faults count frames.
+    /// Returns whether the next write to the connection can contain a further frame. If a fault rule applies to the watch, each write
+    /// contains only one frame, because faults count frames.
     fn has_more(&self) -> bool {
         let is_ready = !self.ready.is_empty() || self.initial.is_some() || self.feed.has_more();
         is_ready && self.fault.is_none() && self.queued_end.is_none()
@@ -281,7 +281,7 @@ impl Watcher {
                 return self.end(end);
             }
             if self.fault == Some(WatchFault::CutAfter(0)) && !self.ready.is_empty() {
-                // The task yields before the cut, because the connection must first send the earlier frames.
+                // The task yields before the stream is cut, because the connection must send the earlier frames first.
                 tokio::task::yield_now().await;
                 return Some(Err(Cut::Fault));
             }
@@ -309,7 +309,7 @@ impl Watcher {
         }
     }
 
-    /// Waits for the next change that the watch's view of the store shows.
+    /// Waits for the next change that is visible in the watch's view of the store.
     ///
     /// # Cancel safety
     ///
@@ -334,13 +334,13 @@ impl Watcher {
         Ok(change)
     }
 
-    /// Returns how far the watch's view lags behind. Returns `None` if the view no longer lags.
+    /// Returns by how much the view of the watch lags behind. Returns `None` if the view no longer lags.
     fn lag(&self) -> Option<&Lagging> {
         self.lag.as_ref().filter(|lagging| !lagging.is_over())
     }
 
-    /// Returns the revision up to which all changes have been sent. Returns `None` if there are unread changes, or if the store has not
-    /// reached the start revision.
+    /// Returns the revision up to which the watch has sent all changes. Returns `None` if there are unread changes, or if the store has not
+    /// reached the start revision yet.
     fn sent_revision(&self) -> Option<u64> {
         let read = match &self.held_change {
             Some(change) => change.revision() - 1,
@@ -353,7 +353,7 @@ impl Watcher {
         (sent >= self.start_revision).then_some(sent)
     }
 
-    /// Waits until the client disconnects or the resource is removed, and sends nothing.
+    /// Waits until the client disconnects or the resource is removed. Sends nothing in the meantime.
     async fn stay_silent(&mut self) -> Option<Result<Frame, Cut>> {
         loop {
             match self.feed.next(&self.registry.db).await {
@@ -368,7 +368,7 @@ impl Watcher {
         (end == FeedEnd::TooSlow).then_some(Err(Cut::TooSlow))
     }
 
-    /// Encodes the event for a change. If the watch sends no event for this change, nothing happens.
+    /// Encodes the event that a change causes. Does nothing if the watch sends no event for this change.
     fn push(&mut self, change: Arc<Change>) {
         let states = change.old.iter().chain([&change.new]);
         let weight = states.map(|stored| self.weight(stored)).max().unwrap_or(0);
@@ -378,12 +378,12 @@ impl Watcher {
         });
     }
 
-    /// Returns the cost of matching an object and of encoding its frame.
+    /// Returns the cost of matching an object and encoding its frame.
     fn weight(&self, stored: &Stored) -> usize {
         self.selection.search_weight(stored).max(self.shape.weight(stored, &self.selection.kind))
     }
 
-    /// Encodes a frame. The frame is queued if the object matches the selectors. Offloads expensive encodings.
+    /// Encodes a frame. The frame is queued only if the object matches the selectors. Offloads expensive encodings.
     /// [`finish_frame`](Self::finish_frame) queues the frames of offloaded encodings.
     fn encode(
         &mut self,
@@ -404,7 +404,7 @@ impl Watcher {
         self.pending_frame = Some(Mutex::new(pending));
     }
 
-    /// Waits until the frame that is being encoded on another thread is complete. Returns immediately if there is no such frame.
+    /// Waits until the frame that is being encoded on another thread is complete. Returns immediately if no frame is being encoded.
     ///
     /// # Cancel safety
     ///
@@ -416,7 +416,7 @@ impl Watcher {
         frame.into_iter().for_each(|frame| self.send(frame));
     }
 
-    /// Queues a frame. If the encoding failed, sends an ERROR event and ends the watch.
+    /// Queues a frame. If the frame could not be encoded, sends an ERROR event and ends the watch.
     fn send(&mut self, frame: Outcome<Bytes>) {
         match frame {
             Ok(frame) => self.ready.push_back(frame),
@@ -424,7 +424,8 @@ impl Watcher {
         }
     }
 
-    /// Encodes the next initial object if no other frame is ready. Returns an error if the initial objects are no longer available.
+    /// Encodes the next initial object if no other frame is ready to be sent. Returns an error if the initial objects are no longer
+    /// available.
     async fn encode_initial(&mut self) -> Result<(), FeedEnd> {
         while self.ready.is_empty()
             && let Some(initial) = &mut self.initial
@@ -432,7 +433,7 @@ impl Watcher {
             let gone = if self.feed.has_ended() { FeedEnd::Ended } else { FeedEnd::TooSlow };
             let mut run = initial.objects.upgrade().ok_or(gone)?.run(&initial.range).take(SCAN_BATCH);
             let mut last = None;
-            // If the matching of an object takes long, it is offloaded to another thread.
+            // If matching an object takes long, it is offloaded to another thread.
             let mut is_checked = true;
             let found = run.find(|(key, stored)| {
                 last = Some(key.clone());
@@ -478,7 +479,7 @@ impl Watcher {
         if now >= bookmarks.next {
             bookmarks.next = now + bookmark_interval(&self.registry);
         }
-        // If the watch has unread changes, it sends events for them before the next bookmark.
+        // If the watch has unread changes, it sends the events for these changes before the next bookmark.
         if let Some(revision) = self.sent_revision() {
             self.push_bookmark(revision, false);
         }
@@ -489,15 +490,15 @@ impl Watcher {
         self.send(frame);
     }
 
-    /// Sends an ERROR event and ends the stream.
+    /// Sends an ERROR event and then ends the stream.
     fn fail(&mut self, failure: &Failure) {
         self.ready.push_back(self.shape.error(failure));
         (self.initial, self.end_mark) = (None, None);
         self.state = WatchState::Ending;
     }
 
-    /// Waits until the store reaches the revision at which a streaming list starts. If this takes too long, ends the watch with an ERROR
-    /// event.
+    /// Waits until the store reaches the revision at which a streaming list starts. If the wait takes too long, an ERROR event ends the
+    /// watch.
     async fn await_version(&mut self, version: u64) {
         let uncached = is_uncached(&self.selection.kind);
         let max_wait = if uncached { Duration::ZERO } else { VERSION_TIMEOUT };
@@ -540,7 +541,7 @@ impl Watcher {
         }
     }
 
-    /// Applies the scripted fault to a frame.
+    /// Applies the watch's fault rule to a frame.
     fn apply_fault(&mut self, bytes: Bytes) -> Frame {
         let torn = self.fault == Some(WatchFault::CutMidFrame(0));
         match &mut self.fault {
@@ -557,7 +558,7 @@ impl Watcher {
     }
 }
 
-/// Returns the initial objects of a stale view, the revision of the view, and a feed of the later changes.
+/// Returns the initial objects from a stale view. Also returns the revision of the view, and a feed of the later changes.
 fn start_from_stale_view(
     registry: &Registry,
     selection: &Selection,

@@ -10,8 +10,7 @@ use pintle_schema::quantity::Quantity;
 pub(crate) struct Amounts(pub(crate) BTreeMap<String, Quantity>);
 
 impl Amounts {
-    /// Reads an object of quantities at a JSON pointer. The result is empty if the object has no value at the
-    /// pointer.
+    /// Reads the quantities of an object at a JSON pointer. If there is no value at the pointer, the result is empty.
     pub(crate) fn at(object: &Json, pointer: &str) -> Self {
         let members = object.members(pointer);
         let amount = |value: &Json| match value {
@@ -46,7 +45,7 @@ impl Amounts {
         Self(other.0.keys().filter_map(|name| Some((name.clone(), self.get(name)?))).collect())
     }
 
-    /// Replaces each quantity by the quantity of the same resource in `other` if the latter is greater.
+    /// Replaces a quantity if `other` has a greater quantity for the same resource.
     pub(crate) fn raise(&mut self, other: &Self) {
         for (name, amount) in other.iter() {
             if self.get(name).is_none_or(|known| amount.nanos() > known.nanos()) {

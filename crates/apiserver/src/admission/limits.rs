@@ -1,4 +1,5 @@
-//! Limit ranges: default resources for the containers of new pods, and limits for containers, pods and PersistentVolumeClaims.
+//! The logic of limit ranges. A limit range sets default resources for the containers of new pods. A limit range also limits the resources
+//! of containers, pods and PersistentVolumeClaims.
 
 use pintle_json::Json;
 use pintle_schema::quantity::Quantity;
@@ -7,9 +8,9 @@ use super::{Amounts, Attempt, pods};
 use crate::request::Subresource;
 
 const ANNOTATION: &str = "kubernetes.io/limit-ranger";
-/// The resources that a pod spec can limit for the whole pod.
+/// The resources for which a pod spec can set a limit for the whole pod.
 const POD_LEVEL: &[&str] = &["cpu", "memory"];
-/// The greatest quantity that is compared in thousandths of a unit. If a quantity is greater, the comparison uses whole units.
+/// Quantities up to this maximum are compared in thousandths of a unit. Greater quantities are compared in whole units.
 const MAX_IN_MILLI: i128 = i64::MAX as i128 / 1000;
 
 /// Returns whether limit ranges apply to the write request. An update of a pod is checked only if it resizes the pod.
@@ -24,9 +25,9 @@ pub(crate) fn applies(attempt: &Attempt<'_>) -> bool {
     }
 }
 
-/// The maximum size in bytes of the defaults for one pod. The errors about one pod have the same maximum. Without this maximum, a pod with
-/// many containers could use much memory, because each container may get all defaults of a limit range. A pod with defaults of this size
-/// is too large to be stored.
+/// The maximum size in bytes of the defaults for one pod. The errors about one pod have the same maximum size in bytes. Without a maximum,
+/// a pod with many containers could use much memory. Each container can receive all defaults of a limit range. A pod that needs more
+/// defaults would be too large for the store anyway.
 const MAX_FILLED: usize = 4 << 20;
 const MAX_ERROR_BYTES: usize = 1 << 20;
 
@@ -57,7 +58,7 @@ pub(crate) fn complete(range: &Json, pod: &mut Json) {
     }
 }
 
-/// Returns the ways in which the object violates the limit range.
+/// Returns descriptions of the ways in which the object violates the limit range.
 pub(crate) fn errors(range: &Json, attempt: &Attempt<'_>) -> Vec<String> {
     if attempt.is_of("pods") { pod_errors(range, attempt.object) } else { claim_errors(range, attempt.object) }
 }
@@ -115,7 +116,7 @@ fn whole_pod(pod: &Json, side: &str) -> Amounts {
     total
 }
 
-/// Checks a PersistentVolumeClaim. A PersistentVolumeClaim has requests but no limits.
+/// Checks a PersistentVolumeClaim. A PersistentVolumeClaim has resource requests but no limits.
 fn claim_errors(range: &Json, claim: &Json) -> Vec<String> {
     let requests = Amounts::at(claim, "/spec/resources/requests");
     let mut errors = Vec::new();
@@ -240,8 +241,8 @@ impl<'a> Bounds<'a> {
     }
 }
 
-/// Returns whether `a` is greater than `b`. The quantities are compared in thousandths if all quantities in `all` are small enough, and in
-/// whole units otherwise.
+/// Returns whether `a` is greater than `b`. The comparison uses thousandths of a unit if all quantities in `all` are small enough.
+/// Otherwise, it uses whole units.
 fn is_more(a: Quantity, b: Quantity, all: &[Quantity]) -> bool {
     comparable(a, all) > comparable(b, all)
 }

@@ -1,5 +1,5 @@
-//! The Pod Security Standards. This module reads the Pod Security policy of a namespace from its labels, and finds the violations of a
-//! pod.
+//! The Pod Security Standards. This module reads the Pod Security policy of a namespace from the labels of the namespace, and checks pods
+//! against this policy.
 
 mod baseline;
 mod pod_view;
@@ -29,12 +29,12 @@ pub(crate) enum Level {
 /// The version of a standard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Version {
-    /// The version of the standard for Kubernetes 1.x, where x is this minor version.
+    /// The version of the standard for Kubernetes 1.x, where x is the contained number.
     Minor(u64),
     Latest,
 }
 
-/// A level of the Pod Security Standards, in one version.
+/// A level and a version of the Pod Security Standards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Standard {
     pub(crate) level: Level,
@@ -70,8 +70,8 @@ struct Control {
 }
 
 impl Policy {
-    /// Reads the policy of a namespace from these labels. Also returns the errors of invalid labels. If the `enforce` label has an
-    /// invalid level, the strictest level applies.
+    /// Reads the policy of a namespace from the namespace labels that `label` returns. Also returns an error for each invalid label. If the
+    /// `enforce` label has an invalid level, the strictest level applies.
     pub(crate) fn of<'a>(label: impl Fn(&str) -> Option<&'a str>) -> (Self, FieldErrors) {
         const LEVELS: &str = "must be one of privileged, baseline, restricted";
         const VERSIONS: &str = "must be \"latest\" or \"v1.x\"";
@@ -109,8 +109,8 @@ impl Policy {
             level: audited.flatten().unwrap_or(Level::Privileged),
             version: audited_version.unwrap_or(Version::Latest),
         };
-        // By default, violations of the enforced standard also cause warnings. These warnings are useful for clients that create
-        // workloads with pod templates, because the enforced standard does not reject workloads.
+        // By default, violations of the enforced standard also cause warnings. Such warnings are useful for clients that create workloads
+        // with pod templates, because the enforced standard does not reject workloads.
         let follows = warned.is_none() && known > Level::Privileged;
         let warn = Standard {
             level: warned.map_or(known, |level| level.unwrap_or(Level::Privileged)),
@@ -142,8 +142,8 @@ impl Version {
 }
 
 impl Standard {
-    /// Returns the violations of a pod or a pod template. The violations are sorted in the order of the rules. Rules of the baseline
-    /// standard are first.
+    /// Returns the violations of a pod or a pod template. The violations are sorted in the order of the rules. Violations of baseline rules
+    /// come first.
     pub(crate) fn violations(self, pod: &Json) -> Vec<Violation> {
         let Self { level, version } = self;
         let baseline = BASELINE.iter().filter(|check| {
@@ -156,13 +156,13 @@ impl Standard {
         checks.filter_map(|check| (check.violation)(&pod, version)).collect()
     }
 
-    /// Returns whether a pod that satisfies `other` can violate this standard.
+    /// Returns whether a pod can violate this standard although it satisfies `other`.
     pub(crate) fn may_exceed(self, other: Self) -> bool {
         self.level > Level::Privileged && (self.level > other.level || self.version != other.version)
     }
 }
 
-/// Formats the violations with their details.
+/// Formats the violations for messages, with their details.
 pub(crate) fn detailed(violations: &[Violation]) -> String {
     let one = |Violation { reason, detail }: &Violation| format!("{reason} ({detail})");
     violations.iter().map(one).collect::<Vec<_>>().join(", ")

@@ -13,8 +13,9 @@ pub(super) enum ContainerType {
     Init,
 }
 
-/// Returns, for each resource, the greater of two quantities. The first quantity is the sum over the containers and sidecars. The second
-/// quantity is the maximum that the pod needs while its init containers run. The closure `of` returns the quantities of one container.
+/// Returns the total quantities that a pod needs. For each resource, this is the greater of two quantities. The first quantity is the sum
+/// over the containers and sidecars. The second quantity is the maximum that the pod needs while its init containers run. The closure `of`
+/// returns the quantities of one container.
 pub(super) fn total(pod: &Json, of: impl Fn(&Json, ContainerType) -> Amounts) -> Amounts {
     let mut sum = Amounts::default();
     for container in pod.list("/spec/containers") {
@@ -22,7 +23,7 @@ pub(super) fn total(pod: &Json, of: impl Fn(&Json, ContainerType) -> Amounts) ->
     }
     let (mut sidecars, mut start) = (Amounts::default(), Amounts::default());
     for container in pod.list("/spec/initContainers") {
-        // The running sum `start` already includes all earlier sidecars. A sum increases only for resources that this container uses.
+        // The running sum `start` already includes all earlier sidecars. Only the sums of resources that this container uses increase.
         if container.text("/restartPolicy") == "Always" {
             let amounts = of(container, ContainerType::Sidecar);
             sum.add(&amounts);

@@ -15,7 +15,7 @@ use crate::request::Subresource;
 
 pub(crate) use usage::applies;
 
-/// Checks the conditions of a quota that do not depend on the usage of the write. Returns the reason if the quota rejects the write.
+/// Checks the conditions of a quota that do not depend on how much the write uses. If the quota rejects the write, returns the reason.
 pub(crate) fn check(quota: &Json, attempt: &Attempt<'_>) -> Result<(), String> {
     let name = metadata::name(quota);
     let restricted = restricted(quota, attempt);
@@ -32,8 +32,8 @@ pub(crate) fn check(quota: &Json, attempt: &Attempt<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// Returns the quota's `status.used` after the write, or `None` if the write does not change it. Returns the reason if the quota
-/// rejects the write.
+/// Returns the quota's `status.used` after the write, or `None` if the write does not change it. If the quota rejects the write, returns
+/// the reason.
 pub(crate) fn charge(quota: &Json, attempt: &Attempt<'_>, now: jiff::Timestamp) -> Result<Option<Amounts>, String> {
     if restricted(quota, attempt).0.is_empty() {
         return Ok(None);

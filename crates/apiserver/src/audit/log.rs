@@ -1,4 +1,4 @@
-//! Stores the audit records of requests. Values that many records share are stored once.
+//! Stores the audit records of requests. Values that occur in many records are stored only once.
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,8 +8,8 @@ use tokio::time::Instant;
 use super::{AuditRecord, Commit, ServerAudit};
 use crate::verb::RequestVerb;
 
-/// The maximum memory use of all audit records, in bytes. The number of records does not bound the memory, because clients choose the
-/// length of the texts in records.
+/// The maximum memory use of all audit records, in bytes. A maximum number of records would not bound the memory, because clients choose
+/// the length of the texts in the records.
 const MAX_BYTES: usize = 32 << 20;
 
 /// The audit records of the latest requests.
@@ -105,7 +105,7 @@ impl StoredRequests {
         self.lost += 1;
         let last = oldest.committed.map_or(oldest.received, |commit| commit.at.max(oldest.received));
         self.lost_until = self.lost_until.max(Some(last));
-        // If a value has only two references, no other record uses it. The second reference is the entry in the set of shared values.
+        // If a value has only two references, no other record uses this value. The second reference is in the set of shared values.
         if Arc::strong_count(&oldest.common) == 2 {
             self.bytes -= oldest.common.size();
             self.common.remove(&oldest.common);

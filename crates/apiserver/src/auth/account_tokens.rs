@@ -1,7 +1,7 @@
 //! Issues and verifies the tokens of service accounts. A token contains claims and the signature of this server.
 //!
 //! The server does not store the tokens that it issued. A token is valid only during its lifetime and for its audiences. The objects to
-//! which a token is bound must still exist with the same UIDs.
+//! which a token is bound must still exist with the same UIDs as in the token.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fmt;
@@ -20,7 +20,7 @@ use crate::kinds::{Bound, Cluster, GroupResource, Named};
 use crate::object::metadata;
 use crate::request::user::{ServiceAccountName, User};
 
-/// The URL of this server. This URL is the issuer of the tokens and their default audience.
+/// The URL of this server. The server's URL is the issuer of its tokens and their default audience.
 pub(crate) const ISSUER: &str = "https://kubernetes.default.svc";
 
 /// The signature algorithm. Its signatures are deterministic.
@@ -45,7 +45,7 @@ pub(crate) struct Claims {
     pub(crate) sub: String,
 }
 
-/// The reason why a token is invalid. The reason is empty if the text does not have the form of a token of this server.
+/// The reason why a token is invalid. The reason is empty if the text does not look like a token of this server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct InvalidToken(pub(super) String);
 
@@ -58,7 +58,7 @@ impl fmt::Display for InvalidToken {
     }
 }
 
-/// The seed of a signing key. The key and its signatures depend on nothing but the seed.
+/// The seed of a signing key. A signing key and its signatures depend only on this seed.
 pub(crate) type KeySeed = [u8; 32];
 
 /// The signing key for tokens. The key is created when it is first used.
@@ -90,7 +90,7 @@ impl fmt::Debug for AccountTokens {
 }
 
 impl AccountTokens {
-    /// Creates a signing key. If a seed is given, the key is derived from this seed only.
+    /// Creates a signing key. If the server has a seed, the key depends only on this seed.
     pub(crate) fn new(seed: Option<u64>) -> Self {
         let seed = seed.map(|seed| {
             let text = format!("service account tokens {seed}");
@@ -127,8 +127,8 @@ impl AccountTokens {
         Some(format!("{signed}.{}", URL_SAFE_NO_PAD.encode(signature)))
     }
 
-    /// Returns the user of a token. Also returns the `audiences` for which the token is valid, in the same order. `now` is in
-    /// seconds since the epoch. Returns an error if the token is not valid at that time, or if it is valid for none of the audiences.
+    /// Returns the user of a token, and the elements of `audiences` for which the token is valid. The audiences keep their order. `now` is
+    /// in seconds since the epoch. Returns an error if the token is not valid at that time, or if it is valid for none of the audiences.
     pub(super) fn user(
         &self,
         cluster: &dyn Cluster,
@@ -257,7 +257,7 @@ fn read(part: &str) -> Option<Json> {
     serde_json::from_slice(&URL_SAFE_NO_PAD.decode(part).ok()?).ok()
 }
 
-/// Formats a list of texts like Go's `%q` formats a slice.
+/// Formats a list of texts in the way in which Go's `%q` formats a slice.
 fn listed(texts: &[String]) -> String {
     let quoted: Vec<_> = texts.iter().map(|text| quoted(text)).collect();
     format!("[{}]", quoted.join(" "))

@@ -9,8 +9,7 @@ pub(crate) enum Attributes<'a> {
     Resource {
         verb: &'a str,
         path: &'a ResourcePath,
-        /// The name of the object. The name is empty for collections, unless the field selector
-        /// selects one name.
+        /// The name of the object. The name is empty for a collection, unless the field selector selects a single name.
         name: &'a str,
     },
     /// A request for a path that does not name a resource, such as health or discovery.

@@ -15,12 +15,11 @@ use super::compiled::Compiled;
 use crate::request::user::User;
 use crate::store::Db;
 
-/// The RBAC index of one store. The index is built at the first request of a user outside of
-/// `system:masters`.
+/// The RBAC index of one store. The first request of a user outside of `system:masters` builds the index.
 #[derive(Debug, Default)]
 pub(crate) struct Authorizer(Compiled<RuleIndex>);
 
-/// The RBAC index together with its store.
+/// The RBAC index and the store that it indexes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rbac<'a> {
     authorizer: &'a Authorizer,
@@ -28,19 +27,19 @@ pub(crate) struct Rbac<'a> {
 }
 
 impl Authorizer {
-    /// Returns the index together with the store for queries. All calls must use the same `db`.
+    /// Returns the index and the store, so that the index can be queried. All calls must use the same `db`.
     pub(crate) fn rules_in<'a>(&'a self, db: &'a Db) -> Rbac<'a> {
         Rbac { authorizer: self, db }
     }
 }
 
 impl Rbac<'_> {
-    /// Returns the grants of the user in a namespace, or in the cluster scope.
+    /// Returns the roles that are granted to the user in a namespace, or in the cluster scope.
     pub(super) fn granted(&self, user: &User, namespace: &str) -> Granted {
         self.query(|index| index.granted(user, namespace))
     }
 
-    /// Returns a role of the namespace. An empty namespace selects a cluster role.
+    /// Returns a role in this namespace. An empty namespace selects a cluster role.
     pub(super) fn role(&self, namespace: &str, name: &str) -> Option<Arc<IndexedRole>> {
         self.query(|index| index.role(namespace, name).cloned())
     }

@@ -6,7 +6,7 @@ use crate::store::{ChangeKind, Changes, Db, Lagged, Range, Stored};
 
 /// A data structure that is built from stored objects and updated when they change.
 pub(super) trait Index: Default {
-    /// The resources that the index contains.
+    /// The resources whose objects the index contains.
     const RESOURCES: &'static [&'static str];
 
     /// Adds or replaces an object.
@@ -16,21 +16,21 @@ pub(super) trait Index: Default {
 }
 
 /// The index of one store. Each query first applies the pending changes, so its result reflects all earlier writes. The cost of an update
-/// depends only on how many objects changed.
+/// depends only on the number of changed objects.
 #[derive(Debug, Default)]
 pub(super) struct Compiled<I>(RwLock<CompiledState<I>>);
 
 #[derive(Debug, Default)]
 struct CompiledState<I> {
     index: I,
-    /// The store changes that are not applied to the index yet. `None` before the first query. The number of pending changes is bounded
-    /// even if no query applies them.
+    /// The store changes that have not been applied to the index yet. `None` before the first query. The number of pending changes is
+    /// bounded even if no query applies the changes.
     changes: Option<Changes>,
 }
 
 impl<I: Index> Compiled<I> {
-    /// Runs a query on the index of `db`. All calls must use the same `db`. The index is locked while the query runs, so the query should
-    /// only look up objects. The caller processes the objects after the lock is released.
+    /// Runs a query on the index of `db`. All calls must use the same `db`. The index is locked while `query` runs, so `query` should only
+    /// look up objects. The caller can process the found objects after the call.
     pub(super) fn query<R>(&self, db: &Db, query: impl FnOnce(&I) -> R) -> R {
         let state = self.0.read().unwrap_or_else(PoisonError::into_inner);
         if state.changes.as_ref().is_some_and(Changes::is_empty) {
@@ -58,8 +58,8 @@ impl<I: Index> CompiledState<I> {
         }
     }
 
-    /// Builds the index from all objects. An object that is written during this call can be both in the store and in the pending changes.
-    /// The overlap is harmless, because a change that is applied twice has the same result as a change that is applied once.
+    /// Builds the index from all objects. If an object is written during this call, the change can be both in the store and in the pending
+    /// changes. Applying such a change a second time is harmless, because it has no effect.
     fn rebuild(&mut self, db: &Db) {
         self.index = I::default();
         for resource in I::RESOURCES {

@@ -14,18 +14,18 @@ use crate::object::{metadata, remove_metadata};
 use crate::request::path::ResourcePath;
 use crate::request::user::{MASTERS, User};
 
-/// The maximum number of comparisons between granted permissions and the writer's permissions. The limit is needed because a rule of a few
-/// kilobytes can expand to millions of permissions.
+/// The maximum number of comparisons between granted permissions and the writer's permissions. The limit is necessary because a rule of a
+/// few kilobytes can expand to millions of permissions.
 const MAX_COMPARISONS: usize = 20_000_000;
 
-/// Returns whether writes of the kind grant permissions.
+/// Returns whether writing an object of this kind grants permissions.
 pub(crate) fn grants_rights(target: &RequestTarget) -> bool {
     target.kind.group == RBAC_GROUP
 }
 
-/// Returns an error if the write of a role or binding grants permissions that `user` does not have. The write is allowed if `user` has the
-/// verb `escalate` on the role, or the verb `bind` on the bound role. The name in `target` is the object name in the URL of the request.
-/// `old` is the stored object.
+/// Returns an error if writing the role or binding would grant permissions that `user` does not have. The write is allowed if `user` has
+/// the verb `escalate` on the role, or the verb `bind` on the bound role. The name in `target` comes from the URL of the request. `old` is
+/// the stored object.
 pub(crate) fn check_grant(
     rbac: Rbac<'_>,
     user: &User,
@@ -43,7 +43,7 @@ pub(crate) fn check_grant(
     }
 }
 
-/// The write of a role or binding, with the data that the escalation checks need.
+/// The write of a role or a binding, with the data that the escalation checks need.
 struct Granter<'a> {
     rbac: Rbac<'a>,
     user: &'a User,
@@ -110,8 +110,8 @@ impl Granter<'_> {
         matches!(decide(self.rbac, self.user, &attributes), Decision::Allowed(_))
     }
 
-    /// Checks that the writer has all permissions in these rules, in the namespace of the object. If the writer lacks a permission,
-    /// returns the reason.
+    /// Checks that the writer has all permissions in `rules`, in the namespace of the object. If the writer lacks a permission, returns the
+    /// reason.
     fn check_rules(&self, rules: &[PolicyRule]) -> Result<(), String> {
         let held = self.rbac.granted(self.user, &self.target.namespace);
         let given = rules.iter().map(Right::count).fold(0, usize::saturating_add);
@@ -128,7 +128,7 @@ impl Granter<'_> {
             return Ok(());
         }
         let groups: Vec<_> = self.user.groups.iter().map(|group| quoted(group)).collect();
-        // As in kube-apiserver, the error contains the written resource, even if the missing role belongs to another resource.
+        // As in kube-apiserver, the error names the written resource, even if the missing role belongs to another resource.
         let error = held.missing.map_or_else(String::new, |missing| {
             format!("; resolution errors: [{} {} not found]", self.target.kind.resource(), quoted(&missing.name))
         });
@@ -163,7 +163,7 @@ impl Granter<'_> {
     }
 }
 
-/// Formats permissions as sorted strings. Merges permissions on the same resource into one string with several verbs.
+/// Formats permissions as sorted strings. Permissions on the same resource become one string with several verbs.
 fn describe(rights: &[Right]) -> Vec<String> {
     let mut verbs: BTreeMap<&Thing, Vec<&str>> = BTreeMap::new();
     let mut texts = Vec::new();
@@ -188,8 +188,8 @@ mod tests {
     use crate::kinds::Kinds;
     use crate::store::Db;
 
-    /// Returns a store in which the user `u` has these rules and is also bound to a missing role. The store has a role `strong` that can
-    /// read secrets.
+    /// Returns a store in which the user `u` has these rules and is also bound to a missing role. The store also contains a role `strong`,
+    /// which can read secrets.
     fn cluster(rules: Json) -> Db {
         let secrets = json!([{"apiGroups": [""], "resources": ["secrets"], "verbs": ["list", "get"]}]);
         db_of(&[

@@ -1,7 +1,7 @@
 //! Classifies requests by flow schema and priority level.
 //!
-//! The server does not queue or limit requests. The result of the classification is used only for response headers. These headers
-//! match kube-apiserver's headers.
+//! The server does not queue or limit requests. The server uses the flow schema and the priority level only for response headers. These
+//! headers match kube-apiserver's headers.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -26,14 +26,14 @@ pub(crate) struct Flow {
     pub(crate) level: Arc<str>,
 }
 
-/// The index of the flow schemas of one store.
+/// An index of the flow schemas in one store.
 #[derive(Debug, Default)]
 pub(crate) struct Flows(Compiled<FlowIndex>);
 
 impl Flows {
-    /// Returns the flow schema and the priority level of a request. The matching flow schema with the lowest `matchingPrecedence`
-    /// determines the flow. If several matching flow schemas have the lowest precedence, the first one by name is used. All calls
-    /// must use the same `db`.
+    /// Returns the flow schema and the priority level for a request. The matching flow schema with the lowest `matchingPrecedence`
+    /// determines the flow. If several matching flow schemas have the same precedence, the name that sorts first determines the flow. All
+    /// calls must use the same `db`.
     pub(crate) fn classify(&self, db: &Db, user: &User, attributes: &Attributes<'_>) -> Option<Flow> {
         // The built-in schema `exempt` is evaluated before all other schemas.
         if user.is_in(MASTERS)
@@ -50,9 +50,9 @@ impl Flows {
 /// The flow schemas of a store in the order of evaluation.
 #[derive(Debug, Default)]
 struct FlowIndex {
-    /// The flow schemas, keyed by precedence and name.
+    /// The flow schemas, ordered by precedence and name.
     schemas: SharedMap<Arc<CompiledFlowSchema>>,
-    /// For each flow schema name, the key of this flow schema in `schemas`.
+    /// Maps the name of each flow schema to its key in `schemas`.
     places: HashMap<Box<str>, Box<str>>,
     /// The UIDs of priority levels by name.
     levels: HashMap<Box<str>, Arc<str>>,
@@ -65,7 +65,7 @@ struct CompiledFlowSchema {
     rules: Box<[FlowRule]>,
 }
 
-/// A rule of a flow schema. A rule applies to some of the requests from its subjects.
+/// A rule of a flow schema. A rule applies to some of the requests from the subjects that it lists.
 #[derive(Debug)]
 struct FlowRule {
     subjects: Box<[FlowSubject]>,
@@ -78,7 +78,7 @@ enum FlowSubject {
     Everyone,
     User(Box<str>),
     Group(Box<str>),
-    /// All service accounts of a namespace. The value is the prefix of the service accounts' user names.
+    /// All service accounts of a namespace. The value is the prefix that the user names of these service accounts have.
     Accounts(Box<str>),
     NoOne,
 }

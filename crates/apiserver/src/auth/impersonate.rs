@@ -1,4 +1,4 @@
-//! Impersonation. This module parses the impersonation headers and checks the permissions to impersonate.
+//! Impersonation. Parses the impersonation headers and checks the permissions to impersonate.
 
 use http::{HeaderMap, HeaderValue};
 
@@ -15,15 +15,14 @@ const IMPERSONATE_UID: &str = "impersonate-uid";
 const IMPERSONATE_GROUP: &str = "impersonate-group";
 const IMPERSONATE_EXTRA: &str = "impersonate-extra-";
 
-/// Returns the user to impersonate, as given in the headers. Returns `None` if there are no impersonation headers. The order of the
-/// headers does not matter.
+/// Returns the user that the headers request to impersonate. Returns `None` if there are no impersonation headers. The order of the headers
+/// does not matter.
 ///
-/// Invalid UTF-8 in a header is replaced. If the server ignored the header instead, the request would run with the sender's own
-/// permissions.
+/// Invalid UTF-8 in a header is replaced. If the server ignored such a header, the request would run with the client's own permissions.
 ///
 /// # Errors
 ///
-/// Returns an error with status 400 if there are impersonation headers but the header with the user name is missing.
+/// Returns an error with status 400 if there are impersonation headers, but the header with the user name is missing.
 pub(crate) fn impersonated(headers: &HeaderMap) -> Outcome<Option<User>> {
     let first = |name: &str| headers.get(name).map(text).unwrap_or_default();
     let groups = headers.get_all(IMPERSONATE_GROUP).iter().map(text).collect();
@@ -45,8 +44,8 @@ pub(crate) fn impersonated(headers: &HeaderMap) -> Outcome<Option<User>> {
     }
 }
 
-/// Returns the impersonated user with the implied groups. `user` needs a separate permission for each part of `wanted`: the name, the
-/// uid, each group and each extra value.
+/// Returns the impersonated user with the implied groups. `user` needs a separate permission for each part of `wanted`. The parts are the
+/// name, the uid, each group and each extra value.
 pub(crate) fn impersonate(rbac: Rbac<'_>, user: &User, mut wanted: User, attributes: &Attributes<'_>) -> Outcome<User> {
     for path in parts(&wanted) {
         let right = Attributes::Resource { verb: "impersonate", path: &path, name: &path.name };
@@ -91,8 +90,8 @@ fn parts(wanted: &User) -> Vec<ResourcePath> {
     parts
 }
 
-/// Returns kube-apiserver's error. A caller with any impersonation permission gets an error that names the missing permission. Other
-/// callers get an error for the verb `impersonate-on:…`.
+/// Returns kube-apiserver's error. If the caller has any impersonation permission, the error names the missing permission. Otherwise, the
+/// error names the verb `impersonate-on:…`.
 fn refusal(
     rbac: Rbac<'_>,
     user: &User,
@@ -115,7 +114,7 @@ fn refusal(
 }
 
 /// Returns the name of the mode in which the user is impersonated under kube-apiserver's constrained impersonation. Returns `None` if no
-/// mode applies. Nodes and service accounts have a mode only if the request sets no uid, groups or extra values to impersonate.
+/// mode applies. Nodes and service accounts have a mode only if the request does not impersonate a uid, groups or extra values.
 fn mode(wanted: &User) -> Option<&'static str> {
     let bare = wanted.uid.is_empty() && wanted.groups.is_empty() && wanted.extra.is_empty();
     let node = wanted.name.strip_prefix("system:node:");

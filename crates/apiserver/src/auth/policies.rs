@@ -25,14 +25,12 @@ const MUTATING: [&str; 2] = [
 pub(crate) struct Policies(Compiled<PolicyIndex>);
 
 impl Policies {
-    /// Returns the validating policies that have bindings. The policies are sorted by name. All calls must
-    /// use the same `db`.
+    /// Returns the validating policies that have bindings, sorted by name. All calls must use the same `db`.
     pub(crate) fn validating(&self, db: &Db) -> Arc<[BoundPolicy]> {
         self.0.query(db, |index| index.validating.bound.clone())
     }
 
-    /// Returns the mutating policies that have bindings. The policies are sorted by name. All calls must
-    /// use the same `db`.
+    /// Returns the mutating policies that have bindings, sorted by name. All calls must use the same `db`.
     pub(crate) fn mutating(&self, db: &Db) -> Arc<[BoundPolicy]> {
         self.0.query(db, |index| index.mutating.bound.clone())
     }

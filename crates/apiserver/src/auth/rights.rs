@@ -3,7 +3,7 @@
 use super::authorizer::{PolicyRule, has};
 use crate::failure::quoted;
 
-/// A right allows one verb on one URL or resource. The verb and each name may be `*`.
+/// A permission for one verb on one URL or resource. The verb and each name can be the wildcard `*`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Right {
     pub(super) verb: String,
@@ -25,7 +25,7 @@ impl Right {
         things.saturating_mul(rule.verbs.len())
     }
 
-    /// Returns all rights that a rule grants.
+    /// Returns all rights that a rule grants, one for each combination of a verb and a URL or resource.
     pub(super) fn all_of(rule: &PolicyRule) -> Vec<Self> {
         let mut names: Vec<_> = rule.names.iter().map(|name| Some(name.to_string())).collect();
         if names.is_empty() {
@@ -65,7 +65,7 @@ impl Right {
     }
 }
 
-/// Returns an upper bound of the number of comparisons that are needed to find a right in a rule.
+/// Returns an upper bound for the number of comparisons that are needed to find a right in a rule.
 pub(super) fn length(rule: &PolicyRule) -> usize {
     1 + [&rule.verbs, &rule.groups, &rule.resources, &rule.names, &rule.urls]
         .map(|names| names.len())
@@ -74,7 +74,7 @@ pub(super) fn length(rule: &PolicyRule) -> usize {
 }
 
 impl Thing {
-    /// Formats a rule with these verbs like kube-apiserver's errors.
+    /// Formats a rule with these verbs in the same way as kube-apiserver's errors.
     pub(super) fn text(&self, verbs: &[&str]) -> String {
         let verbs: Vec<_> = verbs.iter().map(|verb| quoted(verb)).collect();
         let on = match self {
@@ -88,8 +88,7 @@ impl Thing {
     }
 }
 
-/// Returns whether the URL of a rule includes another URL. A `*` at the end of the rule's URL matches any
-/// text.
+/// Returns whether the URL in a rule matches the URL of a right. A `*` at the end of the rule's URL matches any text.
 fn url_covers(known: &str, url: &str) -> bool {
     known == url || known.ends_with('*') && url.starts_with(known.trim_end_matches('*'))
 }

@@ -25,10 +25,10 @@ pub enum TokenFileError {
     Unreadable {
         /// The path of the file.
         path: PathBuf,
-        /// The error that occurred during the read.
+        /// The error that occurred while the file was read.
         cause: io::Error,
     },
-    /// A line has an unclosed quote, or fewer than three columns (token, user and uid).
+    /// A line has an unclosed quote, or it lacks one of the required columns: token, user and uid.
     Line {
         /// The path of the file.
         path: PathBuf,
@@ -64,8 +64,7 @@ impl Tokens {
         Self::parse(&text).map_err(|line| TokenFileError::Line { path: path.to_owned(), line })
     }
 
-    /// Parses the text of a token file. If a line is invalid, returns the number of the first
-    /// invalid line as the error.
+    /// Parses the text of a token file. Returns the number of the first invalid line as the error.
     fn parse(text: &str) -> Result<Self, usize> {
         let mut tokens = HashMap::new();
         for (number, line) in text.lines().enumerate() {

@@ -22,26 +22,26 @@ use crate::store::{Change, Key, Range, Stored, key};
 const REGISTRATION_GROUP: &str = "apiregistration.k8s.io";
 const SERVICES: &str = "services";
 const SLICES: &str = "endpointslices.discovery.k8s.io";
-/// The label of APIServices that the controller manages. Its value is `true` for the APIService of a definition, and `onstart` for a
-/// built-in APIService.
+/// The label of APIServices that the controller manages. The value of the label is `true` for the APIService of a definition, and `onstart`
+/// for a built-in APIService.
 const AUTOMANAGED: &str = "kube-aggregator.kubernetes.io/automanaged";
 
 /// The fields that the controller reads.
 const SERVICE_OUTLINE: &[&str] = &["metadata", "spec.service", "status"];
 
-/// A controller that maintains APIServices. The name of an APIService consists of the version and the group, such as `v1.example.com`. Only
-/// APIServices that a change affects are reconciled.
+/// A controller that maintains APIServices. The name of an APIService consists of a version and a group, such as `v1.example.com`. Only
+/// APIServices that are affected by a change are reconciled.
 #[derive(Debug, Default)]
 pub(super) struct ApiServices {
     /// The definitions that have changed since the last reconcile.
     definitions: BTreeSet<Key>,
-    /// The names of the APIServices to reconcile.
+    /// The names of the APIServices that must be reconciled.
     due: BTreeSet<String>,
     /// The names of the group versions that each definition serves.
     known: HashMap<Key, Vec<String>>,
     /// The number of definitions that serve each group version.
     served: HashMap<String, usize>,
-    /// The APIServices that refer to a Service. All other APIServices do not depend on Services.
+    /// The APIServices that refer to a Service. All other APIServices are independent of Services.
     remote: BTreeSet<String>,
 }
 
@@ -174,8 +174,8 @@ impl Available {
     }
 }
 
-/// Updates the condition `Available` if it differs. If the object has changed since it was read, the write fails. The change of the object
-/// then triggers another reconcile.
+/// Updates the condition `Available` if the stored condition differs. The write fails if the object has changed since it was read. A later
+/// change of the object triggers another reconcile.
 fn update_condition(
     registry: &Arc<Registry>,
     kind: &Arc<Kind>,

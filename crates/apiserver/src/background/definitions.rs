@@ -1,5 +1,5 @@
-//! The controller of CustomResourceDefinitions. It accepts their names, adds their kinds to the API, and removes a deleted definition after
-//! all its objects were deleted.
+//! The controller of CustomResourceDefinitions. The controller accepts the names of definitions and adds their kinds to the API. The
+//! controller removes a deleted definition after all custom resources of the definition were deleted.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::request::options::DeleteOptions;
 use crate::store::{Change, Key, Stored};
 
 const EXTENSIONS_GROUP: &str = "apiextensions.k8s.io";
-/// The interval between checks whether all objects of a deleted definition were deleted.
+/// The interval between checks of whether all objects of a deleted definition were deleted.
 const EMPTYING_POLL: Duration = Duration::from_millis(100);
 
 #[derive(Debug, Default)]
@@ -31,7 +31,7 @@ pub(crate) struct Definitions {
     changed: BTreeSet<Key>,
     /// The definitions that are terminating.
     terminating: BTreeSet<Key>,
-    /// The served resources. Each entry contains the state of the definition that was last applied to the API.
+    /// The served resources. Each value is the state of the definition that was last applied to the API.
     served: HashMap<GroupResource, Arc<Stored>>,
 }
 
@@ -39,14 +39,15 @@ pub(crate) struct Definitions {
 #[derive(Debug, Default)]
 struct DefinitionGroup {
     definitions: BTreeMap<Key, CachedDefinition>,
-    /// The accepted names of the definitions.
+    /// The names that definitions have reserved.
     taken: Taken,
-    /// The definitions that wait for a name that another definition has. They can get the name when the other definition is deleted.
+    /// The definitions that wait for a name that another definition has reserved. When the other definition is deleted, the waiting
+    /// definitions can get the name.
     waiting: BTreeSet<Key>,
 }
 
-/// A cached definition. The outline omits the schemas, because they take most of the memory. It contains everything that is needed before
-/// the definition is served.
+/// A cached definition. The outline omits the schemas, because schemas take most of the memory. The outline contains all fields that are
+/// needed before the definition is served.
 #[derive(Clone, Debug)]
 struct CachedDefinition {
     stored: Arc<Stored>,
@@ -68,9 +69,9 @@ impl Controller for Definitions {
         self.changed.extend(all(registry, DEFINITIONS).map(|(key, _)| key));
     }
 
-    /// Serves new definitions and removes deleted definitions. Returns the time of the next check.
+    /// Serves new definitions and removes deleted definitions. Returns the time at which the next check is due.
     ///
-    /// This method processes only the changed definitions, and definitions in the same groups that wait for a name.
+    /// This method processes only the changed definitions, and the definitions in the same groups that wait for a name.
     async fn work(&mut self, registry: &Arc<Registry>, _: u64) -> Option<Instant> {
         self.serve_changed(registry);
         let mut waiting = false;
@@ -91,7 +92,7 @@ fn group(key: &str) -> &str {
 }
 
 impl Definitions {
-    /// Accepts the names of a definition, and serves it.
+    /// Accepts the names of a definition and serves the definition.
     pub(crate) fn serve_definition(&mut self, registry: &Arc<Registry>, name: &str) {
         self.changed.insert(name.into());
         self.serve_changed(registry);
@@ -136,8 +137,7 @@ impl Definitions {
         }
     }
 
-    /// Returns the changed definitions, and definitions in the same groups that wait for a name. They are in the order of their creation
-    /// times.
+    /// Returns the changed definitions, and the definitions in the same groups that wait for a name. The result is sorted by creation time.
     fn unsettled(&self, changed: &BTreeSet<Key>) -> Vec<Key> {
         let groups: BTreeSet<&str> = changed.iter().map(|key| group(key)).collect();
         let waiting = groups.iter().filter_map(|group| self.known.get(*group)).flat_map(|group| &group.waiting);
@@ -161,7 +161,7 @@ impl Definitions {
         self.serve_as(registry, resource, definition);
     }
 
-    /// Serves the kinds of a definition that becomes established. This happens before its status is written, so that a client that
+    /// Serves the kinds of a definition that becomes established. This method runs before the status is written, so that a client that
     /// observes the status can use the resource.
     fn serve_settled(&mut self, registry: &Registry, key: &Key, settled: &Json) {
         let resource = crd::resource(settled);
@@ -189,8 +189,8 @@ impl Definitions {
             return;
         }
         let renew = || registry.db.renew(&stored(&resource).to_string().into());
-        // A new resource must start without the changes of an earlier resource with the same name. Drop the log before the resource is
-        // served, because dropping it would end the watches of clients.
+        // A new resource must start without the changes of an earlier resource with the same name. The change log must be dropped before
+        // the resource is served, because dropping the log later would end the watches of clients.
         if old.is_none() {
             renew();
         }
@@ -209,7 +209,7 @@ impl Definitions {
         }
     }
 
-    /// Deletes the objects of a terminating definition, and then the definition. Returns true if no further call is needed.
+    /// Deletes the objects of a terminating definition, and then the definition. Returns true if this method need not be called again.
     async fn delete_objects(&mut self, registry: &Arc<Registry>, definition: &Json) -> bool {
         let resource = crd::resource(definition);
         if !has_finalizer(definition) {
@@ -218,7 +218,8 @@ impl Definitions {
         let kinds = registry.kinds();
         let store = stored(&resource);
         let objects = all(registry, &store.to_string());
-        // Objects can exist even if no version is served. In this case, they are deleted through the storage version.
+        // Objects can exist even if no version is served. If no version of a deleted definition is served, its objects are deleted through
+        // the storage version.
         let of_unserved = || crd::stored_kind(&self.served.get(&resource)?.decode()).map(Arc::new);
         let established = self.served.contains_key(&resource) && objects.left() > 0;
         let kind = established.then(|| kinds.store(&store).cloned().or_else(of_unserved)).flatten();
@@ -260,8 +261,8 @@ impl Definitions {
         false
     }
 
-    /// Removes the finalizer. If it is the last finalizer, this deletes the definition. The server stops serving the resource before the
-    /// write, so that a client that observes the deletion can no longer use the resource.
+    /// Removes the finalizer. If no finalizers remain after the write, the write deletes the definition. The server stops serving the
+    /// resource before the write. Therefore, a client that observes the deletion can no longer use the resource.
     fn finish(&mut self, registry: &Arc<Registry>, definition: &Json) {
         if finalizers(definition).count() == 1 {
             self.withdraw(registry, &crd::resource(definition));
@@ -279,8 +280,8 @@ impl Definitions {
         self.write(registry, definition, Subresource::None, &make);
     }
 
-    /// Writes the status of a definition, unless the definition has changed since it was read. In that case, the change triggers another
-    /// reconcile.
+    /// Writes the status of a definition, unless the definition has changed since it was read. A later change of the definition triggers
+    /// another reconcile.
     fn write_status(&self, registry: &Arc<Registry>, settled: &Json) {
         let make = |live: Option<&Json>| {
             let mut new = live.cloned().unwrap_or_default();
@@ -399,7 +400,7 @@ mod tests {
         assert_eq!(stored()["conditions"][0]["status"], "True", "an unchanged definition is written");
     }
 
-    /// Returns an established, terminating definition with this UID.
+    /// Returns an established definition that has this UID and is being deleted.
     fn terminating(uid: &str) -> Json {
         let mut definition = definition(&["v1"]);
         definition["status"].set("conditions", json!([{"type": "Established", "status": "True"}]));
@@ -483,7 +484,7 @@ mod tests {
             self.registry.db.put(&DEFINITIONS.into(), &key, expect, object).expect("no concurrent writer");
         }
 
-        /// Lets the controllers process all changes.
+        /// Lets the two controllers process all changes.
         fn work(&mut self) {
             let Self { registry, changes, definitions, services } = self;
             while let Some(Ok(change)) = changes.try_next() {

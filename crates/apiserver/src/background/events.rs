@@ -1,4 +1,4 @@
-//! Deletes each event an hour after its last write. kube-apiserver achieves the same with etcd leases.
+//! Deletes each event an hour after the event was last written. kube-apiserver does the same with etcd leases.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -39,7 +39,7 @@ impl Controller for Expiry {
         true
     }
 
-    /// If the time of the last write of an event is unknown, keep the event for the full lifetime from now.
+    /// If it is unknown when an event was last written, keep the event for the full lifetime from now.
     fn resync(&mut self, registry: &Registry) {
         let known = std::mem::take(&mut self.due);
         let latest = Instant::now() + LIFETIME;

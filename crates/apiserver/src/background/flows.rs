@@ -18,7 +18,7 @@ use crate::store::{Change, Key, Stored};
 const GROUP: &str = "flowcontrol.apiserver.k8s.io";
 const SCHEMAS: &str = "flowschemas.flowcontrol.apiserver.k8s.io";
 const LEVELS: &str = "prioritylevelconfigurations.flowcontrol.apiserver.k8s.io";
-/// The field manager that kube-apiserver uses for the condition.
+/// The field manager that kube-apiserver uses when it writes the condition.
 const MANAGER: &str = "api-priority-and-fairness-config-consumer-v1";
 const DANGLING: &str = "Dangling";
 
@@ -27,7 +27,7 @@ const DANGLING: &str = "Dangling";
 pub(super) struct Flows {
     /// The FlowSchemas that have changed.
     due: BTreeSet<Key>,
-    /// Whether a PriorityLevelConfiguration was created or deleted.
+    /// Whether a PriorityLevelConfiguration was created or deleted since the last reconcile.
     levels: bool,
 }
 
@@ -67,7 +67,7 @@ impl Controller for Flows {
     }
 }
 
-/// Applies the condition if it is missing or wrong.
+/// Writes the condition if it is missing or wrong.
 fn reconcile(registry: &Registry, kind: &Arc<Kind>, name: &str, stored: &Stored) -> Outcome<()> {
     let object = stored.only(&["spec.priorityLevelConfiguration", "status"]);
     let level = object.text("/spec/priorityLevelConfiguration/name");

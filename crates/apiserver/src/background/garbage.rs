@@ -1,9 +1,11 @@
-//! Garbage collection. In background deletion, dependents are deleted after their last owner. In foreground deletion, they are deleted
-//! before their owner. With the orphan policy, their owner references are removed.
+//! Garbage collection. In background deletion, dependents are deleted after their last owner was deleted. In foreground deletion,
+//! dependents are deleted before their owner. The orphan policy removes the owner references from the dependents instead of deleting the
+//! dependents.
 //!
-//! The collector tracks only dependents, by the UIDs of their owners. It reads owners from the store, so objects without owner references
-//! need no memory in the collector. The store can contain changes that the collector has not observed yet. If an owner has such changes,
-//! it can have dependents that are not tracked yet, so it is processed later.
+//! The collector tracks only dependents. The dependents are indexed by the UIDs of their owners. The collector reads owners from the store,
+//! so objects without owner references take no memory in the collector. The store can contain changes that the collector has not observed
+//! yet. If an owner has changes that the collector has not observed, it can have dependents that are not tracked yet. Therefore, the
+//! collector processes such an owner later.
 
 mod owners;
 mod release;
@@ -39,11 +41,11 @@ type Location = (ResourceKey, Key);
 pub(super) struct Collector {
     /// The dependents of each owner, by the owner's UID.
     dependents: HashMap<String, BTreeSet<Location>>,
-    /// For each owner that waits, by its UID: one dependent that blocks its deletion.
+    /// For each owner that waits, one dependent that blocks its deletion. The key of the map is the owner's UID.
     blocked: HashMap<String, Location>,
     queue: VecDeque<Location>,
     queued: HashSet<Location>,
-    /// Dependents with new owner references, whose namespaces were not checked yet.
+    /// The dependents that have new owner references and whose namespaces were not checked yet.
     unchecked: HashSet<Location>,
     /// Objects whose processing failed.
     failed: HashSet<Location>,
@@ -55,7 +57,7 @@ pub(super) struct Collector {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Processed {
     Done,
-    /// The collector has not observed the last change of the object or of one of its owners yet.
+    /// The collector has not observed the last change of the object yet, or the last change of one of its owners.
     TooEarly,
 }
 
@@ -84,7 +86,7 @@ impl Controller for Collector {
             for dependent in dependents.into_iter().flatten().cloned().collect::<Vec<_>>() {
                 self.enqueue(dependent);
             }
-            // Owners in foreground deletion may wait for the deletion of this object.
+            // If owners of this object are in foreground deletion, they may wait for the deletion of this object.
             self.enqueue_owners(&change.new, &change.new.owner_references());
         }
         true
@@ -171,8 +173,8 @@ impl Collector {
         }
     }
 
-    /// Enqueues the owners of an object by kind and name, because the collector does not track the locations of owners. [`resolve`] finds
-    /// the location later.
+    /// Enqueues the owners of an object by kind and name. The collector does not track the locations of owners. [`resolve`] finds the
+    /// location later.
     fn enqueue_owners(&mut self, object: &Stored, references: &[Json]) {
         for reference in references {
             let group = reference.text("/apiVersion").parse::<GroupVersion>().unwrap_or_default().group;
@@ -187,7 +189,7 @@ impl Collector {
         let Some((kind, (resource, key))) = resolve(registry, &kinds, at) else { return Ok(Processed::Done) };
         offload::work_on(registry.db.weight(&resource, &key)).await;
         let Some(stored) = registry.db.get(&resource, &key) else { return Ok(Processed::Done) };
-        // In a plan, the garbage collector of the upstream cluster handles objects that were deleted in the upstream cluster.
+        // In a plan, the upstream cluster's own garbage collector handles the objects that were deleted there.
         if stored.is_deleting() && registry.db.is_left_alone(&resource, &key) {
             return Ok(Processed::Done);
         }
@@ -214,7 +216,7 @@ impl Collector {
         places.filter_map(|at| Some((at.clone(), registry.db.get(&at.0, &at.1)?))).collect()
     }
 
-    /// Removes the references to the owner from its dependents, and then removes the owner's finalizer.
+    /// Removes the references to an owner from its dependents, and then removes the owner's finalizer.
     async fn orphan_dependents(&self, registry: &Arc<Registry>, target: &RequestTarget, owner: &Stored) -> Outcome<()> {
         let kinds = registry.kinds();
         let mut outcome = Ok(());
@@ -232,8 +234,8 @@ impl Collector {
         drop_finalizer(registry, target, &owner.uid(), ORPHAN_FINALIZER)
     }
 
-    /// Removes the finalizer of an owner if no dependent blocks the owner. The first call enqueues and checks all dependents. Each
-    /// deletion of a dependent causes another call, which continues the search at the dependent that blocked the owner in the previous
+    /// Removes the finalizer of an owner if no dependent blocks the owner. The first call enqueues and checks all dependents. Each deletion
+    /// of a dependent causes another call. Each such call continues the search at the dependent that blocked the owner in the previous
     /// call.
     fn await_dependents(&mut self, registry: &Arc<Registry>, target: &RequestTarget, owner: &Stored) -> Outcome<()> {
         let uid = owner.uid();
@@ -263,7 +265,7 @@ impl Collector {
         }
     }
 
-    /// Deletes an object if none of its owners exists. If some owners exist, removes the references to all other owners.
+    /// Deletes an object if none of its owners exists. If some of the owners exist, removes the references to all other owners.
     fn collect(
         &mut self,
         registry: &Arc<Registry>,
@@ -323,7 +325,7 @@ impl Collector {
     }
 }
 
-/// Returns the kind and the location of a queue entry. The entry is either a location, or a reference to an owner.
+/// Returns the kind and the location for an entry of the queue. The entry is either a location, or a reference to an owner.
 fn resolve(registry: &Registry, kinds: &Kinds, (resource, key): Location) -> Option<(Arc<Kind>, Location)> {
     let Some(group_kind) = resource.strip_prefix('?') else {
         return Some((kind_of_store(kinds, &resource)?.clone(), (resource, key)));
@@ -453,7 +455,7 @@ mod tests {
         assert_eq!(bound(), 0);
     }
 
-    /// In the chain a, b, c, the collector has not observed c when b is deleted.
+    /// In the owner chain a, b, c, the collector has not observed c yet when b is deleted.
     #[tokio::test]
     async fn objects_newer_than_observed_changes_are_processed_later() {
         let registry = Arc::new(Registry::new(crate::config::ApiServerConfig::default(), None));

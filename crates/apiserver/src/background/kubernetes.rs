@@ -1,5 +1,5 @@
-//! Maintains the Service `kubernetes` in `default`, with its Endpoints and EndpointSlice. Clients in a cluster use it to find the API
-//! server.
+//! Maintains the Service `kubernetes` in `default`, with its Endpoints and EndpointSlice. Clients in a cluster find the API server through
+//! this Service.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::store::{Change, key};
 const NAMESPACE: &str = "default";
 const KUBERNETES: &str = "kubernetes";
 
-/// A controller that maintains the three objects.
+/// A controller that maintains the Service, the Endpoints and the EndpointSlice.
 #[derive(Debug)]
 pub(super) struct Kubernetes {
     pub(super) address: SocketAddr,

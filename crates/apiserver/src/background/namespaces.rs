@@ -22,18 +22,19 @@ use crate::store::{Change, ChangeKind, Range, Stored};
 
 /// The time for which a deleted namespace stays unchanged, so that clients can observe its terminating state.
 const NAMESPACE_LINGER: Duration = Duration::from_millis(500);
-/// The interval between checks of a namespace with remaining contents.
+/// The interval between checks of a deleted namespace that still has contents.
 const NAMESPACE_POLL: Duration = Duration::from_millis(500);
-/// The maximum number of kinds in the status, and of finalizers in the status.
+/// The maximum number of kinds that the status lists. The maximum also applies to the finalizers in the status.
 const MAX_LISTED: usize = 100;
 /// The field manager of the controller's writes.
 const MANAGER: &str = "kube-controller-manager";
 
-/// A controller with the terminating namespaces, and the time at which each namespace is processed next.
+/// The controller that deletes the contents of terminating namespaces. The controller stores the time at which each namespace is processed
+/// next.
 #[derive(Debug, Default)]
 pub(super) struct Cleaner {
     due: HashMap<String, Instant>,
-    /// The namespaces that were processed at least once and still exist.
+    /// The namespaces that were processed at least once but still exist.
     stuck: HashSet<String>,
 }
 
@@ -56,14 +57,14 @@ impl Controller for Cleaner {
         }
     }
 
-    /// Returns whether a terminating namespace was never processed.
+    /// Returns whether there is a terminating namespace that was never processed.
     fn is_busy(&self) -> bool {
         self.due.keys().any(|name| !self.stuck.contains(name))
     }
 
     /// Deletes the contents of the namespaces that are due. Returns the time at which the next namespace is due.
     async fn work(&mut self, registry: &Arc<Registry>, _: u64) -> Option<Instant> {
-        // In a plan, the upstream cluster handles namespaces that were deleted in the upstream cluster.
+        // In a plan, the upstream cluster itself deletes the contents of the namespaces that were deleted there.
         self.due.retain(|name, _| !registry.db.is_left_alone(NAMESPACES, name));
         let now = Instant::now();
         let due: Vec<String> = self.due.iter().filter(|(_, at)| **at <= now).map(|(name, _)| name.clone()).collect();
@@ -219,8 +220,8 @@ fn report(registry: &Arc<Registry>, namespace: &Stored, remaining: &[Remaining])
     });
 }
 
-/// Writes a subresource of a terminating namespace, with the identity of the namespace controller. Writes nothing if the change has no
-/// effect. Admission may reject the write.
+/// Writes a subresource of a terminating namespace as the namespace controller. Writes nothing if the change has no effect. Admission may
+/// reject the write.
 fn write(registry: &Arc<Registry>, namespace: &Stored, subresource: Subresource, change: impl Fn(&mut Json) + Sync) {
     let kinds = registry.kinds();
     let Some(kind) = kinds.group_kind("", "Namespace") else { return };
@@ -244,12 +245,12 @@ fn write(registry: &Arc<Registry>, namespace: &Stored, subresource: Subresource,
     }
 }
 
-/// Returns the user of all writes and deletes.
+/// Returns the user that sends all writes and deletes of this controller.
 fn requester() -> Requester {
     Requester::new(User::controller("namespace-controller"))
 }
 
-/// Returns the number of objects that have each finalizer.
+/// Returns each finalizer with the number of objects that have it.
 fn count_finalizers<'a>(finalizers: impl Iterator<Item = &'a String>) -> BTreeMap<&'a str, usize> {
     let mut counts = BTreeMap::new();
     for finalizer in finalizers {
@@ -258,7 +259,7 @@ fn count_finalizers<'a>(finalizers: impl Iterator<Item = &'a String>) -> BTreeMa
     counts
 }
 
-/// Joins the first [`MAX_LISTED`] texts, and appends the number of omitted texts.
+/// Joins the first [`MAX_LISTED`] texts, and appends how many texts are omitted.
 fn join(parts: impl ExactSizeIterator<Item = String>) -> String {
     let more = parts.len().saturating_sub(MAX_LISTED);
     let mut parts: Vec<_> = parts.take(MAX_LISTED).collect();
@@ -268,7 +269,7 @@ fn join(parts: impl ExactSizeIterator<Item = String>) -> String {
     parts.join(", ")
 }
 
-/// Removes the finalizer in the namespace's spec. Returns whether the namespace was deleted.
+/// Removes the finalizer from the namespace's spec. Returns whether the namespace was deleted.
 fn finish(registry: &Arc<Registry>, namespace: &Stored) -> bool {
     write(registry, namespace, Subresource::Finalize, |namespace| {
         let finalizers = namespace["spec"]["finalizers"].as_array().cloned().unwrap_or_default();

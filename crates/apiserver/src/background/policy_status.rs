@@ -1,5 +1,5 @@
-//! Writes the status of ValidatingAdmissionPolicies: the warnings of the type check, and the generation that was checked. In a real
-//! cluster, kube-controller-manager does this.
+//! Writes the status of ValidatingAdmissionPolicies. The status of a policy contains the warnings of the type check and the generation that
+//! was checked. In a real cluster, kube-controller-manager writes this status.
 
 mod matched_kinds;
 
@@ -29,20 +29,21 @@ const GROUP: &str = "admissionregistration.k8s.io";
 const POLICIES: &str = "validatingadmissionpolicies.admissionregistration.k8s.io";
 /// The field manager that kube-controller-manager uses for the status.
 const MANAGER: &str = "validatingadmissionpolicy-status-controller";
-/// The number of expressions that are checked before other tasks run.
+/// The number of expressions that are checked before the controller yields to other tasks.
 const BATCH: usize = 64;
-/// The maximum number of schemas that are kept for the next check. A large schema takes about 1 MiB.
+/// The maximum number of schemas that are cached for the next check. A large schema takes about 1 MiB.
 const MAX_SCHEMAS: usize = 32;
 
-/// A controller that checks policies. A policy is checked when its spec changes. Unlike kube-controller-manager, the controller checks it
-/// again when a custom resource definition in one of its groups changes, so that the order of creation does not matter.
+/// A controller that checks policies. A policy is checked when its spec changes. Unlike kube-controller-manager, the controller checks a
+/// policy again when a custom resource definition in one of the policy's groups changes. Therefore, the policy and the definition can be
+/// created in any order.
 #[derive(Debug)]
 pub(super) struct PolicyStatus {
-    /// The policies that have changed. The value is whether a policy is checked although its generation has been checked.
+    /// The policies that have changed. The value is true if the policy must be checked even if its generation was already checked.
     due: BTreeMap<Key, bool>,
     /// The definitions that have changed.
     definitions: BTreeSet<Key>,
-    /// The revision of the last change of a definition.
+    /// The revision of the latest change to a definition.
     changed_at: u64,
     /// The revision up to which the controller of definitions has updated the served kinds.
     served_at: watch::Receiver<u64>,
@@ -55,7 +56,7 @@ impl PolicyStatus {
         Self { due: BTreeMap::new(), definitions: BTreeSet::new(), changed_at: 0, served_at, wake }
     }
 
-    /// Waits until the served kinds contain the changes of definitions.
+    /// Waits until the served kinds reflect the changes of definitions.
     async fn wait_for_kinds(&mut self) {
         self.wake.send_replace(());
         let changed_at = self.changed_at;
@@ -63,7 +64,7 @@ impl PolicyStatus {
         drop(self.served_at.wait_for(|served_at| *served_at >= changed_at).await);
     }
 
-    /// Adds the policies that name the group of a changed definition.
+    /// Adds the policies that refer to the group of a changed definition.
     fn add_affected(&mut self, registry: &Registry) {
         let definitions = std::mem::take(&mut self.definitions);
         let groups: BTreeSet<&str> = definitions.iter().filter_map(|key| Some(key.split_once('.')?.1)).collect();
@@ -99,7 +100,7 @@ impl Controller for PolicyStatus {
     }
 
     async fn work(&mut self, registry: &Arc<Registry>, _: u64) -> Option<Instant> {
-        // In a plan, the controller of the upstream cluster checks the policies.
+        // In a plan, the upstream cluster's own controller checks the policies.
         if registry.db.is_mirror() {
             self.due.clear();
             self.definitions.clear();
@@ -152,16 +153,17 @@ impl Policy {
     }
 }
 
-/// The type checks of several policies, which share the schemas of kinds.
+/// Checks the types of several policies, which share the schemas of kinds.
 struct Checks<'k> {
     kinds: &'k Kinds,
     matched: MatchedKinds<'k>,
-    /// The schemas of kinds, by the names of their types.
+    /// The schemas of kinds, by the names of the types in CEL.
     schemas: HashMap<(GroupVersionKind, TypeName), Option<Arc<Schema>>>,
 }
 
-/// Whether a schema describes objects or parameters. Both can be of one kind, or of two kinds with the same name, so their types need
-/// different names. As in kube-controller-manager, a name is the kind and a number, which there depends on the time.
+/// Whether a schema describes objects or parameters. Objects and parameters can have one kind, or two kinds with the same name. Therefore,
+/// their types need different names. As in kube-controller-manager, a type name consists of the kind and a number. In
+/// kube-controller-manager, this number depends on the time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum TypeName {
     Objects = 1,
@@ -173,7 +175,7 @@ impl<'k> Checks<'k> {
         Self { kinds, matched: MatchedKinds::new(kinds), schemas: HashMap::new() }
     }
 
-    /// Returns the `typeChecking` of a policy with this spec.
+    /// Returns the `typeChecking` field for a policy with this spec.
     async fn check(&mut self, spec: &Json) -> Json {
         let mut check = TypeCheck::new(spec);
         let params = spec.has("/paramKind").then(|| {
@@ -212,13 +214,13 @@ impl<'k> Checks<'k> {
     }
 }
 
-/// Lets other tasks run, and moves the code up to the next await to another thread.
+/// Lets other tasks run. The code up to the next await then runs on another thread.
 async fn yield_and_offload() {
     tokio::task::yield_now().await;
     offload::work_on(offload::ALWAYS).await;
 }
 
-/// Applies the status. If the spec has changed since it was checked, the change triggers another check.
+/// Applies the status. If the spec has changed since the check, this change triggers another check.
 fn write(registry: &Registry, kind: &Arc<Kind>, name: &str, generation: i64, checked: &Json) -> Outcome<()> {
     let applied = json!({
         "apiVersion": kind.api_version(),

@@ -1,4 +1,4 @@
-//! The controller that aggregates cluster roles. A role with an aggregation rule gets the rules of all roles that it selects.
+//! The controller that aggregates cluster roles. A role with an aggregation rule receives the rules of all roles that it selects.
 
 use std::collections::HashSet;
 use std::sync::{Arc, OnceLock};
@@ -24,7 +24,7 @@ pub(super) struct Aggregator;
 impl Controller for Aggregator {
     const RESOURCES: Option<&'static [&'static str]> = Some(&[ROLES]);
 
-    /// Writes the aggregated roles whose rules are outdated. A selected role can itself be aggregated. In this case, the write of its rules
+    /// Writes the aggregated roles whose rules are outdated. A selected role can itself be aggregated. Writing the rules of a selected role
     /// triggers another call.
     async fn work(&mut self, registry: &Arc<Registry>, _: u64) -> Option<Instant> {
         let roles: Vec<_> = all(registry, ROLES).map(|(_, role)| AggregatedRole::new(role)).collect();
@@ -39,7 +39,7 @@ impl Controller for Aggregator {
     }
 }
 
-/// A cluster role. Its rules are decoded only when needed, because they take much memory and few roles are aggregated.
+/// A cluster role. The rules of a role are decoded only when they are needed, because rules take much memory and few roles are aggregated.
 struct AggregatedRole {
     stored: Arc<Stored>,
     /// The name, the labels, the resourceVersion and the aggregation rule.
@@ -47,7 +47,7 @@ struct AggregatedRole {
     rules: OnceLock<Vec<TextedRule>>,
 }
 
-/// A rule with its JSON text. The text is used to find duplicates.
+/// A rule and its JSON text. The JSON text is used to find duplicates.
 type TextedRule = (String, Json);
 
 impl AggregatedRole {
@@ -64,10 +64,11 @@ impl AggregatedRole {
     }
 }
 
-/// Returns the distinct rules of all roles that `role` selects, in the order of the selectors and, for each selector, of the role names.
+/// Returns the distinct rules of all roles that `role` selects. The rules are sorted by selector, and then by the name of the selected
+/// role.
 ///
-/// The run time is bounded even if a role has many equal selectors: each distinct selector is evaluated once, and a role is not checked
-/// again after a selector has selected it.
+/// The run time is bounded even if a role has many equal selectors. Each distinct selector is evaluated once. After a selector has selected
+/// a role, this role is not checked again.
 async fn aggregated<'a>(role: &AggregatedRole, roles: &'a [AggregatedRole]) -> Vec<&'a TextedRule> {
     let (mut rules, mut seen) = (Vec::new(), HashSet::new());
     let mut left: Vec<_> = roles.iter().filter(|other| !std::ptr::eq(*other, role)).collect();
@@ -92,7 +93,7 @@ async fn aggregated<'a>(role: &AggregatedRole, roles: &'a [AggregatedRole]) -> V
     rules
 }
 
-/// Writes the rules of a role, unless the role has changed since it was read. In that case, the change triggers another call of `work`.
+/// Writes the rules of a role, unless the role has changed since it was read. A later change of the role triggers another call of `work`.
 fn write(registry: &Arc<Registry>, role: &Json, rules: Vec<Json>) {
     let kinds = registry.kinds();
     let Some(kind) = kinds.group_kind(RBAC_GROUP, "ClusterRole") else { return };
@@ -139,7 +140,7 @@ mod tests {
         assert_eq!(rules(), json!([rule("list")]), "an unchanged role is written");
     }
 
-    /// Returns an aggregated role with these selectors, and other roles with this number of rules each.
+    /// Returns an aggregated role with these selectors. Also returns `others` other roles with this number of rules each.
     fn roles(selectors: impl Iterator<Item = Json>, others: usize, rules: usize) -> Vec<AggregatedRole> {
         let selectors: Vec<_> = selectors.collect();
         let all = json!({"metadata": {"name": "all"}, "aggregationRule": {"clusterRoleSelectors": selectors}});

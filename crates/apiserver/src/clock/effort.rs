@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// Runs the work with some number of items and with four times as many items. Returns whether the CPU time grows at
-/// most eightfold. A quadratic algorithm would take sixteen times the CPU time.
+/// Runs `work` with some number of items, and then with four times as many items. Returns whether the CPU time grows at
+/// most eightfold. A quadratic algorithm would take sixteen times as much CPU time.
 pub(crate) fn is_linear(parts: usize, work: impl Fn(usize)) -> bool {
     let least = |parts: usize| (0..3).map(|_| effort(|| work(parts))).min().unwrap_or_default();
     // The first run initializes lazy tables, so it must not be measured.
@@ -13,7 +13,7 @@ pub(crate) fn is_linear(parts: usize, work: impl Fn(usize)) -> bool {
     least(4 * parts) <= 8 * least(parts)
 }
 
-/// Runs `work` and returns the CPU time that this thread spent on it. Other processes do not influence the result.
+/// Runs `work` and returns the CPU time that this thread spent on it. Other processes do not affect the result.
 fn effort(work: impl FnOnce()) -> Duration {
     let now = || {
         let now = clock_gettime(ClockId::ThreadCPUTime);
@@ -24,8 +24,8 @@ fn effort(work: impl FnOnce()) -> Duration {
     now().saturating_sub(before)
 }
 
-/// Runs `work` on a single-threaded runtime. Returns the output of `work`, and how often another task ran during
-/// that time.
+/// Runs `work` on a single-threaded runtime. Returns the output of `work`. Also returns how often another task ran
+/// during that time.
 pub(crate) fn turns<T>(work: impl Future<Output = T>) -> (T, usize) {
     let mut turns = 0;
     let others = async {

@@ -1,4 +1,4 @@
-//! The approval annotation. Definitions in API groups of the Kubernetes project must have this annotation. The value of the
+//! The approval annotation. Definitions in API groups of the Kubernetes project must have the approval annotation. The value of the
 //! annotation is the URL of an API review, or the reason why there was no review.
 
 use std::mem::discriminant;
@@ -14,7 +14,7 @@ const APPROVAL_RULES: &str = "see https://github.com/kubernetes/enhancements/pul
 /// The value of the approval annotation.
 enum Approval<'a> {
     Missing,
-    /// The value is invalid. The annotation must be a URL, or a reason with the required prefix.
+    /// The value is invalid. The approval annotation must be a URL, or a reason with the required prefix.
     Invalid(&'a str),
     Unapproved(&'a str),
     Approved(&'a str),
@@ -31,9 +31,9 @@ impl<'a> Approval<'a> {
     }
 }
 
-/// Returns an error if a definition must have an approval annotation, but the annotation is missing or invalid. An update is
-/// accepted if the annotation was missing before and is still missing. An update is also accepted if the annotation was invalid
-/// before and is still invalid, even if its value changed.
+/// Returns an error if a definition must have an approval annotation, but the annotation is missing or invalid. An update is accepted if
+/// the annotation was missing before and is still missing. If the annotation was already invalid before the update, the update is also
+/// accepted, even if it changes the value.
 pub(super) fn error(definition: &Json, old: Option<&Json>) -> Option<FieldError> {
     if !is_protected(definition.text("/spec/group")) {
         return None;

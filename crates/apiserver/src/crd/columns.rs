@@ -14,8 +14,8 @@ pub(super) struct Cell {
     steps: Vec<Hop>,
 }
 
-/// Returns the columns of a version, and the functions that compute the cells of the columns. The first column is the name. After
-/// the name come the additional printer columns, or the age if the version has no additional columns.
+/// Returns the columns of a version, and the functions that compute the cells of the columns. The first column is the name. The additional
+/// printer columns follow. If the version has no additional columns, the age follows.
 pub(super) fn read(version: &Json) -> (Vec<Column>, Vec<Cell>) {
     let mut columns = vec![Column::name()];
     let mut cells = vec![Cell { kind: "name".into(), steps: Vec::new() }];

@@ -1,4 +1,4 @@
-//! Creates the kinds that an established definition defines.
+//! Creates the kinds that an established definition describes.
 
 use std::sync::Arc;
 
@@ -93,7 +93,7 @@ fn schema(version: &Json, patterns: &mut Patterns) -> Structural {
     schema
 }
 
-/// Returns the warning for requests with a deprecated version.
+/// Returns the warning for requests that use a deprecated version.
 fn deprecation(definition: &Json, version: &Json) -> Option<String> {
     let flag = |version: &Json, key: &str| version[key] == true;
     if !flag(version, "deprecated") {

@@ -43,7 +43,7 @@ pub(super) struct Custom {
     cells: Vec<columns::Cell>,
     openapi: Json,
     deprecation: Option<String>,
-    /// A hash that identifies this version and the current state of the definition.
+    /// A hash of this version and the current state of the definition.
     form: u64,
 }
 
@@ -124,7 +124,7 @@ impl Custom {
     }
 }
 
-/// The types of errors that prevent the evaluation of all rules.
+/// The types of errors after which no rule is evaluated.
 const BLOCKING: [FieldErrorType; 5] = [
     FieldErrorType::NotSupported,
     FieldErrorType::Required,
@@ -133,7 +133,7 @@ const BLOCKING: [FieldErrorType; 5] = [
     FieldErrorType::TypeInvalid,
 ];
 
-/// Checks the value at a replicas path of the scale subresource. Returns an error if the value is present but is not a
+/// Checks the number of replicas at a path of the scale subresource. Returns an error if there is a value that is not a
 /// valid number of replicas.
 fn replicas_error(path: &str, object: &Json) -> Option<FieldError> {
     let mut value = object;

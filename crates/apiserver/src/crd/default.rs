@@ -1,4 +1,4 @@
-//! Fills in the defaults of a custom resource's schema. Normalizes nulls and numbers in the same way as kube-apiserver.
+//! Adds the defaults of its schema to a custom resource. Normalizes nulls and numbers in the same way as kube-apiserver.
 
 use pintle_json::Json;
 
@@ -33,14 +33,14 @@ fn takes_null(schema: &Structural) -> bool {
     schema.nullable
 }
 
-/// The maximum total size of the defaults that are filled into one object, in bytes. An object with more defaults than this would be too
-/// large to be stored.
+/// The maximum total size in bytes of the defaults that are added to one object. An object with more defaults would be too large for the
+/// store.
 const MAX_DEFAULTED: usize = 8 << 20;
 
-/// Fills in the defaults of fields that are absent, and of fields that are null but not nullable.
+/// Adds the defaults of fields that are absent, or that are null but not nullable.
 ///
-/// A default is filled in only if the object that contains the field is present. A small body can trigger the same long default
-/// thousands of times. Therefore, defaulting stops when the total size of the filled-in defaults exceeds a limit.
+/// A default is added only if the object that contains the field is present. A small body can cause the same long default to be added
+/// thousands of times. Therefore, no more defaults are added when their total size exceeds a limit.
 pub(crate) fn default(schema: &Structural, value: &mut Json) {
     fill(schema, value, &mut { MAX_DEFAULTED });
 }
@@ -77,7 +77,7 @@ fn fill(schema: &Structural, value: &mut Json, left: &mut usize) {
     }
 }
 
-/// Returns whether [`default`] would leave the object unchanged.
+/// Returns whether [`default`] would leave `value` unchanged.
 pub(crate) fn is_defaulted(schema: &Structural, value: &Json) -> bool {
     match value {
         Json::Object(members) => {

@@ -1,5 +1,5 @@
-//! Validates definitions. An error that is the same in all versions is reported once. Its path is the corresponding field of the v1beta1
-//! API, which applied to all versions, such as `spec.validation` or `spec.additionalPrinterColumns`.
+//! Validates definitions. An error that is the same in all versions is reported once. The path of such an error is a field of the v1beta1
+//! API, because v1beta1 fields applied to all versions. Examples are `spec.validation` and `spec.additionalPrinterColumns`.
 
 mod branches;
 mod children;
@@ -21,8 +21,8 @@ use crate::kinds::webhook_service::{
 use crate::object::metadata;
 use crate::validate::{FieldError, FieldErrors, NameRule, name_errors};
 
-/// The maximum number of short names, and of categories. The limit bounds memory, because each version is served under all of these names.
-/// kube-apiserver has no such limit.
+/// The maximum number of short names. The same maximum applies to the categories. The limit bounds memory, because each version is served
+/// under all of these names. kube-apiserver has no such limit.
 const MAX_NAMES: usize = 100;
 
 /// Returns the errors of a definition. `old` is the stored definition if the request is an update.
@@ -159,7 +159,8 @@ fn conversion_errors(object: &Json, old: Option<&Json>) -> FieldErrors {
 
 const REVIEW_VERSIONS: &str = "/spec/conversion/webhook/conversionReviewVersions";
 
-/// Returns the errors of the review versions. An update may keep a list without a supported version.
+/// Returns the errors about the supported review versions of the conversion webhook. An update may keep a list that contains no supported
+/// version.
 fn review_errors(object: &Json, old: Option<&Json>) -> FieldErrors {
     const FIELD: &str = "spec.conversion.conversionReviewVersions";
     let is_supported = |object: &Json| object.texts(REVIEW_VERSIONS).any(is_supported_review_version);
@@ -175,7 +176,8 @@ fn review_errors(object: &Json, old: Option<&Json>) -> FieldErrors {
     errors
 }
 
-/// Returns the errors of `status.storedVersions`. It must contain the storage version. Each stored version must still be in the spec.
+/// Returns the errors of `status.storedVersions`. `status.storedVersions` must contain the storage version. Each stored version must still
+/// be in the spec.
 fn stored_errors(object: &Json) -> FieldErrors {
     const FIELD: &str = "status.storedVersions";
     let all: Vec<&str> = object.texts("/status/storedVersions").collect();

@@ -1,4 +1,4 @@
-//! The string formats of schemas, such as `date-time` and `uuid`.
+//! The string formats that schemas can use, such as `date-time` and `uuid`.
 //!
 //! Each format accepts and rejects the same texts as in Kubernetes' `strfmt` registry.
 
@@ -13,7 +13,7 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-/// The formats that cause no warning in a definition. The names are without dashes, because dashes in format names do not matter.
+/// The formats that cause no warning in a definition. The names contain no dashes, because dashes in format names are ignored.
 const KNOWN: &[&str] = &[
     "bsonobjectid",
     "byte",
@@ -43,7 +43,7 @@ const KNOWN: &[&str] = &[
     "uuid5",
 ];
 
-/// Returns whether the format is known for the type. If the schema has no type, it is treated as a string schema.
+/// Returns whether the format is known for this type. If the schema has no type, it is treated as a string schema.
 pub(crate) fn is_known(format: &str, type_name: &str) -> bool {
     match type_name {
         "" | "string" => KNOWN.contains(&&*plain_name(format)),
@@ -85,13 +85,13 @@ pub(crate) fn fits(format: &str, text: &str) -> bool {
     }
 }
 
-/// Returns the name of a format after removing its dashes.
+/// Returns the name of a format without its dashes.
 fn plain_name(format: &str) -> Cow<'_, str> {
     if format.contains('-') { format.replace('-', "").into() } else { format.into() }
 }
 
-/// Returns whether the text is a date-time. Upper and lower case are equivalent. A date-time consists of a date, `t`, a time without
-/// leap seconds, and a zone offset. The range of the offset is not checked. If the text contains a second `t`, the text after it is
+/// Returns whether the text is a date-time. Upper and lower case letters are equivalent. A date-time consists of a date, `t`, a time
+/// without leap seconds, and a zone offset. The range of the offset is not checked. If the text contains a second `t`, the part after it is
 /// ignored.
 fn is_date_time(text: &str) -> bool {
     static TIME: LazyLock<Option<Regex>> =
@@ -110,7 +110,7 @@ fn is_date(text: &str) -> bool {
         && text.parse::<jiff::civil::Date>().is_ok()
 }
 
-/// Returns whether the text is base64 with padding. The unused bits before the padding may have any value.
+/// Returns whether the text is base64 with padding. The unused bits before the padding can have any value.
 fn is_base64(text: &str) -> bool {
     let padding = text.len() - text.trim_end_matches('=').len();
     let in_alphabet = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/');

@@ -7,14 +7,14 @@ use pintle_json::Json;
 pub(crate) enum Hop {
     /// A member of an object.
     Member(String),
-    /// An item of a list. An index into a list. A negative index counts from the end.
+    /// An item of a list. An index into a list. A negative index is counted from the end of the list.
     Item(i64),
-    /// The items from a start index up to an end index, without the item at the end index. A negative index counts from the end of the
-    /// list.
+    /// The items from a start index up to an end index. The item at the end index is excluded. A negative index is counted from the end of
+    /// the list.
     Slice(Option<i64>, Option<i64>),
     /// All items of a list, or all members of an object.
     All,
-    /// The items whose value at a path is equal to a given value, or different from it.
+    /// The items that have a certain value at a path, or the items that have a different value there.
     Where(Vec<Hop>, FilterOperator, Json),
     /// The items that have a value at a path.
     Having(Vec<Hop>),
@@ -29,8 +29,8 @@ pub(crate) enum FilterOperator {
     Unequal,
 }
 
-/// Parses a JSONPath such as `.spec.items[?(@.type=="x")].name` or `.metadata.annotations['a\.b']`. Filters cannot be nested, as in the Go
-/// library.
+/// Parses a JSONPath such as `.spec.items[?(@.type=="x")].name` or `.metadata.annotations['a\.b']`. As in the Go library, filters cannot be
+/// nested.
 ///
 /// # Errors
 ///
@@ -115,7 +115,7 @@ fn children(value: &Json) -> Vec<&Json> {
     }
 }
 
-/// Returns the index of the closing bracket. Quotes and inner brackets are skipped.
+/// Returns the index of the closing bracket. Brackets inside quotes and inner pairs of brackets are skipped.
 fn closing(text: &str) -> Option<usize> {
     let (mut depth, mut quote) = (0_u32, None);
     for (at, c) in text.char_indices() {

@@ -1,4 +1,4 @@
-//! Functions that accept the names of definitions, establish definitions, and update their conditions.
+//! Functions that process the names of definitions. These functions accept names, mark definitions as established, and update conditions.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -60,11 +60,11 @@ impl DefinitionNames {
     }
 }
 
-/// Accepts the names of a definition, and marks the definition as established. Returns the definition with its new status, or `None` if
-/// the status did not change.
+/// Accepts the names of a definition and marks the definition as established. Returns the definition with its new status, or `None` if the
+/// status did not change.
 ///
 /// `taken` contains the accepted names of the other definitions in the group. If a requested name is in `taken`, the name has a conflict.
-/// `now` becomes the transition time of changed conditions. It has the format of metadata timestamps.
+/// `now` becomes the transition time of changed conditions. `now` has the format of timestamps in metadata.
 pub(crate) fn settle(definition: &Json, taken: &Taken, now: &str) -> Option<Json> {
     let none = Taken::default();
     let taken = if has_accepted_names(definition) { &none } else { taken };
@@ -77,14 +77,14 @@ fn set_status_condition(definition: &mut Json, kind: &str, status: &str, reason:
     set_condition(definition, condition, now);
 }
 
-/// Returns whether all requested names of a definition are accepted. No other definition can have names that are accepted here, so the
+/// Returns whether all requested names of a definition are accepted. No other definition can reserve names that are accepted here, so the
 /// caller need not check for conflicts.
 pub(crate) fn has_accepted_names(definition: &Json) -> bool {
     DefinitionNames { categories: Vec::new(), ..DefinitionNames::requested(definition) }
         == DefinitionNames { categories: Vec::new(), ..DefinitionNames::accepted(definition) }
 }
 
-/// The accepted names of all definitions in a group. For each name, the map contains the number of definitions that have this name.
+/// The accepted names of all definitions in a group. Each map contains the number of definitions that have a name.
 #[derive(Debug, Default)]
 pub(crate) struct Taken {
     resources: HashMap<String, usize>,
@@ -97,7 +97,7 @@ impl Taken {
         self.each(definition, |names, name| *names.entry(name).or_default() += 1);
     }
 
-    /// Removes the accepted names of a definition. The definition must have been added before.
+    /// Removes the accepted names of a definition. The names must have been added before.
     pub(crate) fn remove(&mut self, definition: &Json) {
         self.each(definition, |names, name| {
             if let Entry::Occupied(mut count) = names.entry(name) {

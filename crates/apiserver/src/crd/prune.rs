@@ -9,8 +9,8 @@ use pintle_store::{METADATA, OBJECT};
 const OWNER: &[&str] = &["apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion"];
 const MANAGED: &[&str] = &["manager", "operation", "apiVersion", "time", "fieldsType", "fieldsV1", "subresource"];
 
-/// Removes unknown fields from a custom resource. Returns the paths of the removed fields, up to a total size. Fields of the object's
-/// metadata come first, and fields of embedded metadata come last. Each group is sorted.
+/// Removes unknown fields from a custom resource. Returns the paths of the removed fields. The total size of the paths is limited. The
+/// first paths are fields of the object's metadata, and the last paths are fields of embedded metadata. Each group is sorted.
 pub(crate) fn prune(schema: &Structural, object: &mut Json) -> Vec<String> {
     let mut removed = Removed::default();
     resource(schema, object, FieldPath::Start(""), &mut removed);
@@ -18,14 +18,14 @@ pub(crate) fn prune(schema: &Structural, object: &mut Json) -> Vec<String> {
     removed.paths.concat()
 }
 
-/// The paths of removed fields, grouped by [`Place`]. A single path can be as long as the object.
+/// The paths of removed fields, grouped by [`Place`]. The paths can be large, because a single path can be as long as the object.
 #[derive(Default)]
 struct Removed {
     paths: [Vec<String>; 3],
     bytes: usize,
 }
 
-/// The location of a removed field in the object. The variants are in the order in which paths are reported.
+/// The location of a removed field in the object. The order of the variants is the order in which paths are reported.
 #[derive(Clone, Copy)]
 enum Place {
     Metadata,
@@ -129,8 +129,8 @@ fn keep(members: &mut Map, known: &[&str], place: Place, path: FieldPath<'_>, re
     });
 }
 
-/// Prunes a value. If `preserves`, unknown fields of the value stay. A list with `x-kubernetes-preserve-unknown-fields` also preserves the
-/// unknown fields of its items, but not of the fields that the schema of the items declares.
+/// Prunes a value. If `preserves` is true, unknown fields of the value are kept. If a list has `x-kubernetes-preserve-unknown-fields`,
+/// unknown fields of its items are kept, too. Unknown fields inside the declared fields of its items are removed.
 fn value(schema: &Structural, value: &mut Json, preserves: bool, path: FieldPath<'_>, removed: &mut Removed) {
     match value {
         Json::Object(members) if schema.embedded => {
@@ -141,7 +141,7 @@ fn value(schema: &Structural, value: &mut Json, preserves: bool, path: FieldPath
         }
         Json::Object(members) => prune_members(schema, members, preserves, path, removed, false),
         Json::Array(items) => {
-            // If the schema does not describe the items of a list, all fields of the items are unknown.
+            // If the schema of a list has no schema for items, all fields of the items are unknown.
             let of_items = schema.items.as_deref();
             let empty = Structural::default();
             let of_items = match of_items {

@@ -1,5 +1,4 @@
-//! Finds the values that an update does not change. An update does not fail because of errors in
-//! unchanged values.
+//! Finds the values that an update leaves unchanged. Errors in unchanged values do not make an update fail.
 
 use std::collections::HashMap;
 
@@ -9,8 +8,8 @@ use super::structural::Structural;
 
 /// Returns whether a value equals its old value. The comparison follows kube-apiserver's rules:
 ///
-/// - An object never counts as unchanged if it has a member that the schema does not declare.
-/// - In a list of the type `map`, the order of the items does not matter.
+/// - An object counts as changed if it has a member that the schema does not declare.
+/// - The order of the items in a list of the type `map` does not matter.
 pub(super) fn is_unchanged(schema: &Structural, new: &Json, old: &Json) -> bool {
     match (new, old) {
         (Json::Object(new), Json::Object(old)) => {
@@ -32,14 +31,14 @@ pub(super) fn is_unchanged(schema: &Structural, new: &Json, old: &Json) -> bool 
     }
 }
 
-/// Joins the values of an item's map keys into one string.
+/// Joins the values of the map keys in an item into one string.
 pub(super) fn keys(list: &Structural, item: &Json) -> String {
     let keys = list.list_map_keys.iter().map(|key| item.get(key).map(Json::to_string));
     keys.map(|key| key.unwrap_or_default() + "\n").collect()
 }
 
-/// Returns a map from the keys of each item to the item. If several items have the same keys, the map
-/// contains the first item.
+/// Returns a map from the values of the map keys in each item to the item. If the keys of several items have the same
+/// values, the map contains the first item.
 pub(super) fn by_keys<'a>(list: &Structural, items: &'a [Json]) -> HashMap<String, &'a Json> {
     items.iter().rev().map(|item| (keys(list, item), item)).collect()
 }

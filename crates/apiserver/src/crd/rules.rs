@@ -22,16 +22,17 @@ pub(crate) use compile::{Compiled, RuleEnvironments, RuleSource};
 pub(crate) use evaluate::{DefaultBudget, evaluate};
 pub(crate) use field_path::is_valid as is_valid_field_path;
 
-/// The maximum cost of one expression (`PerCallLimit`), and of all expressions for one object (`RuntimeCELCostBudget`).
+/// The maximum cost of evaluating one expression (`PerCallLimit`). The next constant is the maximum cost of evaluating all expressions for
+/// one object (`RuntimeCELCostBudget`).
 const CALL_BUDGET: u64 = 1_000_000;
 const OBJECT_BUDGET: u64 = 10_000_000;
 
-/// The rules of a schema and of its nested schemas. Nested schemas are omitted if they contain no rules.
+/// The rules of a schema and of its nested schemas. Nested schemas that contain no rules are omitted.
 #[derive(Debug)]
 pub(crate) struct RuleTree {
-    /// The compiled rules, or the reasons why they cannot be used.
+    /// The compiled rules. If a rule does not compile, the list contains the reason instead of the rule.
     rules: Vec<Result<CompiledRule, String>>,
-    /// How expressions see the values of this schema. Set if the schema has rules.
+    /// The schema that determines the types of values in CEL expressions. The field is set only if this schema has rules.
     schema: Option<Arc<Schema>>,
     type_name: String,
     /// The map keys of a list of the type `map`.
@@ -41,7 +42,8 @@ pub(crate) struct RuleTree {
     items: Option<Box<RuleTree>>,
 }
 
-/// The position of a schema. In expressions, the root object and embedded resources have `apiVersion`, `kind` and `metadata`.
+/// The position of a schema. In CEL expressions, a resource has the fields `apiVersion`, `kind` and `metadata`. Both the root object and
+/// embedded objects are resources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Level {
     Resource,
@@ -49,12 +51,12 @@ pub(crate) enum Level {
 }
 
 impl Level {
-    /// Returns the level of a nested schema.
+    /// Returns the level for a nested schema.
     pub(crate) fn of(schema: &Json) -> Self {
         if schema.is_true("/x-kubernetes-embedded-resource") { Self::Resource } else { Self::Value }
     }
 
-    /// Returns the type that expressions use for a value of this schema.
+    /// Returns the type of a value of this schema in CEL expressions.
     pub(crate) fn view(self, schema: &Json) -> Arc<Schema> {
         Arc::new(match self {
             Self::Resource => Schema::resource(schema),

@@ -10,7 +10,8 @@ use super::pattern::{Pattern, Patterns};
 
 /// A structural schema, parsed once from the JSON of a definition.
 ///
-/// Reading never fails. Parts of the JSON that the validation of definitions rejects are ignored.
+/// Reading never fails. Reading never fails, because it ignores the parts of the JSON that the validation of
+/// definitions rejects.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Structural {
     pub(crate) type_name: String,
@@ -23,7 +24,7 @@ pub(crate) struct Structural {
     pub(crate) list_map_keys: Vec<String>,
     pub(crate) default: Option<Json>,
     pub(crate) properties: BTreeMap<String, Structural>,
-    /// The names of the properties with a default.
+    /// The names of the properties that have a default.
     defaulted: Vec<String>,
     pub(crate) additional: Option<Additional>,
     pub(crate) items: Option<Box<Structural>>,
@@ -40,7 +41,7 @@ pub(crate) struct Structural {
 pub(crate) enum Additional {
     /// If true, every value is allowed. If false, no value is allowed.
     Allowed(bool),
-    /// Values that match this schema are allowed.
+    /// All values that match this schema are allowed.
     Schema(Box<Structural>),
 }
 
@@ -63,7 +64,7 @@ pub(crate) struct Limits {
 }
 
 impl Structural {
-    /// Reads a schema. `patterns` are the patterns of its definition.
+    /// Reads a schema. `patterns` contains the patterns of the schema's definition.
     pub(super) fn read(schema: &Json, patterns: &mut Patterns) -> Self {
         let flag = |key: &str| schema[key] == true;
         let mut read_one = |schema: &Json| Self::read(schema, patterns);
@@ -100,13 +101,13 @@ impl Structural {
         read
     }
 
-    /// Drops the defaults of all properties for which `kept` returns false.
+    /// Removes the defaults of all properties for which `kept` returns false.
     pub(super) fn keep_defaults(&mut self, kept: impl Fn(&str) -> bool) {
         self.defaulted.retain(|name| kept(name));
         self.properties.iter_mut().filter(|(name, _)| !kept(name)).for_each(|(_, schema)| schema.default = None);
     }
 
-    /// Returns the properties with a default.
+    /// Returns the properties that have a default.
     pub(crate) fn defaulted(&self) -> impl Iterator<Item = (&String, &Self)> {
         self.defaulted.iter().filter_map(|name| self.properties.get_key_value(name))
     }

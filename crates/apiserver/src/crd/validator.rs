@@ -12,13 +12,14 @@ use super::structural::{Additional, Limits, Structural};
 use super::weight;
 use crate::validate::{FieldError, FieldErrorType, FieldErrors};
 
-/// Validates a value at a path against its schema. A value that is equal to the value in `old` is not validated.
+/// Validates a value at a path against the value's schema. Nested values that are equal to the corresponding values in `old` are not
+/// validated.
 pub(crate) fn validate(schema: &Structural, value: &Json, old: Option<&Json>, path: &str) -> FieldErrors {
     validate_within(schema, value, old, path, &mut { MAX_STEPS })
 }
 
-/// Validates one of several values that have a common step limit. `left` is the number of steps that are left. The function subtracts the
-/// steps that it takes.
+/// Validates one of several values that share a step limit. `left` contains the number of remaining steps. The function subtracts the steps
+/// that it takes.
 pub(super) fn validate_within(
     schema: &Structural,
     value: &Json,
@@ -71,7 +72,7 @@ impl Validation {
             }
             return;
         }
-        // After a wrong type, validation continues unless the value is null.
+        // After an error about a wrong type, validation continues unless the value is null.
         if !self.is_of_type(schema, value, path) && value.is_null() {
             return;
         }
@@ -92,7 +93,7 @@ impl Validation {
         self.left = self.left.saturating_sub(steps);
     }
 
-    /// Returns whether the JSON type matches. Reports an error if it does not match.
+    /// Returns whether the JSON type of the value matches the schema. Reports an error if the JSON type does not match.
     fn is_of_type(&mut self, schema: &Structural, value: &Json, path: FieldPath<'_>) -> bool {
         let found = type_of(value);
         let (fits, wanted) = match schema.type_name.as_str() {
@@ -157,9 +158,9 @@ impl Validation {
         }
     }
 
-    /// Returns the number of branches that match. Also returns the errors of the branch that visited the most values. If several branches
-    /// visited the same number of values, the errors come from the first of them. The errors of all other branches are dropped immediately
-    /// to save memory.
+    /// Returns the number of branches that match the value. Also returns the errors of the branch that visited the most values. If several
+    /// branches visited the same number of values, the errors come from the first of these branches. The errors of all other branches are
+    /// dropped immediately to save memory.
     fn alternatives(
         &mut self,
         branches: &[Structural],
@@ -178,8 +179,8 @@ impl Validation {
         (fitting, best.map(|best| best.errors).unwrap_or_default())
     }
 
-    /// Validates the value against one branch, and returns the errors of this branch. The steps count towards the limit for the whole
-    /// validation.
+    /// Validates the value against one branch, and returns the errors of this branch. The steps in the branch count towards the limit for
+    /// the whole validation.
     fn branch(&mut self, schema: &Structural, value: &Json, old: Option<&Json>, path: FieldPath<'_>) -> Self {
         let mut branch = Self { left: self.left, ..Self::default() };
         branch.changed(schema, value, old, path);
@@ -335,8 +336,8 @@ impl Validation {
         self.add_error(|| FieldError::new(reason, path, format!("Invalid value: {value}: {why}")));
     }
 
-    /// Reports an error. The bytes of the error count as steps, because a branch can report an error for every value even if all errors
-    /// are discarded later.
+    /// Reports an error. The bytes of the error count as steps. A branch can report an error for every value, even if all errors are
+    /// discarded later.
     fn add_error(&mut self, error: impl FnOnce() -> FieldError) {
         let before = self.errors.size();
         self.errors.add(error);
@@ -425,7 +426,7 @@ fn second_occurrences<'a>(items: impl Iterator<Item = &'a Json>) -> Vec<usize> {
     found
 }
 
-/// Returns the JSON type as named in messages. A number without a fraction is an integer.
+/// Returns the name that messages use for the JSON type of a value. A number without a fraction is an integer.
 fn type_of(value: &Json) -> &'static str {
     match value {
         Json::Null => "null",

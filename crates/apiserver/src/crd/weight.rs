@@ -5,14 +5,14 @@ use pintle_json::Json;
 use super::allowed::Allowed;
 use super::structural::{Additional, Structural};
 
-/// The costs of three things: a branch, an `enum` value or required member, and one byte of a default value. The unit is the time to
-/// process one byte of a body.
+/// The costs of three things: a branch, an `enum` value or required member, and one byte of a default. The unit is the time to process one
+/// byte of a body.
 const OF_BRANCH: usize = 2 << 10;
 const OF_WORD: usize = 1 << 8;
 const OF_DEFAULTED: usize = 1 << 6;
 
-/// Returns the maximum cost of validating one value of a body. The cost of the value's own bytes is not included. The result is the cost
-/// at the most expensive position in the schema, because a body can have all its values at that position.
+/// Returns the maximum cost of validating one value of a body. The cost for the bytes of the value itself is not included. The result is
+/// the cost at the most expensive position in the schema. A body can have all its values at that position.
 pub(super) fn of_schema(schema: &Structural) -> usize {
     let branches = schema.all_of.iter().chain(&schema.any_of).chain(&schema.one_of).chain(schema.not.as_deref());
     let branches = branches.map(|branch| OF_BRANCH + of_schema(branch)).sum::<usize>();

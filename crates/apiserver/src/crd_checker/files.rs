@@ -9,7 +9,7 @@ use crate::crd::RuleCost;
 use crate::server::LoadError;
 use crate::server::manifests::{self, Document};
 
-/// A definition or an object of a manifest file, with the result of its check.
+/// A definition or an object in a manifest file, together with the result of its check.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct CheckedManifest {
@@ -17,17 +17,18 @@ pub struct CheckedManifest {
     pub path: PathBuf,
     /// The number of the document in the file. Documents are counted from 1.
     pub document: usize,
-    /// The kind and the name of the object.
+    /// The kind and the name of the object, as one text for reports.
     pub object: String,
-    /// The rules of a definition, with their estimated costs. Empty for other objects and for a rejected definition.
+    /// The rules of a definition and their estimated costs. The list is empty for a rejected definition, and for objects that are not
+    /// definitions.
     pub rules: Vec<RuleCost>,
-    /// The warnings that the server would send.
+    /// The warnings that the server would send for this object.
     pub warnings: Vec<String>,
-    /// The error that the server would send.
+    /// The error that the server would send for this object.
     pub rejection: Option<Rejection>,
 }
 
-/// Prints the result, the estimated costs of the rules in percent of their limit, and the warnings.
+/// Prints the result of the check and the warnings. The estimated cost of each rule is a percentage of the cost limit.
 impl fmt::Display for CheckedManifest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}, document {}, {}: ", self.path.display(), self.document, self.object)?;
@@ -42,10 +43,11 @@ impl fmt::Display for CheckedManifest {
     }
 }
 
-/// Checks the definitions and objects of manifest files, and of all `.yaml`, `.yml` and `.json` files below folders. Runs without a server.
+/// Checks the definitions and objects in manifest files. If a path is a folder, all `.yaml`, `.yml` and `.json` files in the folder and its
+/// subfolders are checked. Runs without a server.
 ///
-/// The definitions of all files are checked first. The other objects are then checked against these definitions. Objects of built-in
-/// kinds are checked, too, but they must not depend on other objects.
+/// The definitions of all files are checked first. The other objects in the files are then checked against these definitions. Objects of
+/// built-in kinds are checked, too. Objects of built-in kinds must not depend on other objects.
 ///
 /// # Errors
 ///

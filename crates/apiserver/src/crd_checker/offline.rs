@@ -1,4 +1,4 @@
-//! The API without a server: a registry, and the controller that serves definitions.
+//! The API without a server. The type [`Offline`] consists of a registry and the controller that serves definitions.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -62,7 +62,7 @@ impl Sample {
         Self { body: RawBody::json(value.to_string()), value }
     }
 
-    /// Adds the type and the name if they are absent. The original body is kept if it is complete, so that repeated keys are reported.
+    /// Adds the type and the name if they are absent. A complete body is kept unchanged, so that repeated keys are reported.
     fn with_defaults(self, default_type: &DefaultType, name: &str) -> Self {
         let (mut value, has_name) = (self.value.clone(), self.has_name());
         value.set_default("apiVersion", default_type.api_version.as_str());
@@ -77,7 +77,7 @@ impl Sample {
         self.value.has("/metadata/name") || self.value.has("/metadata/generateName")
     }
 
-    /// Returns the kind and the name for reports.
+    /// Returns the kind and the name of the object for reports.
     pub(super) fn title(&self) -> String {
         let kind = self.value.text("/kind");
         let kind = if kind.is_empty() { "an object without a kind" } else { kind };
@@ -90,7 +90,7 @@ impl Sample {
     }
 }
 
-/// The type of manifests without a type.
+/// The default `apiVersion` and `kind` of manifests that do not specify them.
 #[derive(Clone, Debug, Default)]
 struct DefaultType {
     api_version: String,
@@ -111,7 +111,8 @@ pub(super) struct Offline {
     registry: Arc<Registry>,
     definitions: Definitions,
     default_type: DefaultType,
-    /// A lock that is held during a check. A check stores the namespace and, for an update, the old object, and removes them again.
+    /// Each check locks this mutex. A check stores the namespace and, for an update, the old object. At the end of the check, the namespace
+    /// and the old object are removed again.
     checking: Mutex<()>,
 }
 
@@ -146,7 +147,7 @@ impl Offline {
         defined
     }
 
-    /// Stores and serves a definition whose name is not in use.
+    /// Stores and serves a definition. The name of the definition must not be in use.
     fn define_absent(&mut self, sample: Sample, name: &str) -> Result<Defined, Rejection> {
         let checked = self.write(sample, None, WriteOptions::default())?;
         self.definitions.serve_definition(&self.registry, name);
@@ -162,7 +163,7 @@ impl Offline {
         Ok(Defined { name: name.into(), rules: crd::rule_costs(&stored), warnings: checked.warnings })
     }
 
-    /// Adds the type and the name to a sample, if they are absent.
+    /// Adds the default type and the default name to a sample if they are absent.
     pub(super) fn completed(&self, sample: Sample) -> Sample {
         sample.with_defaults(&self.default_type, SAMPLE_NAME)
     }
@@ -197,7 +198,7 @@ impl Offline {
         let (resource, key) = (target.resource_key(), target.key());
         let stored = self.registry.db.get(&resource, &key);
         let mut stored = stored.ok_or_else(|| Failure::not_found(&target.kind.resource(), &target.name))?;
-        // A create drops the status, but transition rules need the old status.
+        // A create drops the status. Therefore, the old status is written separately, because transition rules need it.
         if let Some(status) = old_status.filter(|_| target.kind.splits_status()) {
             let mut object = stored.decode();
             object.set("status", status);
@@ -277,7 +278,7 @@ impl Offline {
         })
     }
 
-    /// Adds a namespace. Returns its name if it did not exist before. Objects without a namespace need none.
+    /// Adds a namespace. If the namespace did not exist before, returns its name. An object without a namespace needs no namespace.
     fn add_namespace(&self, name: &str) -> Result<Option<String>, Rejection> {
         let kinds = self.registry.kinds();
         let Some(kind) = kinds.kind("", "v1", "Namespace") else { return Ok(None) };
@@ -294,13 +295,13 @@ impl Offline {
     /// Removes an object from the store, if it exists.
     fn remove(&self, resource: &ResourceKey, key: &str) {
         if let Some(stored) = self.registry.db.get(resource, key) {
-            // The error is ignored, because no other thread writes meanwhile.
+            // The error can be ignored, because no other thread writes at the same time.
             drop(self.registry.db.remove(resource, key, stored.revision()));
         }
     }
 }
 
-/// Returns the target of a create.
+/// Returns the target for creating an object.
 fn target(kind: &Arc<Kind>, object: &Json) -> RequestTarget {
     let namespace = match metadata::namespace(object) {
         _ if !kind.namespaced() => "",

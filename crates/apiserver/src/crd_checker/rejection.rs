@@ -6,7 +6,7 @@ use pintle_meta::{Reason, Status};
 
 use crate::failure::Failure;
 
-/// The error that the server would send.
+/// The error that the server would send for a rejected manifest.
 #[derive(Clone)]
 pub struct Rejection {
     status: Box<Status>,
@@ -14,13 +14,13 @@ pub struct Rejection {
 }
 
 impl Rejection {
-    /// Returns the error as the Status of the response. Its details have one cause for each error of a field.
+    /// Returns the error as a Status, like the server's response. The details of the Status contain one cause for each field error.
     pub fn status(&self) -> &Status {
         &self.status
     }
 
-    /// Returns whether the server checked the manifest and rejected it. Otherwise, the manifest cannot be read, or no definition serves
-    /// its kind and version.
+    /// Returns true if the server checked the manifest and rejected it. Returns false if the manifest cannot be read, or if no definition
+    /// serves its kind and version.
     pub fn is_from_server(&self) -> bool {
         self.is_from_server
     }
@@ -36,14 +36,14 @@ impl From<Failure> for Rejection {
     }
 }
 
-/// Prints the message of the server.
+/// Prints the message that the server would send.
 impl fmt::Display for Rejection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.status.message)
     }
 }
 
-/// Prints the message only, because a failed test prints the error in this form.
+/// Prints only the message, because failed tests print the error in the debug format.
 impl fmt::Debug for Rejection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)

@@ -4,7 +4,7 @@ use pintle_json::{Json, json};
 
 use super::*;
 
-/// Returns a checker for a kind with this schema of `spec`.
+/// Returns a checker for a kind whose `spec` has this schema.
 fn checker(spec: Json) -> CrdChecker {
     CrdChecker::new(definition("sites", "Site", spec)).expect("a valid definition")
 }

@@ -1,4 +1,4 @@
-//! Aggregated discovery. A single document contains all groups, versions and resources.
+//! Aggregated discovery. A single discovery document contains all groups, versions and resources.
 
 use pintle_json::{Json, json};
 use pintle_meta::Scope;
@@ -55,7 +55,7 @@ fn resource(kind: &Kind) -> Json {
     entry
 }
 
-/// In this document, built-in kinds have an empty group and version. Clients fill in the values.
+/// In this document, the group and version of built-in kinds are empty. Clients fill in the values.
 fn own_kind(kind: &Kind, name: &str) -> Json {
     match kind.origin() {
         Origin::Custom => json!({"group": kind.group, "version": kind.version, "kind": name}),

@@ -1,4 +1,4 @@
-//! Discovery and OpenAPI documents. The documents are created on request, and cached until the kinds that they describe change.
+//! Discovery and OpenAPI documents. The documents are created on request. Each document is cached until the described kinds change.
 
 mod document_cache;
 #[cfg(test)]
@@ -26,7 +26,7 @@ use crate::object::Ordered;
 pub(crate) struct Documents {
     cache: Mutex<DocumentCache>,
     openapi: Arc<Semaphore>,
-    /// The semaphore with the permit to create discovery documents. This semaphore is separate from `openapi`, because discovery must not
+    /// A semaphore with one permit, which is needed to create a discovery document. Discovery has its own semaphore because it must not
     /// wait for OpenAPI documents, which take longest to create.
     listings: Arc<Semaphore>,
 }
@@ -59,10 +59,10 @@ pub(crate) enum DocumentForm {
     Protobuf,
 }
 
-/// The discovery documents that describe all groups.
+/// The discovery documents that describe all API groups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Listing {
-    /// The aggregated document of `/api` or `/apis`, with all resources.
+    /// The aggregated document of `/api` or `/apis`. It contains all resources.
     Aggregated { core: bool },
     /// The list of groups at `/apis`.
     Groups,
@@ -73,7 +73,7 @@ pub(crate) enum Listing {
 /// The bytes and the ETag of a document.
 #[derive(Clone, Debug)]
 pub(crate) struct Document {
-    /// The ETag. The ETag identifies the content of the document and is the same for all encodings.
+    /// The ETag. The ETag depends only on the content of the document and is the same for all encodings.
     pub(crate) tag: Arc<str>,
     pub(crate) bytes: Bytes,
 }
@@ -82,8 +82,8 @@ pub(crate) struct Document {
 type DocumentSubject = Arc<dyn Any + Send + Sync>;
 
 impl Documents {
-    /// Returns the document. If the document is cached, it is not created again. Returns `None` if the document's group and version are
-    /// not served.
+    /// Returns the document. A cached document is returned without creating it again. Returns `None` if the document's group and version
+    /// are not served.
     ///
     /// # Errors
     ///
@@ -130,8 +130,8 @@ impl Documents {
         document
     }
 
-    /// Returns the list of all documents and their paths, sorted by group and version. Each path contains a hash, so clients can cache
-    /// the document forever.
+    /// Returns a list of all documents and their paths. The list is sorted by group and version. Each path contains a hash, so clients can
+    /// cache the document forever.
     fn index(&self, served: &Kinds) -> String {
         let mut paths = Map::new();
         for (version, kinds) in served.versions() {

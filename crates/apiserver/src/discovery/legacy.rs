@@ -1,4 +1,4 @@
-//! Unaggregated discovery. The group list, each group and each version have separate documents.
+//! Unaggregated discovery. The group list, each group and each version have their own documents.
 
 use pintle_json::{Json, json};
 use pintle_meta::GroupVersion;

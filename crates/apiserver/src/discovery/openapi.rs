@@ -16,7 +16,7 @@ use super::schema_names::{PATCH_SCHEMA, built_in, list_schema_name, schema_name}
 use crate::kinds::Kind;
 use crate::request::Verb;
 
-/// Returns the document for the kinds of one group and version.
+/// Returns the OpenAPI document for the kinds of one group and version.
 pub(super) fn document(kinds: &[Arc<Kind>]) -> Json {
     let custom = kinds.iter().any(|kind| kind.strategy.openapi().is_some());
     let mut paths = Map::new();
@@ -30,12 +30,12 @@ pub(super) fn document(kinds: &[Arc<Kind>]) -> Json {
     })
 }
 
-/// Returns the title of the document of a group and version.
+/// Returns the title for the document of a group and version.
 pub(super) fn title(custom: bool) -> &'static str {
     if custom { "Kubernetes CRD Swagger" } else { "Kubernetes" }
 }
 
-/// Returns the version in the document's `info`.
+/// Returns the `version` for the document's `info`.
 pub(super) fn version(custom: bool) -> &'static str {
     if custom { "v0.1.0" } else { "unversioned" }
 }

@@ -1,5 +1,5 @@
-//! Encodes OpenAPI documents in protobuf. The messages are the gnostic messages that Go clients use. Tables describe the messages, and one
-//! encoder reads the tables.
+//! Encodes OpenAPI documents in protobuf. The messages are the gnostic messages that Go clients use. Tables describe the messages, and a
+//! single encoder interprets the tables.
 
 mod backwards;
 #[cfg(test)]
@@ -12,7 +12,7 @@ use pintle_json::{Json, Map};
 
 use super::openapi_v2::DocumentPart;
 
-/// The shape of a value in a message. A value of another JSON type is omitted from the message.
+/// The shape of a value in a protobuf message. A value of another JSON type is left out of the message.
 #[derive(Clone, Copy)]
 enum ProtoShape {
     Text,
@@ -25,18 +25,18 @@ enum ProtoShape {
     Each(&'static ProtoShape),
     /// An object.
     One(&'static ProtoMessage),
-    /// A message with exactly one of several fields. The function selects the field for a value.
+    /// A message in which exactly one of several fields is set. The function selects the field for a value.
     Either(fn(&Json) -> (u32, ProtoShape)),
 }
 
-/// A message for an object. The table contains the name, the field number and the shape of each member. If several names match a member,
-/// the first of them applies. A name that ends with a star matches all members whose name begins with the text before the star. Each
+/// A message for an object. The table lists the name, the field number and the shape of each member of the object. If several names match a
+/// member, the first matching name applies. A name that ends with a star matches all members that start with the text before the star. Each
 /// matching member is encoded as a message with its name and its value.
 struct ProtoMessage {
     fields: &'static [(&'static str, u32, ProtoShape)],
 }
 
-/// Defines messages from the name, number and shape of each field.
+/// Defines messages. Each field consists of a name, a number and a shape.
 macro_rules! messages {
     ($($message:ident { $($name:literal $number:literal $shape:expr),* $(,)? })*) => {
         $(pub(super) static $message: ProtoMessage = ProtoMessage { fields: &[$(($name, $number, $shape)),*] };)*
@@ -45,7 +45,7 @@ macro_rules! messages {
 use messages;
 
 impl ProtoMessage {
-    /// Returns the field number and the shape of a member. Also returns whether the name of the member is encoded.
+    /// Returns the field number and the shape of a member. Also returns whether the encoded message contains the name of the member.
     fn field(&self, name: &str) -> Option<(u32, ProtoShape, bool)> {
         self.fields.iter().find_map(|(known, number, shape)| match known.strip_suffix('*') {
             Some(start) => name.starts_with(start).then_some((*number, *shape, true)),
@@ -54,7 +54,8 @@ impl ProtoMessage {
     }
 }
 
-/// Encodes an OpenAPI 3 document. The time is linear in the size of the document. Each nesting level takes a few recursive calls.
+/// Encodes an OpenAPI 3 document. Encoding takes time that is linear in the size of the document. Each nesting level of the document takes
+/// a few recursive calls.
 pub(super) fn v3(document: &Json) -> Vec<u8> {
     let mut out = Backwards::default();
     members(&v3::DOCUMENT, document.as_object().unwrap_or(&Map::new()), &mut out);
@@ -79,7 +80,7 @@ impl ProtoV2 {
         to.extend(out.finish());
     }
 
-    /// Returns the document. `head` contains all members except paths and definitions.
+    /// Returns the document. `head` contains all members of the document except paths and definitions.
     pub(super) fn finish(self, head: &Map) -> Vec<u8> {
         let mut out = Backwards::default();
         out.bytes(9, &self.definitions);
@@ -127,8 +128,8 @@ fn field(number: u32, shape: ProtoShape, value: &Json, out: &mut Backwards) {
     }
 }
 
-/// If a value is nested deeper than this, it is written on one line. In the multi-line form, the indentation of the value would be longer
-/// than its content.
+/// Values that are nested deeper than this are written on one line. If such a value were written on several lines, its indentation would be
+/// longer than its content.
 const MAX_BLOCK_DEPTH: usize = 8;
 
 fn yaml(value: &Json) -> String {

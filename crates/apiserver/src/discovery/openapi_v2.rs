@@ -1,4 +1,4 @@
-//! The OpenAPI 2 document of all kinds. The document is created by merging the OpenAPI 3 documents and converting them to version 2.
+//! The OpenAPI 2 document of all kinds. The document is created by merging the OpenAPI 3 documents and converting the result to version 2.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -9,15 +9,15 @@ use pintle_schema::openapi::PLACE;
 use super::openapi;
 use crate::kinds::Kind;
 
-/// The kind of an entry that the function [`parts`] passes to its closure. These entries form the two large members of the document.
+/// The member of the document to which an entry belongs. The function [`parts`] passes entries of the two largest members to its closure.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum DocumentPart {
     Path,
     Definition,
 }
 
-/// Calls `take` for each path and definition that describes kinds of these versions. The paths and definitions are passed on one by one,
-/// because all of them together are large.
+/// Calls `take` for each path and each definition that describes a kind of these versions. The paths and definitions are passed to `take`
+/// one by one, because together they are large.
 pub(super) fn parts(versions: impl Iterator<Item = Vec<Arc<Kind>>>, mut take: impl FnMut(DocumentPart, &str, &Json)) {
     let mut defined = HashSet::new();
     for kinds in versions {
@@ -33,7 +33,7 @@ pub(super) fn parts(versions: impl Iterator<Item = Vec<Arc<Kind>>>, mut take: im
     }
 }
 
-/// Returns the document's members except paths and definitions.
+/// Returns the members of the document other than paths and definitions.
 pub(super) fn head() -> Map {
     members(json!({"swagger": "2.0", "info": {"title": openapi::title(false), "version": openapi::version(false)}}))
 }
@@ -127,8 +127,8 @@ fn flatten(parameter: &mut Json) {
     }
 }
 
-/// Converts the schema of a definition. If a kind preserves unknown fields, its properties are omitted. With the properties, kubectl would
-/// reject all other fields of such objects.
+/// Converts the schema of a definition. If a kind preserves unknown fields, its properties are removed. Otherwise, kubectl would reject the
+/// unknown fields of objects of this kind.
 fn definition(schema: Json) -> Json {
     if schema["x-kubernetes-preserve-unknown-fields"] != true {
         return lowered(schema);
@@ -143,7 +143,7 @@ fn definition(schema: Json) -> Json {
 }
 
 /// Converts a schema to version 2. Removes alternatives and defaults. If a schema is nullable or preserves unknown fields, its type and its
-/// nested schemas are also removed. With this type and these schemas, clients of version 2 would reject valid objects.
+/// nested schemas are removed, too. Otherwise, clients that use version 2 would reject valid objects.
 fn lowered(mut schema: Json) -> Json {
     let Some(members) = schema.as_object_mut() else { return schema };
     let either = members.remove("oneOf");

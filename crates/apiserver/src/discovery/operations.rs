@@ -73,7 +73,7 @@ pub(super) fn paths(kind: &Kind) -> Vec<(String, Json)> {
     served.map(|item| (item.path.clone(), item.operations())).collect()
 }
 
-/// Returns the path of a version's resource list, with the operation of this path.
+/// Returns the path of a version's resource list, and the operation of this path.
 pub(super) fn resources(version: &GroupVersion) -> (String, Json) {
     let get = json!({
         "tags": [tag(version)],
@@ -144,7 +144,7 @@ impl PathItem<'_> {
             "x-kubernetes-action": action(verb),
             "x-kubernetes-group-version-kind": self.gvk,
         });
-        // Omit empty lists. Go omits these values, and Go's OpenAPI readers do not expect them.
+        // Omit empty lists. Go omits empty lists, and Go's OpenAPI readers do not expect them.
         let queries = self.queries(verb);
         if !queries.is_empty() {
             operation.set("parameters", queries);
@@ -172,7 +172,7 @@ impl PathItem<'_> {
         }
     }
 
-    /// Returns the operation ID. The ID is unique in the server.
+    /// Returns the operation ID. The operation ID is unique in the server.
     fn id(&self, verb: Verb) -> String {
         // For `deletecollection`, the ID begins with `delete`, and `Collection` follows the group and version.
         let (verb, rest) = if verb == DeleteCollection { ("delete", "Collection") } else { (word(verb), "") };
@@ -273,7 +273,8 @@ fn parameter(name: &str, location: &str, of_type: &str) -> Json {
     json!({"name": name, "in": location, "schema": {"type": of_type, "uniqueItems": true}})
 }
 
-/// Returns whether a single route serves all requests for a kind. Only custom resources have such a route.
+/// Returns whether a single route serves all requests for this kind. Only custom resources have a single route for all
+/// requests.
 fn is_catch_all(kind: &Kind) -> bool {
     kind.strategy.routing() == Routing::CatchAll
 }
@@ -307,8 +308,8 @@ fn tag(version: &GroupVersion) -> String {
     format!("{}_{}", camel(group(version), false), camel(&version.version, false))
 }
 
-/// Returns the text that represents the group and version in operation IDs. In an operation ID, this text follows the
-/// verb.
+/// Returns the text that represents the group and version in operation IDs. The text follows the verb in the operation
+/// ID.
 fn prefix(version: &GroupVersion) -> String {
     format!("{}{}", camel(group(version), true), camel(&version.version, true))
 }
@@ -325,7 +326,8 @@ fn article(noun: &str) -> &'static str {
     }
 }
 
-/// Removes the characters that are not allowed in an identifier, and capitalizes the letter after each of them.
+/// Removes the characters that are not allowed in an identifier. The letter after a removed character becomes an
+/// upper-case letter.
 fn camel(text: &str, mut large: bool) -> String {
     let mut out = String::with_capacity(text.len());
     for (at, c) in text.trim_end_matches(".k8s.io").char_indices() {

@@ -14,7 +14,7 @@ pub(super) const RESOURCES_SCHEMA: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.
 pub(super) const METADATA_SCHEMA: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
 pub(super) const LIST_METADATA_SCHEMA: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ListMeta";
 
-/// Returns the type of a built-in kind.
+/// Returns the Rust type of a built-in kind.
 pub(super) fn built_in(gvk: &GroupVersionKind) -> Option<Type> {
     let version = GroupVersion::new(&gvk.group, &gvk.version).to_string();
     Some(Schema::builtin(&version, &gvk.kind)?.root().clone())

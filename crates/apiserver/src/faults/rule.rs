@@ -1,4 +1,4 @@
-//! Rules. A rule consists of one scripted fault and the requests to which the fault applies.
+//! Rules. A rule consists of one scripted fault and the conditions for requests to which the fault applies.
 
 use std::time::Duration;
 
@@ -8,8 +8,8 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use super::{Request, RuleId};
 use crate::verb::RequestVerb;
 
-/// The kinds of faults. `Delay`, `Answer` and `LoseAnswer` apply to requests of any verb. `Stale` applies to reads. `Lag` applies to reads
-/// and watches. All other faults apply only to watches.
+/// The kinds of faults. `Delay`, `Answer` and `LoseAnswer` apply to all requests. `Stale` applies to reads. The fault `Lag` applies to
+/// reads and watches. All other faults apply only to watches.
 ///
 /// # Examples
 ///
@@ -35,45 +35,47 @@ use crate::verb::RequestVerb;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Fault {
-    /// Delays the request by this duration, and then serves it.
+    /// Waits for this duration before the server processes the request.
     Delay(Duration),
-    /// Sends this answer instead of serving the request.
+    /// Sends this answer instead of processing the request.
     Answer(Answer),
-    /// Serves the request and applies its writes, but sends this answer instead of the response.
+    /// Processes the request, including its writes, but sends this answer instead of the real response.
     LoseAnswer(Answer),
-    /// Serves reads from the state at this revision. The server behaves like an API server whose watch cache lags behind and does not
-    /// advance.
+    /// Serves reads from the state of the store at this revision. With this fault, the server behaves like an API server whose watch cache
+    /// lags behind and never catches up.
     ///
-    /// Only gets and lists with a `resourceVersion` are affected. If a read requests `resourceVersion=0`, this revision or an earlier
-    /// revision, the server returns the state at this revision. A read of a later revision fails, as it does when a watch cache has not
-    /// reached the revision. The revision must still be in the [history](crate::ApiServerConfig::history).
+    /// The fault affects only gets and lists with a `resourceVersion`. A read with `resourceVersion=0`, with this revision or with an
+    /// earlier revision returns the state at this revision. A read with a later revision fails, like a read that a watch cache has not
+    /// caught up with. The revision must still be in the [history](crate::ApiServerConfig::history).
     Stale(u64),
-    /// Serves reads and watches from an older state. The server behaves like an API server whose watch cache lags behind but advances.
+    /// Serves reads and watches from an older state of the store. With this fault, the server behaves like an API server whose watch cache
+    /// lags behind, but makes progress.
     ///
-    /// - A read returns the older state. The rules of [`Stale`](Self::Stale) apply. A read of a later revision waits for this revision for
-    ///   a limited time, as in kube-apiserver.
-    /// - The initial events of a watch come from the older state. A watch without `resourceVersion` requests the newest state, so it
-    ///   starts with events from the newest state. Each later event is sent when the lagging state contains the event.
-    /// - A watch stops lagging at the rule's [`until`](Rule::until), or when the rule is [removed](super::Faults::remove), or when the
-    ///   watch ends.
-    /// - The server closes a watch, like the watch of a slow client, if it lags by more changes than
-    ///   [`watch_buffer`](crate::ApiServerConfig::watch_buffer). The server also closes a watch if an unsent event is dropped from the
-    ///   [history](crate::ApiServerConfig::history). The history can drop an event after five minutes.
+    /// - A read returns the older state of the store. The rules of [`Stale`](Self::Stale) apply. A read with a later revision waits for
+    ///   this revision for a limited time, as in kube-apiserver.
+    /// - The initial events of a watch describe the older state. A watch without `resourceVersion` requests the newest state, so its
+    ///   initial events describe the newest state. A watch receives each later event when the older state has reached the revision of the
+    ///   event.
+    /// - A watch stops lagging when the rule [expires](Rule::until) or is [removed](super::Faults::remove).
+    /// - Like the watch of a slow client, a watch is closed if it lags by more changes than
+    ///   [`watch_buffer`](crate::ApiServerConfig::watch_buffer). The server also closes a watch if the
+    ///   [history](crate::ApiServerConfig::history) drops an event that the watch has not sent yet. The history can drop an event after
+    ///   five minutes.
     Lag(Lag),
-    /// Starts a watch with an ERROR event with code 410, as for an expired revision.
+    /// Starts a watch with an ERROR event with code 410, as if its revision had expired.
     Expire,
-    /// Closes the connection of a watch after this many frames.
+    /// Closes the connection of a watch after the watch has sent this many frames.
     CutAfter(u32),
-    /// Cuts the connection of a watch in the middle of a frame, after this many whole frames.
+    /// Closes the connection of a watch after this many whole frames, in the middle of the next frame.
     CutMidFrame(u32),
-    /// After this many frames, sends nothing more on a watch, but keeps the watch open beyond its timeout. A proxy that has lost its
-    /// connection to the server behaves in this way.
+    /// Sends only this many frames on a watch, and keeps the watch open without further frames, even after its timeout. The behavior is the
+    /// same as with a proxy that has lost its connection to the server.
     SilentAfter(u32),
 }
 
 impl Fault {
-    /// Returns whether the fault takes effect while a watch is running. The server applies such a fault to the running watch, and other
-    /// faults before it serves the request.
+    /// Returns whether the server applies the fault to a running watch. The server applies all other faults before it processes the
+    /// request.
     pub(super) fn is_about_watch(&self, request: &Request<'_>) -> bool {
         match self {
             Self::Expire | Self::CutAfter(_) | Self::CutMidFrame(_) | Self::SilentAfter(_) => true,
@@ -83,13 +85,13 @@ impl Fault {
     }
 }
 
-/// How far a view of the store lags behind. If the lagging state is no longer in the [history](crate::ApiServerConfig::history), the view
-/// shows the oldest state that is in the history.
+/// The amount by which a view lags behind the store. If the lagging state is no longer in the [history](crate::ApiServerConfig::history),
+/// the view shows the oldest state in the history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lag {
-    /// The view lags by this duration on tokio's clock.
+    /// The view lags behind by this duration, measured with tokio's clock.
     Time(Duration),
-    /// The view lags by this number of revisions. The revisions of all resources count.
+    /// The view lags behind by this number of revisions. The revisions of all resources count.
     Versions(u64),
 }
 
@@ -100,21 +102,21 @@ pub struct Answer {
     pub code: u16,
     /// The `Retry-After` header, in seconds. `None` sends no such header.
     pub retry_after: Option<u32>,
-    /// The body of the response, which is sent as `text/plain`. If the body is `None`, the response is a Status for the code.
+    /// The body of the response. The body is sent as `text/plain`. If the body is `None`, the server sends a Status with the response code.
     pub body: Option<String>,
 }
 
 impl Answer {
-    /// Creates an answer with a Status for this code.
+    /// Creates an answer whose body is a Status with this code.
     pub fn new(code: u16) -> Self {
         Self { code, retry_after: None, body: None }
     }
 }
 
-/// A fault, the requests to which it applies, and the number of times that it fires.
+/// A fault, the conditions for requests to which it applies, and the number of times that it fires.
 ///
-/// Fields such as [`verb`](Self::verb) and [`group`](Self::group) restrict the requests. A request must match all fields that are set. A
-/// rule without such fields applies to all requests.
+/// Fields such as [`verb`](Self::verb) and [`group`](Self::group) are conditions. A request must match all conditions of the rule. A rule
+/// without conditions applies to all requests.
 ///
 /// # Examples
 ///
@@ -152,42 +154,43 @@ impl Answer {
 /// ```
 #[derive(Clone, Debug)]
 pub struct Rule {
-    /// The fault that the rule causes.
+    /// The fault that occurs when the rule fires.
     pub fault: Fault,
     /// The verb. A request without a resource, such as `/version`, has no verb.
     pub verb: Option<RequestVerb>,
-    /// The API group. The empty string means the core group.
+    /// The API group. The empty string is the core group.
     pub group: Option<String>,
     /// The plural name of the resource, such as `pods`.
     pub resource: Option<String>,
-    /// The subresource, such as `status`. The empty string matches only requests for the object itself. `None` matches both.
+    /// The subresource, such as `status`. The empty string matches only requests without a subresource. `None` matches both.
     pub subresource: Option<String>,
     /// The namespace of the request.
     pub namespace: Option<String>,
-    /// The name of the object. For a list or watch, the rule uses the `metadata.name` in the field selector. For a create request, the
-    /// rule uses the name in the body. If the name is generated, the name in the body is empty.
+    /// The name of the object. For a list or a watch, the rule compares this name with the `metadata.name` in the field selector. For a
+    /// create request, the rule compares this name with the name in the body. If the server generates the name, the name in the body is
+    /// empty.
     pub name: Option<String>,
     /// The user name, after impersonation.
     pub user: Option<String>,
-    /// A prefix of the `User-Agent` header.
+    /// A prefix of the request's `User-Agent` header.
     pub user_agent: Option<String>,
-    /// The number of matching requests that must pass before the rule fires.
+    /// The number of matching requests that the rule ignores before it can fire.
     pub after: u32,
-    /// The maximum number of times that the rule fires. `None` means no limit.
+    /// The maximum number of times that the rule can fire. `None` means no limit.
     pub times: Option<u32>,
-    /// The duration after which the rule can fire, on tokio's clock. The duration starts when the rule is added. Default: zero.
+    /// The time after which the rule can fire. The time is measured with tokio's clock, from the call that adds the rule. Default: zero.
     pub from: Duration,
-    /// The duration after which the rule expires, on tokio's clock. The duration starts when the rule is added. `None` means that the rule
-    /// never expires.
+    /// The time after which the rule expires. The time is measured with tokio's clock, from the call that adds the rule. `None` means that
+    /// the rule never expires.
     pub until: Option<Duration>,
-    /// The probability that the rule fires for a matching request, from 0 to 1. The random choices depend only on the server's
-    /// [seed](crate::ApiServerConfig::seed), and on how many rules were added before this rule. Therefore, two runs with the same requests
-    /// make the same choices.
+    /// The probability from 0 to 1 with which the rule fires for a matching request. The random choices depend only on the server's
+    /// [seed](crate::ApiServerConfig::seed) and on the number of rules that were added earlier. Therefore, two runs with the same requests
+    /// make the same random choices.
     pub probability: f64,
 }
 
 impl Rule {
-    /// Creates a rule that fires once, for the next request of any kind.
+    /// Creates a rule that applies to all requests and fires once.
     pub fn new(fault: Fault) -> Self {
         Self {
             fault,
@@ -227,7 +230,7 @@ impl Rule {
     }
 }
 
-/// A rule that has been added to a server, with its counters.
+/// A rule that was added to a server, and its counters.
 #[derive(Debug)]
 pub(super) struct Armed {
     pub(super) id: RuleId,
@@ -236,7 +239,7 @@ pub(super) struct Armed {
     added: Instant,
     passed: u32,
     fired: u32,
-    /// A token that is cancelled when the rule is removed. The cancellation ends the lag of watches.
+    /// A token that is cancelled when the rule is removed. After the cancellation, the watches that lag because of this rule catch up.
     lifted: CancellationToken,
     _lifts: DropGuard,
 }
@@ -272,7 +275,7 @@ impl Armed {
         self.rule.until.is_some_and(|until| self.added.elapsed() >= until)
     }
 
-    /// Returns whether the rule can be dropped because it cannot fire any more.
+    /// Returns whether the rule can be dropped because it can no longer fire.
     pub(super) fn is_over(&self) -> bool {
         match self.rule.fault {
             Fault::Lag(_) => self.is_past(),
@@ -280,8 +283,8 @@ impl Armed {
         }
     }
 
-    /// Returns the time at which the rule expires. Returns `None` if the rule never expires, or if the time is too far in the future to be
-    /// represented.
+    /// Returns the time at which the rule expires. Returns `None` if the rule never expires, or if the time is too far in the future for an
+    /// `Instant`.
     pub(super) fn until(&self) -> Option<Instant> {
         self.added.checked_add(self.rule.until?)
     }

@@ -18,7 +18,7 @@ use crate::offload;
 use crate::registry::{LARGEST_BODY, Unread};
 use crate::watch::{Frame as WatchFrame, Watcher};
 
-/// The body of a request that arrived over a socket or in process.
+/// The body of a request that arrived over a socket or through an in-process call.
 pub(crate) type Incoming = UnsyncBoxBody<Bytes, Box<dyn Error + Send + Sync>>;
 
 /// The body of a response. If the body returns an error, the server closes the connection.
@@ -36,8 +36,8 @@ pub(crate) fn full(bytes: impl Into<Bytes>) -> ResponseBody {
     Full::new(bytes).map_err(|never| match never {}).boxed_unsync()
 }
 
-/// Returns a body that consists of the frames of a watch. Frames that are ready at the same time are sent in one write. The watch ends
-/// when the body is dropped.
+/// Returns a body that streams the frames of a watch. Frames that are ready at the same time are sent in one write. The watch ends when the
+/// body is dropped.
 pub(super) fn frames(watcher: Watcher) -> ResponseBody {
     let frames = stream::unfold(watcher, |mut watcher| async {
         let frame = watcher.next_piece().await?;
@@ -54,7 +54,7 @@ pub(super) fn frames(watcher: Watcher) -> ResponseBody {
     StreamBody::new(frames).boxed_unsync()
 }
 
-/// The body of a request. The body has already been received if a fault rule needs the name of the object in it.
+/// The body of a request. The body has already been received if a fault rule needs the object name in the body.
 pub(super) enum RequestBody {
     Incoming(Incoming),
     Received(Bytes),
@@ -74,7 +74,7 @@ pub(super) async fn read(call: &Call, request_body: RequestBody) -> Outcome<Byte
 }
 
 /// Returns whether even a small body can be expensive to process. YAML aliases and JSON patch operations can multiply values. RBAC rules
-/// can expand to many rights. When the labels of a namespace change, all pods of the namespace are checked.
+/// can expand to many combinations of verbs and resources. A change of a namespace's labels causes a check of all pods in the namespace.
 fn is_costly(call: &Call) -> bool {
     let media = call.header(CONTENT_TYPE);
     let target = &call.target;
@@ -84,7 +84,7 @@ fn is_costly(call: &Call) -> bool {
         || target.resource == "namespaces"
 }
 
-/// Reads the whole body of a request, without a permit to process it.
+/// Reads the whole body of a request, but does not wait for a permit to process it.
 pub(super) async fn receive(call: &Call, incoming: Incoming) -> Outcome<Bytes> {
     call.bodies.read(incoming).await.map_err(|unread| match unread {
         Unread::Broken(why) => Failure::bad_request(format!("the request body ended early: {why}")),
@@ -96,7 +96,7 @@ pub(super) async fn receive(call: &Call, incoming: Incoming) -> Outcome<Bytes> {
     })
 }
 
-/// Returns the error that kube-apiserver sends when it is overloaded. Clients retry a request after they receive this error.
+/// Returns the error that kube-apiserver sends when it is overloaded. Clients retry a request after this error.
 fn too_many() -> Failure {
     let details = StatusDetails { retry_after_seconds: 1, ..StatusDetails::default() };
     Failure::new(429, Reason::TooManyRequests, "Too many requests, please try again later.").with(details)

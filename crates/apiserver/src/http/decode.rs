@@ -26,7 +26,7 @@ pub(crate) enum BodyMedia {
     Protobuf,
 }
 
-/// A body before decoding. YAML is parsed when the body is created, but YAML errors are reported when the body is decoded.
+/// A body before decoding. YAML is parsed when this value is created, but YAML errors are reported only when the body is decoded.
 #[derive(Clone)]
 pub(crate) struct RawBody {
     bytes: Bytes,
@@ -46,7 +46,7 @@ impl RawBody {
         Self { bytes: bytes.into(), content: BodyContent::Json }
     }
 
-    /// Creates a body of a media type.
+    /// Creates a body that has this media type.
     pub(crate) fn new(bytes: Bytes, media: BodyMedia) -> Self {
         let content = match media {
             BodyMedia::Json => BodyContent::Json,
@@ -56,8 +56,8 @@ impl RawBody {
         Self { bytes, content }
     }
 
-    /// Decodes the body into a value. `expected` is used as the apiVersion and kind of a protobuf body that does not contain them. Returns
-    /// the reason if the body is invalid.
+    /// Decodes the body into a value. If a protobuf body contains no apiVersion and kind, `expected` is used instead. Returns the reason if
+    /// the body is invalid.
     pub(crate) fn value(&self, expected: (&str, &str)) -> Result<Json, String> {
         match &self.content {
             BodyContent::Json => serde_json::from_slice(&self.bytes).map_err(|error| error.to_string()),
@@ -91,7 +91,7 @@ pub(crate) enum PatchKind {
 }
 
 impl PatchKind {
-    /// Returns the patch type of a media type, if the kind supports it.
+    /// Returns the patch type for a media type if the kind supports this patch type.
     pub(crate) fn of(media: &str, kind: &Kind) -> Option<Self> {
         match media {
             "application/json-patch+json" => Some(Self::Json),
@@ -106,7 +106,7 @@ impl PatchKind {
         if self == Self::Apply { How::Apply } else { How::Patch }
     }
 
-    /// Returns the media type of the patch body.
+    /// Returns the media type of a request body with this patch type.
     pub(crate) fn body(self) -> BodyMedia {
         if self == Self::Apply { BodyMedia::Yaml } else { BodyMedia::Json }
     }
@@ -148,14 +148,14 @@ pub(crate) fn object(kind: &Arc<Kind>, body: &RawBody, validation: FieldValidati
     Ok(BodyObject { value: decoded.object, warnings: warnings(&decoded.findings, validation) })
 }
 
-/// Checks that a custom resource fits its schema, and returns the reason if it does not. Returns `None` if it fits. Objects of another
-/// kind are not checked.
+/// Checks whether a custom resource fits its schema, and returns the reason if it does not fit. Returns `None` if it fits. Objects whose
+/// kind differs from `kind` are not checked.
 fn malformed(kind: &Kind, object: &Json) -> Option<String> {
     let named = object.text("/kind");
     kind.strategy.malformed(object).filter(|_| named == kind.kind)
 }
 
-/// Removes and reports the fields that are not declared in the schema of a custom resource. Null values are also removed, but not
+/// Removes and reports the fields that are not declared in the schema of a custom resource. Null values are removed, too, but they are not
 /// reported. Objects of another group or kind are not changed.
 fn unknown(kind: &Kind, object: &mut Json) -> Vec<StrictFinding> {
     let text = |name: &str| object[name].text("");
@@ -216,7 +216,7 @@ impl<'a> Patcher<'a> {
         Self { kind, patch, manager, subresource, warnings: Mutex::new(Vec::new()) }
     }
 
-    /// Applies the patch. Returns the new object with `apiVersion` and `kind`.
+    /// Applies the patch. Returns the patched object, including `apiVersion` and `kind`.
     pub(crate) fn make(&self, live: Option<&Json>) -> Outcome<Json> {
         match &self.patch {
             Err(failure) => Err(failure.clone()),
@@ -228,7 +228,7 @@ impl<'a> Patcher<'a> {
         }
     }
 
-    /// Returns the configuration that a server-side apply request contains. Returns null for all other patch types.
+    /// Returns the configuration that the body of a server-side apply request contains. For all other patch types, returns null.
     pub(crate) fn source(&self) -> Outcome<&Json> {
         match &self.patch {
             Ok(PatchInput::Apply { source, .. }) => Ok(source),
@@ -348,7 +348,7 @@ impl<'a> Patcher<'a> {
     }
 }
 
-/// The error message for a patch that cannot be applied. As in kube-apiserver, the message does not explain why the patch cannot be
+/// The error message for patches that cannot be applied. As in kube-apiserver, the message does not explain why the patch cannot be
 /// applied.
 const INAPPLICABLE: &str = "the server rejected our request due to an error in our request";
 

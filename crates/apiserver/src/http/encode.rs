@@ -23,7 +23,7 @@ use crate::registry::{ListReply, Registry, Served, Transform};
 use crate::request::accept::Media;
 use crate::watch::Watcher;
 
-/// The result of a request, before encoding.
+/// The result of a request before it is encoded.
 pub(crate) enum Reply {
     /// One object. `kind` determines the columns if the object is sent as a table.
     Object { code: u16, kind: Arc<Kind>, object: Served, format: ResponseFormat },
@@ -134,8 +134,8 @@ pub(super) async fn reply(registry: &Registry, call: &Call, reply: Reply) -> Res
 /// The status code for a request that timed out.
 pub(super) const TIMED_OUT: u16 = 504;
 
-/// Returns the response to a request that timed out. The body is JSON regardless of `Accept`. In kube-apiserver, this response is sent
-/// by a filter that does not negotiate formats.
+/// Returns the response to a request that timed out. The body is JSON, regardless of the `Accept` header. In kube-apiserver, a filter that
+/// does not negotiate formats sends this response.
 pub(super) fn timed_out() -> Response<ResponseBody> {
     let status = json!({
         "metadata": {},
@@ -150,7 +150,7 @@ pub(super) fn timed_out() -> Response<ResponseBody> {
     raw(TIMED_OUT, headers, format!("{status}\n").into())
 }
 
-/// Encodes a failure in the negotiated format. The format is JSON if no requested format is acceptable.
+/// Encodes a failure in the negotiated format. If no requested format is acceptable, the format is JSON.
 pub(super) async fn failure(call: &Call, failure: &Failure) -> Response<ResponseBody> {
     if let Some(text) = &failure.text {
         return text_response(failure.code(), text.to_string().into());
@@ -192,7 +192,7 @@ async fn value(call: &Call, code: u16, format: &ResponseFormat, value: &Json) ->
     respond(call, code, format.media, encode(format, value)).await
 }
 
-/// Sends a list. A long list is encoded while it is sent.
+/// Sends a list. A long list is encoded while the response is being sent.
 async fn send(registry: &Registry, call: &Call, mut list: ListBody, media: Media) -> Response<ResponseBody> {
     let first = list.next().await;
     if list.is_over() {

@@ -1,4 +1,4 @@
-//! Compresses responses. Segments of a list can be compressed before the response is created.
+//! Compresses responses. A segment of a list can be compressed before the response is created.
 
 use std::io::{self, Write};
 
@@ -10,11 +10,11 @@ use http::header::ACCEPT_ENCODING;
 
 use super::Call;
 
-/// The maximum size of an uncompressed response, in bytes.
+/// Responses that are longer than this number of bytes are compressed.
 pub(super) const GZIP_THRESHOLD: usize = 128 * 1024;
 
-/// Returns the cost of compressing or copying a segment of a list. A segment of ordinary size has the cost 0, so it is not offloaded to
-/// another thread. A longer segment contains at least one large object.
+/// Returns the cost of compressing or copying a segment of a list. The cost of an ordinary segment is 0, so it is not offloaded to another
+/// thread. A longer segment contains at least one large object.
 pub(super) fn weight(part: &[u8]) -> usize {
     if part.len() <= 2 * GZIP_THRESHOLD { 0 } else { part.len() }
 }
@@ -31,23 +31,24 @@ pub(super) fn gzip(bytes: &[u8]) -> Option<Bytes> {
     encoder.finish().ok().map(Bytes::from)
 }
 
-/// A gzip stream of segments that are compressed independently. No segment refers to data of an earlier segment, so a compressed segment
-/// can be used in several streams. The stream has a single gzip member, because some clients ignore further members.
+/// A gzip stream whose segments are compressed independently. No segment refers to data of an earlier segment, so a compressed segment can
+/// be used in several streams. The stream consists of one gzip member, because some clients ignore further members.
 #[derive(Debug)]
 pub(super) struct Gzip {
     compress: Compress,
-    /// The checksum of all segments so far.
+    /// The checksum of all uncompressed segments so far.
     sum: Hasher,
     length: u32,
     out: Vec<u8>,
 }
 
-/// The size of the header of a precompressed segment, in bytes. The header contains the checksum and the length of the uncompressed data.
+/// The size of the header of a precompressed segment, in bytes. The header of a precompressed segment contains the checksum and the length
+/// of the uncompressed data.
 const SUMS: usize = 8;
 
 impl Gzip {
     pub(super) fn new() -> Self {
-        // The gzip header states the fastest algorithm and an unknown operating system. The header contains no time and no file name.
+        // The gzip header declares the fastest compression and an unknown operating system. The header contains no time and no file name.
         let header = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 4, 0xff];
         let compress = Compress::new(Compression::fast(), false);
         Self { compress, sum: Hasher::new(), length: 0, out: header.into() }
@@ -60,7 +61,7 @@ impl Gzip {
         deflate(&mut self.compress, part, &mut self.out)
     }
 
-    /// Compresses a segment for [`add_precompressed`](Self::add_precompressed). The result can be added to several streams.
+    /// Compresses a segment for [`add_precompressed`](Self::add_precompressed). The returned segment can be added to several streams.
     pub(super) fn precompress(&mut self, part: &[u8]) -> io::Result<Vec<u8>> {
         let mut sum = Hasher::new();
         sum.update(part);
@@ -99,12 +100,12 @@ impl Gzip {
     }
 }
 
-/// Returns the length modulo 2^32, which is the form in which gzip stores it.
+/// Returns the length modulo 2^32, because gzip stores the length as 32 bits.
 fn length(part: &[u8]) -> u32 {
     part.len() as u32
 }
 
-/// Compresses a segment, pads the result to a byte boundary, and appends it.
+/// Compresses a segment, pads the result to a byte boundary, and appends it to `to`.
 fn deflate(compress: &mut Compress, part: &[u8], to: &mut Vec<u8>) -> io::Result<()> {
     compress.reset();
     let mut rest = part;
@@ -113,7 +114,7 @@ fn deflate(compress: &mut Compress, part: &[u8], to: &mut Vec<u8>) -> io::Result
         let before = compress.total_in();
         compress.compress_vec(rest, to, FlushCompress::Sync)?;
         rest = &rest[(compress.total_in() - before) as usize..];
-        // If the output buffer is not full, the compressor has written all its output.
+        // If the output buffer is not full, the compressor has written all of its output.
         if rest.is_empty() && to.len() < to.capacity() {
             return Ok(());
         }

@@ -1,13 +1,14 @@
 //! Pretty-prints JSON.
 
 /// Indents compact JSON incrementally, with two spaces for each level. This type stores only the current position in
-/// the JSON, and none of the text.
+/// the JSON, and no text.
 #[derive(Debug, Default)]
 pub(super) struct Indent {
     depth: usize,
-    /// The position is inside a JSON string. The flag is set if the next character is escaped by a backslash.
+    /// The field is set while the position is inside a JSON string. The boolean is true if a backslash escapes the next
+    /// character.
     text: Option<bool>,
-    /// The position is directly after an opening bracket.
+    /// Whether the position is directly after an opening bracket.
     after_open: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Encodes the body of a list while it is sent. The complete body is never in memory.
+//! Encodes the body of a list while the response is being sent. The complete body is never in memory.
 
 use std::io;
 use std::sync::Arc;
@@ -21,25 +21,25 @@ use crate::offload::{self, Offload, OffloadPermits};
 use crate::registry::{ListReply, SCAN_BATCH, Selected, Served, Transform};
 use crate::store::{self, Neighbours, Stored};
 
-/// The approximate size of a compressed body's segments before compression, in bytes.
+/// The approximate size in bytes of the segments of a compressed body, before compression.
 const GZIP_PART: usize = 16 * 1024;
 
-/// An encoder that writes a list in segments. The segments contain the stored bytes of the objects.
+/// An encoder that writes a list in segments. The segments contain the encoded objects from the store.
 ///
-/// The encoder keeps the objects at the revision of the list in memory until it is dropped. The deadline of the request limits how long
-/// the objects are kept, even if the client is slow.
+/// The encoder keeps the objects at the revision of the list in memory, until the encoder is dropped. The deadline of the request limits
+/// how long the objects are kept, even if the client is slow.
 pub(super) struct ListBody {
     kind: Arc<Kind>,
     transform: Transform,
     encoding: ListEncoding,
     now: Timestamp,
     is_first: bool,
-    /// The objects that have not been sent yet. The value is `None` after the end of the list. Each object is read from the store and
-    /// encoded only when it is sent.
+    /// The objects that have not been sent yet. After the end of the list, the field is `None`. The encoder reads each object from the
+    /// store when it sends the object.
     objects: Option<Selected>,
     ready: Vec<u8>,
-    /// Whether the list is compressed for the client. For a compressed list, [`next_compressed`](Self::next_compressed) encodes
-    /// neighbouring objects in groups.
+    /// Whether the list is compressed for the client. If the list is compressed, [`next_compressed`](Self::next_compressed) encodes groups
+    /// of neighbouring objects.
     gzipped: bool,
 }
 
@@ -47,7 +47,7 @@ enum ListEncoding {
     Json {
         indent: Option<Indent>,
     },
-    /// The list in YAML. `end` is the text that follows the items.
+    /// The list in YAML. `end` is the text after the items.
     Yaml {
         end: String,
     },
@@ -55,7 +55,7 @@ enum ListEncoding {
 }
 
 impl ListBody {
-    /// Creates a JSON body, indented if `pretty`.
+    /// Creates a JSON body. The body is indented if `pretty` is true.
     pub(super) fn json(kind: Arc<Kind>, list: ListReply, transform: Transform, now: Timestamp, pretty: bool) -> Self {
         let head = transform.list_head(&kind, metadata(&kind, &list, &transform));
         let mut ready = pintle_json::to_vec(&Ordered(&head)).expect("a value with text keys can be serialized");
@@ -65,7 +65,7 @@ impl ListBody {
         Self { kind, transform, encoding, now, is_first: true, objects: Some(list.objects), ready, gzipped: false }
     }
 
-    /// Creates a YAML body. The keys are in alphabetical order.
+    /// Creates a YAML body. The keys of objects are in alphabetical order.
     pub(super) fn yaml(kind: Arc<Kind>, list: ListReply, transform: Transform, now: Timestamp) -> Self {
         let head = transform.list_head(&kind, metadata(&kind, &list, &transform));
         let head = head.members("").map(|(key, value)| (key.clone(), value.clone()));
@@ -76,8 +76,8 @@ impl ListBody {
         Self { kind, transform, encoding, now, is_first: true, objects: Some(list.objects), ready, gzipped: false }
     }
 
-    /// Creates a protobuf body. The body starts with its length, so this method encodes each object to compute the size. If the encoding
-    /// of an object does not fit into the cache, the object is encoded again when it is sent.
+    /// Creates a protobuf body. A protobuf body starts with its length, so this method encodes each object to compute the length. If an
+    /// encoded object does not fit into the cache, the object is encoded a second time when it is sent.
     pub(super) async fn protobuf(kind: Arc<Kind>, list: ListReply, transform: Transform) -> Outcome<Self> {
         let unfit =
             |error: serde_json::Error| Failure::internal(format!("cannot encode the list as protobuf: {error}"));
@@ -110,15 +110,15 @@ impl ListBody {
         self.objects.is_none() && self.ready.is_empty()
     }
 
-    /// Returns the next segment. At the end of the list, the segment is empty. All segments except the last are long enough to be
-    /// compressed.
+    /// Returns the next segment. At the end of the list, the returned segment is empty. All segments except the last segment are long
+    /// enough to be worth compressing.
     pub(super) async fn next(&mut self) -> Bytes {
         let mut effort = ListEffort::default();
         while self.ready.len() <= GZIP_THRESHOLD && self.objects.is_some() && self.neighbours().is_none() {
             effort.add(self.weight()).await;
             self.add();
         }
-        // Reserve space, because the next segment probably has a similar length.
+        // Reserve the same capacity again, because the next segment probably has a similar length.
         let room = if self.objects.is_some() { self.ready.capacity() } else { 0 };
         let part = std::mem::replace(&mut self.ready, Vec::with_capacity(room));
         match &mut self.encoding {
@@ -211,7 +211,7 @@ impl ListBody {
         Ok(Some(gzipped))
     }
 
-    /// Returns the next group of neighbouring objects, if the encoding of the group is the same for all clients. A group with the first
+    /// Returns the next group of neighbouring objects if all clients receive the same bytes for this group. A group that contains the first
     /// object of the list is excluded, because no comma precedes this object. Large groups are also excluded, because compressing them
     /// would block other tasks.
     fn neighbours(&self) -> Option<Neighbours> {
@@ -240,7 +240,7 @@ impl ListBody {
     }
 }
 
-/// The cost of the work since the task last yielded.
+/// The cost of processing the list since the task last yielded.
 #[derive(Default)]
 struct ListEffort {
     looks: usize,
@@ -248,8 +248,8 @@ struct ListEffort {
 }
 
 impl ListEffort {
-    /// Adds the cost of checking one object and of processing this number of bytes. If the cost since the last yield is too high, this
-    /// method yields before it adds the cost.
+    /// Adds the cost of checking one object and processing this number of bytes. If the cost since the last yield is already too high, this
+    /// method yields first.
     async fn add(&mut self, bytes: usize) {
         if self.looks == SCAN_BATCH || self.bytes > GZIP_THRESHOLD {
             *self = Self::default();
@@ -263,7 +263,7 @@ impl ListEffort {
 
 /// A list that is being sent.
 struct Sending {
-    /// The next segment. The segment is empty if it must be encoded first.
+    /// The next segment. If this segment is empty, the next segment must be encoded first.
     next: Bytes,
     list: ListBody,
     zip: Option<Gzip>,
@@ -295,7 +295,7 @@ impl Sending {
     }
 }
 
-/// Returns the name of the field that contains the objects of the list.
+/// Returns the name of the field that contains the objects of a list.
 fn items(transform: &Transform) -> &'static str {
     if matches!(transform, Transform::Table { .. }) { "rows" } else { "items" }
 }

@@ -17,7 +17,7 @@ pub(crate) struct ResponseFormat {
     pub(crate) transform: Transform,
 }
 
-/// The kind of response that an endpoint can send.
+/// The kinds of responses that an endpoint can send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Offer {
     /// One object.
@@ -26,7 +26,7 @@ pub(crate) enum Offer {
     List,
     /// A watch, which is a stream of events.
     Watch,
-    /// An object that is created for the response and is not stored. Such an object cannot be sent as a table.
+    /// An object that is created for the response and is not stored. An object that is not stored cannot be sent as a table.
     Transient,
     /// A discovery or OpenAPI document.
     Document,
@@ -71,7 +71,8 @@ fn choose(call: &Call, offer: Offer, routing: Routing, has_protobuf: bool) -> Ou
     Err(not_acceptable())
 }
 
-/// Returns whether the response can be encoded as protobuf. Metadata can always be encoded as protobuf, and tables never.
+/// Returns whether the response can be encoded as protobuf. Metadata can always be encoded as protobuf. A table can never be encoded as
+/// protobuf.
 fn has_message(transform: &Transform, has_protobuf: bool) -> bool {
     match transform {
         Transform::None => has_protobuf,
@@ -85,8 +86,8 @@ fn not_acceptable() -> Failure {
     Failure::new(406, Reason::NotAcceptable, format!("only the following media types are accepted: {MEDIA_TYPES}"))
 }
 
-/// Returns whether a per-method route accepts this clause of the `Accept` header. Per-method routes do not accept `application/*`, and they
-/// ignore the parameters of a clause.
+/// Returns whether a per-method route accepts this clause of the `Accept` header. Per-method routes reject `application/*`, and they ignore
+/// the parameters of a clause.
 fn is_known_to_routes(clause: &Clause) -> bool {
     let wildcard = clause.kind == "*" && clause.subtype == "*";
     wildcard && clause.media().is_some()
@@ -130,7 +131,7 @@ pub(crate) fn is_pretty(call: &Call) -> bool {
 }
 
 /// Returns the media type of an error response. Also returns whether the response is indented. The media type is negotiated, but
-/// transformations are not supported. If no media type is acceptable, the error is sent as JSON.
+/// transformations such as tables are not supported. If no media type is acceptable, the error is sent as JSON.
 pub(crate) fn for_errors(call: &Call) -> (Media, bool) {
     let clauses = accept::clauses(call.header(ACCEPT));
     let clause =

@@ -17,7 +17,7 @@ use crate::registry::Registry;
 use crate::request::accept;
 
 const JSON_DOCUMENT: &str = "application/json";
-/// The media types with which a client can request protobuf. The response always has the second of these media types.
+/// The media types that request protobuf. The server always responds with the second media type.
 const PROTO_V2: [&str; 2] = [
     "application/com.github.proto-openapi.spec.v2@v1.0+protobuf",
     "application/com.github.proto-openapi.spec.v2.v1.0+protobuf",
@@ -31,7 +31,7 @@ pub(super) async fn serve(registry: &Registry, call: &Call, rest: &[String]) -> 
     let rest: Vec<_> = rest.iter().map(String::as_str).collect();
     let proto = if rest == ["v2"] { PROTO_V2 } else { PROTO_V3 };
     let requested = requested_form(call, &proto);
-    // If the document does not exist, the response is 404, even if no format is acceptable.
+    // If the document does not exist, the status is 404, even if no format is acceptable.
     let form = requested.unwrap_or(DocumentForm::Json);
     let scope = match rest[..] {
         ["v2"] => DocumentScope::All(form),
@@ -106,13 +106,13 @@ fn v2(call: &Call, document: Document, media: &'static str) -> Reply {
     }
 }
 
-/// Returns a document with `Content-Length`. Other long responses do not have this header.
+/// Returns a document with `Content-Length`. Other long responses have no `Content-Length` header.
 fn whole(mut headers: HeaderMap, body: Bytes) -> Reply {
     headers.insert(CONTENT_LENGTH, body.len().into());
     Reply::Raw { code: 200, headers, body }
 }
 
-/// Returns the encoding that belongs to the first supported media type in the `Accept` header. Returns `None` if the
+/// Returns the encoding that the first supported media type in the `Accept` header requests. Returns `None` if the
 /// header has no supported media type.
 fn requested_form(call: &Call, proto: &[&str]) -> Option<DocumentForm> {
     let clauses = accept::clauses(call.header(ACCEPT));
@@ -126,8 +126,8 @@ fn requested_form(call: &Call, proto: &[&str]) -> Option<DocumentForm> {
     })
 }
 
-/// Returns whether `If-None-Match` matches. As RFC 9110 specifies, the header can be a list, contain weak tags, or be
-/// `*`.
+/// Returns whether `If-None-Match` matches. As RFC 9110 specifies, the header `If-None-Match` can be a list, contain
+/// weak tags, or be `*`.
 fn matches_tag(call: &Call, hash: &str) -> bool {
     let header = call.header(IF_NONE_MATCH);
     header

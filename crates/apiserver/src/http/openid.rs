@@ -1,5 +1,5 @@
-//! Serves `/.well-known/openid-configuration` and `/openid/v1/jwks`. Clients use these documents to verify the tokens
-//! of service accounts.
+//! Serves `/.well-known/openid-configuration` and `/openid/v1/jwks`. Clients use the OpenID documents to verify service
+//! account tokens.
 
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, HOST};
 use http::{HeaderMap, HeaderValue};

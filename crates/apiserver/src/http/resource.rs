@@ -32,7 +32,7 @@ pub(super) async fn serve(
     if !matches!(verb, Some(Verb::Get | Verb::List | Verb::Watch)) {
         call.weight = registry.weight(&target);
         if registry.has_policies() {
-            // If a policy applies to the request, the request is always treated as expensive. The expressions of a policy can be
+            // If an admission policy applies to the request, the request is always treated as expensive. The expressions of a policy can be
             // expensive, even for a small object.
             call.schema_weight = offload::ALWAYS;
         }
@@ -40,7 +40,7 @@ pub(super) async fn serve(
     if target.subresource != Subresource::None
         && (verb == Some(Verb::Get) || target.kind.strategy.stream(target.subresource).is_some())
     {
-        // Most subresources are computed from the decoded object. Decoding is expensive for a large object. The response to a proxy
+        // Most subresources are computed from the object after decoding it. Decoding a large object is expensive. The response to a proxy
         // request also depends on other objects.
         let weight = registry.weight(&target).max(call.schema_weight);
         offload::work_on(if target.subresource == Subresource::Proxy { offload::ALWAYS } else { weight }).await;
@@ -49,7 +49,7 @@ pub(super) async fn serve(
         let mut options = (stream.options)(&call.query, &path.rest)?;
         if stream.connects {
             registry.connect(&target, &mut options, &call.requester)?;
-            // A WebSocket connection starts with GET, but needs the same permissions as POST.
+            // A WebSocket connection starts with a GET request, but needs the same permissions as a POST request.
             let create = Attributes::Resource { verb: Verb::Create.name(), path, name: &target.name };
             if let Decision::NoOpinion(error) = auth::decide(registry.rbac(), &call.requester.user, &create) {
                 return Err(Failure::forbidden(&target.kind.resource(), &target.name, &error.unwrap_or_default()));
@@ -79,8 +79,8 @@ pub(super) async fn serve(
     }
 }
 
-/// Responds to a proxy request with an error, because there are no backends. If the path is the root of the backend and has no trailing
-/// slash, the response is a redirect instead.
+/// Responds to a proxy request with an error, because there are no backends. If the path is the root of the backend without a trailing
+/// slash, the response is a redirect.
 fn no_backend(call: &Call, path: &ResourcePath, why: &str) -> Outcome<Reply> {
     let is_root = path.rest.is_empty() && !call.uri.path().ends_with('/');
     if is_root && matches!(call.method, Method::GET | Method::HEAD) {
@@ -109,7 +109,7 @@ fn route(registry: &Registry, call: &Call, path: &ResourcePath) -> Outcome<Reque
         true => Failure::no_such_resource(),
         false => Failure::page_not_found(),
     };
-    // If a resource has one route for each method, `/watch` paths exist only if the resource can be watched.
+    // If a resource has one route for each method, a `/watch` path exists only if the resource can be watched.
     let is_watched = path.subresource.is_empty() && kind.verbs.contains(&Verb::Watch);
     if has_routes && (path.old_proxy || (path.old_watch && !is_watched)) {
         return Err(absent());
@@ -139,8 +139,8 @@ fn route(registry: &Registry, call: &Call, path: &ResourcePath) -> Outcome<Reque
     let subresource = check_method(call, path, kind)?;
     let target = RequestTarget {
         kind: kind.clone(),
-        // If the path refers to a namespace object, the namespace in the path is the name of this object. The namespace object itself is
-        // in cluster scope.
+        // If the path refers to a namespace object, the namespace in the path is the name of the object. The namespace object itself is in
+        // cluster scope.
         namespace: if kind.namespaced() { path.namespace.clone() } else { String::new() },
         name: path.name.clone(),
         subresource,
@@ -198,7 +198,7 @@ fn check_method(call: &Call, path: &ResourcePath, kind: &Arc<Kind>) -> Outcome<S
     if !has_routes && collection && matches!(call.method, Method::PUT | Method::PATCH) {
         return Err(Failure::bad_request("name must be provided"));
     }
-    // A resource that can be listed has a route for watches, because the list handler rejects unsupported watches.
+    // A resource that can be listed also has a route for watches, because the list handler rejects watches that are not supported.
     let is_listed = wanted == Some(Verb::Watch) && verbs.contains(&Verb::List);
     if has_routes && !is_listed {
         return Err(Failure::method_not_allowed());

@@ -92,7 +92,7 @@ pub(super) fn watch(
     Ok(websocket::reply(call, Box::new(watcher)))
 }
 
-/// Parses the options of a list or watch. A request to a `/watch` path is a watch, whatever the parameter `watch` is.
+/// Parses the options of a list or watch. A request to a `/watch` path is a watch, regardless of the parameter `watch`.
 fn list_options(call: &Call, path: &ResourcePath, watch: bool) -> Outcome<ListOptions> {
     let mut options = ListOptions::parse(&call.query)?;
     options.watch = watch || path.old_watch;

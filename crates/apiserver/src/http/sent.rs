@@ -1,4 +1,5 @@
-//! Functions for write requests. The handlers read the body, check its media type and create the writer.
+//! Functions for write requests. The handlers of write requests use these functions to read the body, check its media
+//! type and create the writer.
 
 use std::sync::Arc;
 
@@ -21,8 +22,8 @@ use crate::request::path::ResourcePath;
 pub(super) async fn read_object(call: &Call, request_body: RequestBody, kind: &Kind) -> Outcome<decode::RawBody> {
     let media = decode::media(call.header(CONTENT_TYPE)).ok_or_else(|| unsupported(kind, false))?;
     if !kind.has_protobuf() && media == decode::BodyMedia::Protobuf {
-        // kube-apiserver fails to process bodies with these media types. kube-apiserver sends no response to such a
-        // request, unless fieldValidation is Ignore. This server sends status 415 instead.
+        // kube-apiserver fails to process bodies with these media types, and sends no response unless fieldValidation
+        // is Ignore. This server sends status 415 instead.
         return Err(match call.query.text("fieldValidation") {
             "Ignore" => Failure::bad_request(format!(
                 "{0} in version {1:?} cannot be handled as a {0}: Object 'Kind' is missing in 'object has no kind field '",
@@ -49,7 +50,7 @@ pub(super) fn decoded(
     Ok(decoded.value)
 }
 
-/// Returns the response data for a write.
+/// Returns the reply for a completed write.
 pub(super) fn written_reply(kind: Arc<Kind>, written: Written, format: negotiate::ResponseFormat) -> Reply {
     let code = if written.created { 201 } else { 200 };
     Reply::Object { code, kind, object: written.object, format }
@@ -70,7 +71,7 @@ pub(super) fn unsupported(kind: &Kind, patch: bool) -> Failure {
     Failure::new(415, Reason::UnsupportedMediaType, message)
 }
 
-/// Returns the writer of a request. The writer also records whether a missing object may be created.
+/// Returns a writer for the request. The writer also stores whether a missing object may be created.
 pub(super) fn manager<'a>(
     registry: &Registry,
     call: &Call,

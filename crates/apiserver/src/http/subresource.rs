@@ -1,5 +1,5 @@
-//! Serves two groups of subresources. The bodies of the first group have another kind, such as `/scale`. Clients only
-//! post to the second group, such as `/eviction`.
+//! Serves two groups of subresources. In the first group, the kind of the body differs from the kind of the resource,
+//! as in `/scale`. The second group supports only POST requests, as in `/eviction`.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::registry::{Registry, Served};
 use crate::request::options::{How, WriteOptions};
 use crate::request::{Subresource, Verb};
 
-/// Returns a subresource whose body is the whole object, such as `/status`.
+/// Returns the reply for a subresource whose body is the whole object, such as `/status`.
 pub(super) fn get(registry: &Registry, call: &Call, target: &RequestTarget) -> Outcome<Reply> {
     let format = negotiate::negotiate(call, Offer::Object, &target.kind)?;
     let object = registry.get(target)?;
@@ -58,13 +58,13 @@ pub(super) async fn scale(
             call.warnings.extend(patcher.warnings());
             written
         }
-        // Other verbs have no route to this handler.
+        // Requests with other verbs never reach this handler.
         _ => return Err(Failure::method_not_allowed()),
     };
     Ok(sent::written_reply(kind, written, format))
 }
 
-/// Handles a POST request whose object is not stored.
+/// Processes a POST request whose object is not stored.
 pub(super) async fn post(
     registry: &Arc<Registry>,
     call: &mut Call,

@@ -1,7 +1,7 @@
-//! Watches over WebSocket. Each frame of the watch is sent as one WebSocket message. In protobuf, the messages have no
-//! length prefix.
+//! Watches over WebSocket. Each frame of the watch is sent as one WebSocket message. Protobuf messages have no length
+//! prefix.
 //!
-//! The handshake is the same as in kube-apiserver, including the checks of `Origin` and subprotocols.
+//! The handshake is the same as in kube-apiserver, including the checks of the header `Origin` and of the subprotocols.
 
 use std::time::Duration;
 
@@ -43,8 +43,8 @@ pub(crate) struct Socket {
 }
 
 impl Socket {
-    /// Sends the watch. Returns when the watch ends or the client closes the socket. Dropping the future closes the
-    /// connection.
+    /// Sends the watch. Returns when the watch ends, or when the client closes the WebSocket. Dropping the future
+    /// closes the connection.
     pub(crate) async fn run(self) {
         match self.connection.await {
             Ok(connection) => {
@@ -56,14 +56,14 @@ impl Socket {
         }
     }
 
-    /// Returns the time at which the watch ends. A client that does not read cannot delay the end. Returns `None` if
-    /// the watch has no time limit.
+    /// Returns the time at which the watch ends. A client that does not read cannot make the watch end later. Returns
+    /// `None` if the watch has no time limit.
     pub(crate) fn ends(&self) -> Option<Instant> {
         self.watcher.ends()
     }
 }
 
-/// Creates the response data for a watch request. The watch uses a WebSocket if the client requests this. Only HTTP/1.1
+/// Creates the reply for a watch request. The watch uses a WebSocket if the client requests one. Only HTTP/1.1
 /// connections can be upgraded.
 pub(super) fn reply(call: &mut Call, watcher: Box<Watcher>) -> Reply {
     let is_requested = call.method == Method::GET && is_websocket(&call.headers);
@@ -72,7 +72,7 @@ pub(super) fn reply(call: &mut Call, watcher: Box<Watcher>) -> Reply {
     handshake(call)
 }
 
-/// Returns the response with status 101, or the error if the handshake fails.
+/// Returns a response with status 101, or an error if the handshake fails.
 fn handshake(call: &Call) -> Reply {
     const NO_KEY: &str = "mismatch challenge/response";
     let key = call.header(SEC_WEBSOCKET_KEY);
@@ -102,7 +102,7 @@ fn handshake(call: &Call) -> Reply {
     Reply::Raw { code: 101, headers, body: Bytes::new() }
 }
 
-/// Returns whether Go's `url.ParseRequestURI` would accept the text. This function accepts an absolute URI or a path.
+/// Returns whether Go's `url.ParseRequestURI` would accept the text. The text can be an absolute URI or a path.
 fn is_uri(text: &str) -> bool {
     let scheme = text.split_once(":/").map_or("", |(scheme, _)| scheme);
     let is_absolute = scheme.starts_with(|c: char| c.is_ascii_alphabetic())
@@ -110,7 +110,7 @@ fn is_uri(text: &str) -> bool {
     (is_absolute || text.starts_with('/')) && !text.contains(' ')
 }
 
-/// Sends the frames of the watch and responds to pings, until the watch ends or the client closes the socket.
+/// Sends the frames of the watch and responds to pings. Returns when the watch ends or the client closes the WebSocket.
 async fn stream(connection: impl AsyncRead + AsyncWrite + Unpin, mut watcher: Watcher) -> Result<(), Error> {
     let config = WebSocketConfig::default()
         .read_buffer_size(4096)
@@ -142,7 +142,7 @@ async fn stream(connection: impl AsyncRead + AsyncWrite + Unpin, mut watcher: Wa
     Ok(())
 }
 
-/// Sends the frames of the watch. Returns the way in which the connection must end.
+/// Sends the frames of the watch to the client. Returns the way in which the connection must end.
 async fn send(watcher: &mut Watcher, sink: &mut (impl SinkExt<Message, Error = Error> + Unpin)) -> Result<End, Error> {
     let media = watcher.media();
     loop {
@@ -164,7 +164,7 @@ enum End {
     Close,
     /// The server closes the connection, but does not send a close frame.
     Cut,
-    /// The server closes the connection in the middle of this frame.
+    /// The server closes the connection in the middle of the contained frame.
     Torn(Bytes),
 }
 
@@ -175,7 +175,7 @@ fn message(bytes: Bytes, media: Media) -> RawFrame {
     }
 }
 
-/// Reads and ignores messages until the client closes the socket.
+/// Reads and ignores messages until the client closes the WebSocket.
 async fn drain(source: &mut (impl StreamExt<Item = Result<Message, Error>> + Unpin)) -> Result<(), Error> {
     while let Some(message) = source.next().await {
         message?;

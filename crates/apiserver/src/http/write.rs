@@ -1,4 +1,4 @@
-//! Handles create, update, patch and delete.
+//! Handles requests that create, update, patch or delete objects.
 
 use std::sync::Arc;
 
@@ -82,8 +82,8 @@ pub(super) async fn delete(
     warn_of_orphans(call, &target, &options);
     let kind = target.kind.clone();
     Ok(match registry.delete(&target, &options, &call.requester)? {
-        // The status code 202 means that the deletion still waits for the object's dependents. As in kube-apiserver, only a
-        // DELETE with the deprecated `orphanDependents=false` gets this code.
+        // The status code 202 means that the deletion still waits for the object's dependents. As in kube-apiserver, this code is used only
+        // for a DELETE with the deprecated option `orphanDependents=false`.
         Deleted::Held(object) if options.orphan_dependents == Some(false) => {
             Reply::Object { code: 202, kind, object, format }
         }
@@ -120,7 +120,7 @@ fn warn_of_orphans(call: &mut Call, target: &RequestTarget, options: &DeleteOpti
     }
 }
 
-/// Returns the options of a DELETE request. The options are in the body, or in the query if there is no body.
+/// Returns the options of a DELETE request. The options are in the body, or in the query if the request has no body.
 async fn delete_options(call: &mut Call, target: &RequestTarget, request_body: RequestBody) -> Outcome<DeleteOptions> {
     let content_type = call.header(CONTENT_TYPE).to_owned();
     let bytes = body::read(call, request_body).await?;

@@ -1,4 +1,4 @@
-//! Webhook configurations and admission policies. The webhook configurations have no effect.
+//! Webhook configurations and admission policies. The webhook configurations are stored and validated, but the server calls no webhooks.
 
 mod match_errors;
 mod policy;
@@ -16,7 +16,8 @@ use pintle_json::Json;
 use crate::object::metadata;
 use crate::request::Subresource;
 
-/// Returns the warning about a name that kube-apiserver reserves for configurations in files. Writes of subresources cause no warning.
+/// Returns a warning if the name is reserved for configurations in files. kube-apiserver reserves such names. Writes of subresources cause
+/// no warning.
 fn static_suffix_warning(object: &Json, part: Subresource) -> Vec<String> {
     const WHY: &str = "metadata.name: names ending with \".static.k8s.io\" are reserved for static manifest-based \
                        configurations and cannot be managed via the API";

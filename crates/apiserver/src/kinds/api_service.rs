@@ -14,8 +14,8 @@ use pintle_json::Json;
 /// The name of the resource in the store.
 pub(crate) const RESOURCE: &str = "apiservices.apiregistration.k8s.io";
 
-/// Returns `service`, `group` and `version` of an APIService that delegates its group version to a Service. Returns
-/// `None` for other APIServices.
+/// Returns `service`, `group` and `version` of an APIService that delegates requests for its group version to a
+/// Service. Returns `None` for other APIServices.
 pub(crate) fn delegated_spec(stored: &Stored) -> Option<Json> {
     let mut object = stored.only(&["spec.service", "spec.group", "spec.version"]);
     object.has("/spec/service").then(|| object["spec"].take())

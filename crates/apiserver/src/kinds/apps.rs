@@ -1,4 +1,4 @@
-//! The kinds of `apps/v1`, and other workloads that run a number of pods.
+//! The kinds of `apps/v1`, and other workload kinds that run several pods.
 
 mod controller_revision;
 mod daemon_set;
@@ -36,8 +36,8 @@ fn workload_spec(object: &mut Json) -> Option<&mut Json> {
     Some(spec)
 }
 
-/// Validates a workload whose selector is a `LabelSelector`. `kind` is the name of the kind that messages contain. Weaker rules
-/// apply to a DaemonSet.
+/// Validates a workload whose selector is a `LabelSelector`. `kind` is the name of the kind in messages. The rules for a DaemonSet are
+/// weaker.
 fn workload_errors(object: &Json, kind: &str) -> FieldErrors {
     let template = &object["spec"]["template"];
     let selector = object.at("/spec/selector").filter(|selector| !selector.is_null());
@@ -81,7 +81,7 @@ fn workload_errors(object: &Json, kind: &str) -> FieldErrors {
         .done()
 }
 
-/// The table columns of kinds whose objects have a number of identical replicas.
+/// Returns the table columns for kinds that run identical replicas.
 fn replica_columns() -> Option<Vec<Column>> {
     table::columns("Name, Desired:integer, Current:integer, Ready:integer, Age, Containers*, Images*, Selector*")
 }
@@ -106,7 +106,7 @@ fn selector_changed(new: &Json, old: &Json) -> Option<FieldError> {
     (selector(new) != selector(old)).then(|| FieldError::invalid("spec.selector", &selector(new), "field is immutable"))
 }
 
-/// Reports negative numbers in the status. Also reports numbers that exceed the number of replicas.
+/// Reports numbers in the status that are negative or greater than the number of replicas.
 fn status_errors(object: &Json, parts: &[&str]) -> FieldErrors {
     let mut errors = FieldErrors::default();
     for (key, value) in object.members("/status") {

@@ -1,4 +1,4 @@
-//! The kinds Job and CronJob of `batch/v1`.
+//! The kinds of `batch/v1`, which are Job and CronJob.
 
 mod cron_job;
 mod job;

@@ -21,7 +21,7 @@ impl Kinds {
         Self::of(kinds(false).map(Arc::new).collect())
     }
 
-    /// Returns the built-in kinds of a server with coordinated leader election.
+    /// Returns the built-in kinds of a server for which coordinated leader election is enabled.
     pub(crate) fn coordinated() -> Self {
         Self::of(kinds(true).map(Arc::new).collect())
     }
@@ -86,7 +86,8 @@ fn read(line: &str) -> Option<Kind> {
     })
 }
 
-/// Returns the strategy of the built-in kind with the store name `resource`. The strategy is for the storage version.
+/// Returns the strategy of the built-in kind that is stored under the name `resource`. The strategy belongs to the storage version of the
+/// kind.
 pub(super) fn of_stored(resource: &str) -> Option<&'static dyn Strategy> {
     static STRATEGIES: OnceLock<HashMap<String, Arc<dyn Strategy>>> = OnceLock::new();
     let strategies = STRATEGIES.get_or_init(|| {

@@ -1,5 +1,5 @@
 //! The kind CertificateSigningRequest of `certificates.k8s.io/v1`. The server sets the requesting user and ignores the
-//! client's value.
+//! value that the client sends.
 
 mod conditions;
 mod pkcs10;
@@ -20,7 +20,7 @@ use crate::request::Subresource;
 use crate::validate::{FieldError, FieldErrors, NameRule};
 use jiff::Timestamp;
 
-/// The key usages that a request may contain.
+/// The key usages that a certificate signing request may contain.
 const USAGES: &[&str] = &[
     "any",
     "cert sign",
@@ -178,7 +178,7 @@ fn parsed(object: &Json) -> Result<pkcs10::CertificationRequest, String> {
     pkcs10::CertificationRequest::parse(&block.ok_or("PEM block type must be CERTIFICATE REQUEST")?.content)
 }
 
-/// Validates the spec. The legacy signer is allowed only if the old object already has it.
+/// Validates the spec. The legacy signer is allowed only if the old object already uses it.
 fn spec_errors(object: &Json, old_signer: &str) -> FieldErrors {
     let mut errors = FieldErrors::default();
     if let Err(why) = parsed(object).and_then(|request| request.check_signature()) {
@@ -255,7 +255,7 @@ const DESCRIPTIONS: &[(&str, &str)] = &[
     ("Condition", "Conditions applied to the request, such as approval or denial."),
 ];
 
-/// A fuzz target for certificate requests.
+/// Parses a certificate request for a fuzz target.
 #[cfg(any(test, fuzzing))]
 pub(crate) fn fuzz(bytes: &[u8]) {
     let blocks = pem::blocks(bytes);

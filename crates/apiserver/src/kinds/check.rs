@@ -1,11 +1,11 @@
-//! A builder that applies validation rules to one object and collects the errors.
+//! Contains a builder that applies validation rules to an object and collects the errors.
 
 use pintle_json::Json;
 
 use crate::validate::{FieldError, FieldErrors, NameRule, name_errors, qualified_name_faults};
 
-/// A builder that applies validation rules to an object and collects the errors. Field arguments are paths in the form in which errors
-/// contain them, such as `spec.ports`.
+/// A builder that applies validation rules to an object and collects the errors. Field arguments are paths in the same form as in errors,
+/// such as `spec.ports`.
 #[derive(Debug)]
 pub(super) struct Check<'a> {
     object: &'a Json,
@@ -19,7 +19,7 @@ impl<'a> Check<'a> {
         Self { object, prefix: String::new(), errors: FieldErrors::default() }
     }
 
-    /// Creates a check of a value inside an object. `path` is the path of the value. In errors, the paths of its fields begin with
+    /// Creates a check of a value inside an object. `path` is the path of this value. The paths in errors about the value begin with
     /// `path`.
     pub(super) fn at(object: &'a Json, path: &str) -> Self {
         let prefix = if path.is_empty() { String::new() } else { format!("{path}.") };
@@ -63,7 +63,7 @@ impl<'a> Check<'a> {
         self
     }
 
-    /// Reports a value that is not one of the known strings. An absent value is valid, but an empty string is not.
+    /// Reports a value that is not one of the known strings. An absent value is valid, but an empty string is invalid.
     pub(super) fn known(mut self, field: &str, known: &[&str]) -> Self {
         if let Some(value) = self.value(field)
             && !value.as_str().is_some_and(|text| known.contains(&text))
@@ -73,7 +73,7 @@ impl<'a> Check<'a> {
         self
     }
 
-    /// Reports a field that is absent or not one of the known values.
+    /// Reports a field that is absent, or whose value is not one of the known values.
     pub(super) fn required_one_of(self, field: &str, known: &[&str]) -> Self {
         self.required(field).one_of(field, known)
     }
@@ -87,12 +87,12 @@ impl<'a> Check<'a> {
         self
     }
 
-    /// Reports a field that is absent or not a valid name.
+    /// Reports a field that is absent, or whose value is not a valid name.
     pub(super) fn required_name(self, field: &str, rule: NameRule) -> Self {
         self.required(field).name(field, rule)
     }
 
-    /// Reports a field that is absent or not a qualified name. A qualified name has the same form as a label key.
+    /// Reports a field that is absent, or whose value is not a qualified name. Qualified names and label keys have the same form.
     pub(super) fn qualified(mut self, field: &str) -> Self {
         let text = self.object.text(&pointer(field));
         let path = self.path(field);
@@ -101,7 +101,7 @@ impl<'a> Check<'a> {
         self
     }
 
-    /// Reports the checked value if it is not a qualified name. A qualified name has the same form as a label key.
+    /// Reports the checked value if it is not a qualified name. Qualified names and label keys have the same form.
     pub(super) fn whole_is_qualified(self) -> Self {
         self.whole(qualified_name_faults)
     }
@@ -129,7 +129,7 @@ impl<'a> Check<'a> {
         self
     }
 
-    /// Adds the error if the condition is true. If the field of an error is empty, the error is about the checked value itself.
+    /// Adds an error if the condition is true. If the field of the error is empty, the error is about the checked value itself.
     pub(super) fn refuse(mut self, holds: bool, error: impl FnOnce() -> FieldError) -> Self {
         if holds {
             let mut error = error();
@@ -142,7 +142,8 @@ impl<'a> Check<'a> {
         self
     }
 
-    /// Applies the rules to each item of a list. The rules also get the index of the item. Stops when the limit of errors is reached.
+    /// Applies the rules to each item of a list. The index of the item is also passed to the rules. This method stops when the maximum
+    /// number of errors is reached.
     pub(super) fn each(mut self, field: &str, rules: impl Fn(Check<'a>, usize) -> Check<'a>) -> Self {
         let path = self.path(field);
         for (at, item) in self.object.list(&pointer(field)).enumerate() {
@@ -173,7 +174,7 @@ impl<'a> Check<'a> {
         self
     }
 
-    /// Adds errors that another function has returned. Their paths must be complete.
+    /// Adds errors that another function returned. Their paths must be complete.
     pub(super) fn also(mut self, errors: impl IntoIterator<Item = FieldError>) -> Self {
         self.errors.extend(errors);
         self

@@ -1,4 +1,5 @@
-//! The data that strategies can read in addition to the object. Examples are the time, the user and other objects.
+//! The data that strategies can read in addition to the written object. Examples are the current time, the user and
+//! other objects.
 
 use std::sync::Arc;
 
@@ -8,7 +9,7 @@ use pintle_json::Json;
 use super::GroupResource;
 use crate::request::user::User;
 
-/// The data that a strategy can read in addition to the object.
+/// The data that a strategy can read in addition to the written object.
 #[derive(Clone, Copy)]
 pub(crate) struct Context<'a> {
     /// The current time of the server.
@@ -17,7 +18,7 @@ pub(crate) struct Context<'a> {
     pub(crate) cluster: &'a dyn Cluster,
     /// The user of the request.
     pub(crate) user: &'a User,
-    /// Whether the request sets labels. If a request contains no labels, some kinds copy the labels of their
+    /// Whether the request sets labels. If a request sets no labels, objects of some kinds get the labels of their
     /// template.
     pub(crate) labelled: bool,
 }
@@ -29,7 +30,7 @@ impl Context<'_> {
     }
 }
 
-/// A read-only view of all objects of the server. The objects have their stored form.
+/// A read-only view of all objects of the server. The objects have the form in which they are stored.
 pub(crate) trait Cluster {
     /// Returns an object. `namespace` is empty for cluster-scoped objects.
     fn object(&self, resource: &GroupResource, namespace: &str, name: &str) -> Option<Arc<Json>>;
@@ -37,7 +38,7 @@ pub(crate) trait Cluster {
     /// Returns all objects of one namespace, or of all namespaces.
     fn objects(&self, resource: &GroupResource, namespace: Option<&str>) -> Vec<Arc<Json>>;
 
-    /// Returns the key of the object that has claimed a unique value, such as an address. The key has the form
+    /// Returns the key of the object that has reserved a unique value, such as an IP address. The key has the form
     /// `namespace/name`.
     fn holder(&self, claim: &str) -> Option<Arc<str>>;
 }

@@ -41,7 +41,8 @@ use crate::object::set_metadata;
 use crate::validate::{FieldError, FieldErrors, NameRule, name_errors};
 
 const MAX_DATA: usize = 1024 * 1024;
-/// The annotation for the storage class, which older versions of Kubernetes used instead of the field.
+/// The annotation that contains the storage class. Older versions of Kubernetes used this annotation instead of the
+/// field.
 pub(super) const BETA_CLASS: &str = "volume.beta.kubernetes.io/storage-class";
 
 /// Validates the access modes of a PersistentVolume or a PersistentVolumeClaim.

@@ -1,12 +1,12 @@
-//! Finds the default class, such as the default StorageClass, for an object that names no class.
+//! Finds the default class, such as the default StorageClass, for objects that do not name a class.
 
 use std::cmp::Reverse;
 
 use super::{Cluster, GroupResource};
 use crate::object::metadata;
 
-/// Returns the name of the default class. A class is the default if one of the annotations marks it. If several
-/// classes are marked, the newest of them is the default.
+/// Returns the name of the default class. An annotation marks a class as the default. If several classes are marked,
+/// the newest one is the default.
 pub(super) fn default_class(cluster: &dyn Cluster, classes: &GroupResource, annotations: &[&str]) -> Option<String> {
     let classes = cluster.objects(classes, None);
     let defaults = classes.iter().filter(|class| {

@@ -8,15 +8,15 @@ use pintle_meta::FieldSelector;
 use super::{Form, Kind, builtin};
 use crate::store::{SAME, Stored};
 
-/// Returns the values of an object's selectable fields, for the index of the store. The values are in the order of `field_labels`. The
-/// result is empty if no built-in kind stores its objects in this form.
+/// Returns the values of an object's selectable fields. The store indexes objects by the values of their selectable fields. The values are
+/// in the same order as the result of `field_labels`. If no built-in kind stores its objects in this form, the result is empty.
 pub(crate) fn selectable(resource: &str, object: &Json) -> Vec<String> {
     let Some(strategy) = builtin::of_stored(resource) else { return Vec::new() };
     let labels = strategy.field_labels().unwrap_or_default();
     labels.into_iter().map(|label| strategy.field(object, label).unwrap_or_default()).collect()
 }
 
-/// Returns the values of an object that must be unique, for the index of the store.
+/// Returns the values of an object that no other object may have. The store indexes objects by such unique values.
 pub(crate) fn claims(resource: &str, object: &Json) -> Vec<String> {
     builtin::of_stored(resource).map(|strategy| strategy.claims(object)).unwrap_or_default()
 }
@@ -26,7 +26,8 @@ fn is_indexed(kind: &Kind) -> bool {
     kind.strategy.form() == Form::Stored
 }
 
-/// Finds an indexed field for which the selector requires one specific value. Returns the index of this field, and the required value.
+/// Finds an indexed field for which the selector allows only one value. Returns the index of the field and the value that the selector
+/// requires.
 pub(crate) fn indexed_field<'a>(selector: &'a FieldSelector, kind: &Kind) -> Option<(usize, &'a str)> {
     let labels = kind.strategy.field_labels().filter(|_| is_indexed(kind))?;
     selector.requirements().iter().find_map(|requirement| {
@@ -36,7 +37,7 @@ pub(crate) fn indexed_field<'a>(selector: &'a FieldSelector, kind: &Kind) -> Opt
     })
 }
 
-/// Returns whether the object satisfies the field selector. The object is in the version of the kind.
+/// Returns whether the object satisfies the field selector. The object must be in the version of the kind.
 pub(crate) fn selects_fields(selector: &FieldSelector, kind: &Kind, stored: &Stored) -> bool {
     selector.matches(|label| match label {
         "metadata.name" => stored.name(),
@@ -45,8 +46,8 @@ pub(crate) fn selects_fields(selector: &FieldSelector, kind: &Kind, stored: &Sto
     })
 }
 
-/// Returns the value of a field. The object is in the version of the kind. If the object needs no conversion, the values of its
-/// selectable fields are cached when the object is written or when they are first used.
+/// Returns the value of a field. The object must be in the version of the kind. If the object needs no conversion, the values of its
+/// selectable fields are cached. The values are computed when the object is written or when one of them is first used.
 fn field<'a>(kind: &Kind, stored: &'a Stored, label: &str) -> Cow<'a, str> {
     let strategy = &kind.strategy;
     if let Some(shown) = kind.converted(stored) {
@@ -89,7 +90,7 @@ mod tests {
     use super::*;
     use crate::kinds::Kinds;
 
-    /// Checks the result of a selector, or its error. The object in this test has the fields of a pod.
+    /// Checks the result or the error of a field selector. The object in this test has the fields of a pod.
     #[track_caller]
     fn check_field(plural: &str, selector: &str, expected: Result<bool, &str>) {
         let kinds = Kinds::builtin();
@@ -123,8 +124,8 @@ mod tests {
         }
     }
 
-    /// For each field, `field_paths` must contain all paths that the field reads. If an object contains only the values at these paths,
-    /// it must have the same field values as the whole object.
+    /// For each field, `field_paths` must return all paths that the field reads. An object that contains only the values at these paths
+    /// must have the same field values as the whole object.
     #[test]
     fn field_paths_cover_the_fields_of_each_kind() {
         let kinds = Kinds::builtin();

@@ -31,7 +31,7 @@ pub(super) struct V1;
 
 impl Strategy for V2 {
     fn defaults(&self, object: &mut Json) {
-        // The annotations of v1 are removed, because objects of v2 do not have them.
+        // The annotations of v1 are removed, because v2 objects do not have them.
         notes::ALL.iter().for_each(|name| notes::drop(object, name));
         if let Some(spec) = object.member("spec") {
             spec.member("scaleTargetRef");

@@ -24,7 +24,7 @@ pub(super) fn above_100_percent(object: &Json, field: &str) -> Option<FieldError
     (percent(value)? > 100).then(|| FieldError::invalid(field, value, "must not be greater than 100%"))
 }
 
-/// Reports the errors of both [`share_errors`] and [`above_100_percent`].
+/// Reports all errors that [`share_errors`] or [`above_100_percent`] reports.
 pub(super) fn bounded_share_errors(object: &Json, field: &str) -> FieldErrors {
     share_errors(object, field).into_iter().chain(above_100_percent(object, field)).collect()
 }
@@ -42,7 +42,7 @@ fn share<'a>(object: &'a Json, field: &str) -> Option<&'a Json> {
     object.at(&format!("/{}", field.replace('.', "/"))).filter(|value| !value.is_null())
 }
 
-/// Parses a percentage. If the number overflows Go's `int`, returns the maximum `int`.
+/// Parses a percentage. If the number does not fit into Go's `int`, returns the maximum of this type.
 fn percent(value: &Json) -> Option<i64> {
     let digits = value.as_str()?.strip_suffix('%')?;
     let is_number = !digits.is_empty() && digits.bytes().all(|digit| digit.is_ascii_digit());

@@ -1,4 +1,4 @@
-//! The registry of served kinds, [`Kinds`].
+//! The type [`Kinds`], which is the registry of served kinds.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::HashMap;
@@ -11,8 +11,8 @@ use crate::shared_map::SharedMap;
 
 /// The registry of served kinds.
 ///
-/// A clone is a cheap snapshot that later changes do not affect. A clone shares all unchanged groups and versions with the original.
-/// Lookups by name take logarithmic time.
+/// A clone is a cheap snapshot. Later changes of the original do not affect the clone. A clone shares all unchanged groups and versions
+/// with the original. Lookups by name take logarithmic time.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Kinds {
     /// The built-in kinds, in the order of discovery.
@@ -21,12 +21,12 @@ pub(crate) struct Kinds {
     groups: SharedMap<Arc<Group>>,
 }
 
-/// The kinds of one group. When the group changes, its `Arc` is replaced. If two pointers to a group are equal, the group has not changed
-/// between them.
+/// The kinds of one group. Each change of the group replaces its `Arc`. If two pointers to a group are equal, the group has not changed
+/// between the two reads.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Group {
-    /// How requests to the group are routed. The group's first kind determines the routing, so custom resources do not change the routing
-    /// of a built-in group.
+    /// The way in which requests for the group are routed. The first kind of the group determines the routing, so custom resources do not
+    /// change the routing of a built-in group.
     routing: Option<Routing>,
     versions: SharedMap<Arc<VersionKinds>>,
     /// The kinds by plural. Built-in kinds precede custom resources.
@@ -34,7 +34,7 @@ pub(crate) struct Group {
     by_kind: SharedMap<Arc<[Arc<Kind>]>>,
 }
 
-/// The kinds of one version of a group. When the version changes, its `Arc` is replaced.
+/// The kinds of one version of a group. Each change of the version replaces its `Arc`.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct VersionKinds {
     is_built_in: bool,
@@ -57,7 +57,7 @@ impl Kinds {
         Self { builtin, builtin_groups: names.into(), groups }
     }
 
-    /// Replaces the strategy of a built-in kind. The new strategy is defined outside of this module.
+    /// Replaces the strategy of a built-in kind by a strategy that is defined outside of this module.
     pub(crate) fn with_strategy(self, group: &str, kind: &str, strategy: &Arc<dyn Strategy>) -> Self {
         let replaced = |known: &Arc<Kind>| match known.group == group && known.kind == kind {
             true => Arc::new(Kind { strategy: strategy.clone(), ..Kind::clone(known) }),
@@ -66,7 +66,7 @@ impl Kinds {
         Self::of(self.builtin.iter().map(replaced).collect())
     }
 
-    /// Returns the kind for a URL path.
+    /// Returns the kind that a URL path names.
     pub(crate) fn resource(&self, group: &str, version: &str, plural: &str) -> Option<&Arc<Kind>> {
         self.version(group, version)?.resource(plural)
     }
@@ -98,7 +98,7 @@ impl Kinds {
         known.into_iter().flat_map(|kinds| kinds.iter()).filter(move |kind| kind.store == *store)
     }
 
-    /// Returns all kinds. Built-in kinds come before custom kinds. Custom kinds are sorted by group.
+    /// Returns all kinds. Built-in kinds precede custom kinds. Custom kinds are sorted by group.
     pub(crate) fn kinds(&self) -> impl Iterator<Item = &Arc<Kind>> {
         self.builtin.iter().chain(self.groups.iter().flat_map(|(_, group)| group.custom()))
     }
@@ -135,8 +135,8 @@ impl Kinds {
         self.version(group, version).is_some_and(|version| version.is_built_in)
     }
 
-    /// Replaces all versions of a custom resource. An empty `kinds` removes the custom resource. Kinds of built-in versions are ignored.
-    /// Kinds of another group or plural are also ignored.
+    /// Replaces all versions of a custom resource. An empty `kinds` removes the custom resource. Ignores kinds of built-in versions, of
+    /// other groups and of other plural names.
     pub(crate) fn replace_custom(&mut self, resource: &GroupResource, kinds: Vec<Kind>) {
         let mut group = self.group(&resource.group).map(|group| Group::clone(group)).unwrap_or_default();
         for gone in group.custom_of(&resource.resource) {
@@ -233,8 +233,8 @@ impl VersionKinds {
     }
 }
 
-/// Compares versions in the order of discovery. Stable versions precede beta versions, and beta versions precede alpha versions. Higher
-/// numbers precede lower numbers. Names that are not version names come last, in alphabetical order.
+/// Compares version names in the order of discovery. Stable versions precede beta versions, and beta versions precede alpha versions.
+/// Higher numbers precede lower numbers. Names that do not have the form of a Kubernetes version come last, in alphabetical order.
 pub(crate) fn compare_versions(a: &str, b: &str) -> Ordering {
     match (rank(a), rank(b)) {
         (Some(a), Some(b)) => a.cmp(&b),
@@ -244,8 +244,8 @@ pub(crate) fn compare_versions(a: &str, b: &str) -> Ordering {
     }
 }
 
-/// Returns a key that sorts preferred versions first. The key consists of the stability, the major number and the minor number. Returns
-/// `None` if the name is not a version name.
+/// Returns a key that sorts versions by preference, with the preferred version first. The key consists of the stability, the major number
+/// and the minor number. Returns `None` if the name does not have the form of a Kubernetes version.
 fn rank(version: &str) -> Option<(u8, Reverse<u64>, Reverse<u64>)> {
     let rest = version.strip_prefix('v')?;
     let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
@@ -268,8 +268,8 @@ mod tests {
     use crate::clock::effort::is_linear;
 
     impl Kinds {
-        /// Returns the groups that differ from the groups in `old`. Also returns the number of tree nodes that the two registries do not
-        /// have in common.
+        /// Returns the groups that differ from the corresponding groups in `old`. Also returns the number of tree nodes that only one of
+        /// the two registries has.
         pub(crate) fn changed_since(&self, old: &Self) -> (Vec<&str>, usize) {
             let (mut changed, mut made) = (Vec::new(), self.groups.unshared_with(&old.groups));
             if !Arc::ptr_eq(&self.builtin, &old.builtin) {

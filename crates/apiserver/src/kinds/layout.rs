@@ -1,4 +1,4 @@
-//! The representation of objects in kube-apiserver, and the behaviour that depends on it.
+//! The representation of objects in kube-apiserver, and the behavior that depends on this representation.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::store::Order;
 /// The representation of a kind's objects in kube-apiserver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Layout {
-    /// Go structs with declared fields. All built-in kinds have this representation.
+    /// Go structs with declared fields. All built-in kinds are represented as Go structs with declared fields.
     Declared,
     /// Unstructured maps. Custom resources have this representation.
     Free,
@@ -27,7 +27,7 @@ impl Kind {
         if self.is_declared() { Order::Declared } else { Order::Sorted }
     }
 
-    /// Returns whether objects have a protobuf encoding.
+    /// Returns whether objects can be encoded as protobuf.
     pub(crate) fn has_protobuf(&self) -> bool {
         self.is_declared()
     }
@@ -37,19 +37,19 @@ impl Kind {
         self.is_declared()
     }
 
-    /// Returns whether a request body must contain `apiVersion` and `kind`. If a body need not contain these fields,
-    /// the server derives them from the URL.
+    /// Returns whether a request body must contain `apiVersion` and `kind`. If a body may omit these fields, the server
+    /// derives them from the URL.
     pub(crate) fn needs_types(&self) -> bool {
         !self.is_declared()
     }
 
-    /// Returns whether the items in a list contain `apiVersion` and `kind`. If the items contain these fields, the
-    /// list metadata can contain an empty `continue`.
+    /// Returns whether the items of a list contain `apiVersion` and `kind`. If the items contain these fields, the list
+    /// metadata can contain an empty `continue`.
     pub(crate) fn lists_in_full(&self) -> bool {
         !self.is_declared()
     }
 
-    /// Returns the schema. Returns `None` for a kind whose objects are computed by the server.
+    /// Returns the schema. Returns `None` for kinds whose objects the server computes.
     pub(crate) fn schema(&self) -> Option<Arc<Schema>> {
         let read = || match self.strategy.openapi() {
             Some(openapi) => Some(Arc::new(Schema::custom(&self.kind, openapi))),
@@ -58,14 +58,14 @@ impl Kind {
         self.types.get_or_init(read).clone()
     }
 
-    /// Converts an object to the JSON that Go would write.
+    /// Converts an object to the same JSON that Go would write.
     pub(crate) fn normalise(&self, object: &mut Json) {
         if let Some(schema) = self.schema().filter(|_| self.is_declared()) {
             *object = schema.normalised(std::mem::take(object));
         }
     }
 
-    /// Returns the object that Go writes for a struct in which no field is set.
+    /// Returns the JSON that Go writes for a struct in which no field is set.
     pub(crate) fn empty(&self) -> Json {
         let schema = self.schema().filter(|_| self.is_declared());
         let mut empty = schema.map_or_else(|| json!({}), |schema| schema.empty());

@@ -13,14 +13,14 @@ pub(in crate::kinds) const OLDEST_EMULATION_VERSION: &str = "OldestEmulationVers
 /// The strategy of Lease in `coordination.k8s.io/v1`.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::kinds) struct Lease {
-    /// Whether coordinated leader election is enabled. If it is disabled, new leases cannot contain a strategy or
-    /// a preferred holder.
+    /// Whether coordinated leader election is enabled. If coordinated leader election is disabled, new leases cannot
+    /// contain a strategy or a preferred holder.
     pub(in crate::kinds) coordinated: bool,
 }
 
 impl Lease {
-    /// Removes the fields of coordinated leader election if this feature is disabled. Fields that the old lease
-    /// already has are kept.
+    /// Removes the fields of coordinated leader election if it is disabled. If the old lease already has such fields,
+    /// they are kept.
     fn drop_coordination(self, object: &mut Json, old: &Json) {
         for key in ["strategy", "preferredHolder"].into_iter().filter(|_| !self.coordinated) {
             let had = old.has(&format!("/spec/{key}"));

@@ -1,4 +1,4 @@
-//! The kind LeaseCandidate. The kind is served only if coordinated leader election is enabled.
+//! The kind LeaseCandidate. LeaseCandidates are served only if coordinated leader election is enabled.
 
 use super::lease::{OLDEST_EMULATION_VERSION, strategy_errors};
 use crate::kinds::Strategy;
@@ -75,7 +75,7 @@ impl Strategy for LeaseCandidate {
     }
 }
 
-/// Parses a semantic version. Numbers must fit into 64 bits, as in Go's library.
+/// Parses a semantic version. As in Go's library, the numbers of a version must fit into 64 bits.
 fn version(text: &str) -> Option<Version> {
     let version = Version::parse(text).ok()?;
     let fits = |subresource: &str| {

@@ -1,4 +1,4 @@
-//! Validation of ports and addresses for several kinds.
+//! Validates ports and addresses for several kinds.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -9,8 +9,8 @@ use crate::validate::{FieldError, FieldErrors, NameRule, name_errors};
 
 pub(super) const PROTOCOLS: &[&str] = &["SCTP", "TCP", "UDP"];
 
-/// Returns whether this is the address of this server in the Endpoints object `default/kubernetes`. The loopback address of this
-/// server is allowed in that object, although other endpoints cannot have a loopback address.
+/// Returns whether this is the server's own address in the Endpoints object `default/kubernetes`. The Endpoints object `default/kubernetes`
+/// may contain the loopback address of the server. Other endpoints cannot have a loopback address.
 pub(super) fn is_own_address(object: &Json, address: &str) -> bool {
     metadata::namespace(object) == "default"
         && metadata::name(object) == "kubernetes"
@@ -38,7 +38,7 @@ pub(super) fn is_cidr(text: &str) -> bool {
     cidr_errors(text, "").is_none()
 }
 
-/// Validates a CIDR with the strict rules of kube-apiserver for new values.
+/// Validates a CIDR with the strict rules that kube-apiserver applies to new values.
 pub(super) fn cidr_errors(range: &str, field: &str) -> Option<FieldError> {
     const WHY: &str = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)";
     let error = |why| Some(FieldError::invalid_text(field, range, why));
@@ -93,7 +93,7 @@ pub(super) fn domain_errors(name: &str, field: &str) -> Option<FieldError> {
     whole.or_else(few).or_else(label)
 }
 
-/// Validates an IP address. The address must be in canonical form.
+/// Validates an IP address. The IP address must be in canonical form.
 pub(super) fn strict_ip_errors(address: &str, field: &str) -> Option<FieldError> {
     ip_errors(address, field).or_else(|| {
         let canonical = address.parse::<IpAddr>().ok()?.to_string();
@@ -102,7 +102,7 @@ pub(super) fn strict_ip_errors(address: &str, field: &str) -> Option<FieldError>
     })
 }
 
-/// Validates the ingress addresses in a load balancer status. Addresses that are already in the old status are always valid.
+/// Validates the ingress addresses in a load balancer status. Addresses that the old status already contains are always valid.
 pub(super) fn load_balancer_status_errors(new: &Json, old: &Json) -> FieldErrors {
     const INGRESS: &str = "/status/loadBalancer/ingress";
     let before: Vec<&str> = old.list(INGRESS).map(|ingress| ingress.text("/ip")).collect();
@@ -143,7 +143,7 @@ fn mode_error(object: &Json, ingress: &Json, path: &str) -> Option<FieldError> {
     }
 }
 
-/// Validates an IP address with the strict rules of kube-apiserver for new values.
+/// Validates an IP address with the strict rules that kube-apiserver applies to new values.
 pub(super) fn ip_errors(address: &str, field: &str) -> Option<FieldError> {
     let why = match (parse_lenient(address), address.parse::<IpAddr>()) {
         (None, _) => "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)",

@@ -21,8 +21,8 @@ const MAX_MANAGER: usize = 128;
 const MAX_SUBRESOURCE: usize = 256;
 const STANDARD_FINALIZERS: &[&str] = &["kubernetes", "orphan", "foregroundDeletion"];
 
-/// Returns an error if `apiVersion` or `kind` of the object differs from its kind. Only kinds whose bodies must contain these fields
-/// are checked.
+/// Returns an error if the `apiVersion` or `kind` of the object differs from `kind`. The check applies only to kinds whose bodies must
+/// contain these fields.
 pub(crate) fn check_types(kind: &Kind, object: &Json) -> Outcome<()> {
     if !kind.needs_types() {
         return Ok(());
@@ -55,7 +55,7 @@ pub(crate) fn errors(kind: &Kind, object: &Json) -> FieldErrors {
     errors
 }
 
-/// Validates the metadata of an embedded object. An embedded object can have no name.
+/// Validates the metadata of an embedded object. An embedded object need not have a name.
 pub(crate) fn embedded_errors(metadata: &Map) -> FieldErrors {
     let mut errors = names(NameRule::PathSegment, metadata);
     let namespace = metadata["namespace"].text("");
@@ -68,8 +68,8 @@ pub(crate) fn embedded_errors(metadata: &Map) -> FieldErrors {
     errors
 }
 
-/// Validates the metadata of an updated object. kube-apiserver checks the metadata in its generic code, and some kinds check the
-/// metadata again. Therefore, the same error can occur several times.
+/// Validates the metadata of an updated object. kube-apiserver checks the metadata in its generic code, and some kinds check the metadata a
+/// second time. Therefore, the same error about the metadata can occur several times.
 pub(crate) fn update_errors(kind: &Kind, new: &Json, old: &Json, subresource: Subresource) -> FieldErrors {
     let members = |object: &Json| object["metadata"].as_object().cloned().unwrap_or_default();
     let (new, old) = (members(new), members(old));
@@ -90,12 +90,12 @@ pub(crate) fn update_errors(kind: &Kind, new: &Json, old: &Json, subresource: Su
     generic.into_iter().chain(of_kind).flatten().collect()
 }
 
-/// The metadata checks that a kind repeats when it validates an update.
+/// The metadata checks that a kind repeats in its own validation of an update.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MetadataChecks {
-    /// Repeats only the checks for updates.
+    /// Repeats the checks for updates, but not the checks for new objects.
     Update,
-    /// Repeats only the checks for new objects.
+    /// Repeats the checks for new objects, but not the checks for updates.
     Whole,
     /// Repeats the checks for updates first, and then the checks for new objects.
     UpdateThenWhole,
@@ -105,7 +105,7 @@ pub(crate) enum MetadataChecks {
     WholeTwice,
 }
 
-/// Returns warnings about unqualified finalizers that are new in this write.
+/// Returns warnings about finalizers without a domain that this write adds.
 pub(crate) fn warnings(kind: &Kind, object: &Json, old: Option<&Json>) -> Vec<String> {
     let Some(finalizers) = object["metadata"]["finalizers"].as_array() else { return Vec::new() };
     let known = old.map(metadata::finalizers).unwrap_or_default();
@@ -248,7 +248,7 @@ fn standard(plain: PlainFinalizers, metadata: &Map) -> FieldErrors {
     names.map(|(at, name)| FieldError::invalid_text(format!("metadata.finalizers[{at}]"), name, why)).collect()
 }
 
-/// Reports combinations of finalizers that are not allowed.
+/// Reports combinations of finalizers that must not occur together.
 fn exclusive(metadata: &Map) -> FieldErrors {
     let has = |finalizer: &str| finalizer_names(metadata).any(|name| name == finalizer);
     if !has("orphan") || !has("foregroundDeletion") {

@@ -1,4 +1,4 @@
-//! Parses PEM blocks as Go does. The parser skips invalid blocks, and text between blocks.
+//! Parses PEM blocks as Go does. The parser skips invalid blocks and the text between blocks.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -14,8 +14,8 @@ pub(super) struct Block {
 pub(super) fn blocks(pem: &[u8]) -> Vec<Block> {
     let text = String::from_utf8_lossy(pem);
     let mut found = Vec::new();
-    // The start of the last block. The value also records whether the body of the block has begun. If
-    // another BEGIN line follows, the unfinished block is discarded.
+    // The start of the most recent block. The boolean is true if the body of the block has begun. A further BEGIN line
+    // discards the unfinished block.
     let mut open: Option<(Block, bool)> = None;
     let mut body = String::new();
     for line in text.lines().map(str::trim_end) {

@@ -83,13 +83,13 @@ impl Strategy for PodDisruptionBudget {
     }
 }
 
-/// What a disruption budget permits for an eviction.
+/// The effect of a disruption budget on an eviction.
 pub(super) enum Disruption {
     /// No budget selects the pod.
     NoBudget,
-    /// The pod is not ready, and the budget allows its eviction without counting it as a disruption.
+    /// The pod is not ready. The budget allows the eviction of the pod and does not count the eviction as a disruption.
     Exempt,
-    /// The eviction counts as one disruption of the budget. The variant contains the change that records the disruption.
+    /// The eviction counts as one disruption of the budget. The variant contains the change that records this disruption.
     Charged(PostStep),
 }
 
@@ -131,7 +131,7 @@ fn covers(budget: &Json, pod: &Json) -> bool {
     structured(&budget["spec"]["selector"]).is_some_and(|selector| selects(&selector, pod))
 }
 
-/// Subtracts one from the disruptions that the budget allows, and records the pod. Returns an error if the budget allows no
+/// Subtracts one from the number of disruptions that the budget allows, and records the pod. Returns an error if the budget allows no
 /// disruption.
 fn charge(budget: &mut Json, pod: &str, now: &str) -> Outcome<()> {
     const MAX_DISRUPTED: usize = 2_000;
@@ -155,7 +155,7 @@ fn charge(budget: &mut Json, pod: &str, now: &str) -> Outcome<()> {
     }
     budget["status"]["disruptionsAllowed"] = (allowed - 1).into();
     budget["status"]["disruptedPods"][pod] = now.into();
-    // The condition changes only if no more disruptions are allowed, as in kube-apiserver.
+    // As in kube-apiserver, the condition changes only if no more disruptions are allowed.
     if allowed == 1 {
         let mut insufficient =
             json!({"type": DISRUPTION_ALLOWED, "status": "False", "reason": "InsufficientPods", "message": ""});

@@ -1,4 +1,4 @@
-//! The kinds of RBAC: roles and bindings.
+//! The RBAC kinds, which are roles and bindings.
 
 mod role;
 mod role_binding;

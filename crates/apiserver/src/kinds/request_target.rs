@@ -1,4 +1,4 @@
-//! The type [`RequestTarget`], which identifies the object or collection of a request.
+//! The type [`RequestTarget`], which identifies the object or the collection that a request addresses.
 
 use std::sync::Arc;
 
@@ -11,12 +11,12 @@ use crate::request::Subresource;
 use crate::request::options::DeleteOptions;
 use crate::store::{ResourceKey, key};
 
-/// The target of a request: a kind, and an object of this kind or a subresource of the object. If the target is a collection, the
-/// object name is empty.
+/// The target of a request. The target consists of a kind, and of an object of this kind or a subresource of the object. If the target is a
+/// collection, the object name is empty.
 #[derive(Clone, Debug)]
 pub(crate) struct RequestTarget {
     pub(crate) kind: Arc<Kind>,
-    /// The namespace. The namespace is empty for cluster scope and for all namespaces.
+    /// The namespace. The namespace is empty for cluster-scoped objects and for all namespaces.
     pub(crate) namespace: String,
     /// The name of the object. Empty for a collection.
     pub(crate) name: String,
@@ -52,8 +52,8 @@ impl RequestTarget {
         }
     }
 
-    /// If the object has no namespace, sets it to the namespace in the URL. Returns an error if the namespaces differ. If the kind is
-    /// cluster-scoped, removes the namespace of the object.
+    /// If the object has no namespace, sets its namespace to the namespace in the URL. Returns an error if the two namespaces differ. If
+    /// the kind is cluster-scoped, removes the namespace of the object.
     pub(crate) fn settle_namespace(&self, object: &mut Json) -> Outcome<()> {
         if !self.kind.namespaced() {
             metadata_mut(object).unset("namespace");

@@ -40,7 +40,8 @@ pub(super) fn basic_amount_error(field: &str, amount: &str) -> Option<FieldError
     (whole < 0).then(|| FieldError::invalid(field, &whole.into(), "must be a valid resource quantity"))
 }
 
-/// Reports a quantity of huge pages that is not a multiple of the page size in the name of the resource.
+/// Reports a quantity of huge pages that is not a multiple of the page size. The name of the resource contains the page
+/// size.
 pub(super) fn page_error(field: &str, name: &str, amount: &str) -> Option<FieldError> {
     let page = name.strip_prefix("hugepages-")?;
     let page = quantity::nanos(page).filter(|page| *page > 0 && page % WHOLE_UNIT == 0);
@@ -49,8 +50,8 @@ pub(super) fn page_error(field: &str, name: &str, amount: &str) -> Option<FieldE
     (!fits).then(|| FieldError::invalid_text(field, amount, why))
 }
 
-/// Validates the name of a resource in the status of a claim. The name must be `storage`, or its domain must not
-/// belong to Kubernetes.
+/// Validates the name of a resource in the status of a claim. The name must be `storage`, or have a domain that does
+/// not belong to Kubernetes.
 pub(super) fn resource_key_errors(field: &str, name: &str) -> FieldErrors {
     let why = qualified_name_faults(name);
     match why.is_empty() && is_native(name) && name != "storage" {
@@ -59,12 +60,12 @@ pub(super) fn resource_key_errors(field: &str, name: &str) -> FieldErrors {
     }
 }
 
-/// Returns whether the resource name belongs to Kubernetes.
+/// Returns whether Kubernetes defines the resource with this name.
 pub(super) fn is_native(name: &str) -> bool {
     !name.contains('/') || name.contains("kubernetes.io/")
 }
 
-/// Returns whether the name is the name of an extended resource.
+/// Returns whether this is the name of an extended resource.
 pub(super) fn is_extended(name: &str) -> bool {
     let as_quota = format!("requests.{name}");
     !is_native(name) && !name.starts_with("requests.") && qualified_name_faults(&as_quota).is_empty()

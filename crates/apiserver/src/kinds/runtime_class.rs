@@ -41,7 +41,7 @@ impl Strategy for RuntimeClass {
             .done()
     }
 
-    /// The validation only checks that an update does not change the handler.
+    /// The validation checks only that an update does not change the handler.
     fn validate_update(&self, new: &Json, old: &Json, _: Subresource) -> FieldErrors {
         immutable(new, old, &["handler"])
     }

@@ -12,18 +12,18 @@ use crate::request::options::How;
 use crate::selector::structured_text;
 use crate::validate::{FieldError, FieldErrors};
 
-/// The paths of the object fields that a Scale represents. Each path begins with a dot.
+/// The paths of the object fields from which a Scale is computed. Each path begins with a dot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Scale {
-    /// The path of the desired number of replicas.
+    /// The path of the field that contains the desired number of replicas.
     pub(crate) spec_replicas: String,
-    /// The path of the observed number of replicas.
+    /// The path of the field that contains the observed number of replicas.
     pub(crate) status_replicas: String,
-    /// The path of the selector. The selector can be a string, a map of labels or a `LabelSelector`. If there is no selector, the path is
-    /// empty.
+    /// The path of the selector. The selector can be a string, a map of labels or a `LabelSelector`. The path of the selector is empty if
+    /// there is no selector.
     pub(crate) label_selector: String,
-    /// Whether a custom resource definition specifies the paths. If a definition specifies the paths, an object without the replicas
-    /// field has no Scale, and a Scale cannot be converted to other versions.
+    /// Whether a custom resource definition declares these paths. If a definition declares the paths, an object without the replicas field
+    /// has no Scale. A Scale of such a kind cannot be converted to other versions.
     pub(crate) is_declared: bool,
 }
 
@@ -50,7 +50,7 @@ impl Scale {
         self.try_read(object).ok_or_else(|| Failure::internal(absent()))
     }
 
-    /// Returns the Scale of an object that a request writes. If the number of replicas is missing, the Scale has 0 replicas.
+    /// Returns the Scale of an object that a request writes. If the object has no number of replicas, the Scale has 0 replicas.
     pub(crate) fn present(&self, object: &Json) -> Json {
         let of_none = || self.try_read(&self.write(&json!({"spec": {"replicas": 0}}), object));
         self.try_read(object).or_else(of_none).unwrap_or_default()
@@ -94,7 +94,7 @@ impl Scale {
         )
     }
 
-    /// Returns the object after setting its number of replicas to the number in the Scale. A missing number becomes 0.
+    /// Returns a copy of the object in which the number of replicas is the number in the Scale. A missing number becomes 0.
     pub(crate) fn write(&self, scale: &Json, object: &Json) -> Json {
         let replicas =
             scale.at("/spec/replicas").filter(|replicas| !replicas.is_null()).cloned().unwrap_or_else(|| 0.into());
@@ -110,7 +110,7 @@ impl Scale {
 }
 
 impl Scale {
-    /// Returns an error if the Scale in a write request is invalid, or if it belongs to another object.
+    /// Returns an error if the Scale in a write request is invalid, or if the Scale belongs to another object.
     pub(crate) fn check(&self, target: &RequestTarget, scale: &Json, live: &Json, how: How) -> Outcome<()> {
         target.check_name(metadata::name(scale))?;
         target.check_namespace(metadata::namespace(scale))?;
@@ -121,15 +121,15 @@ impl Scale {
             let GroupResource { group, resource } = target.kind.resource();
             let scale = GroupResource::new(group, format!("{resource}/scale"));
             return Err(match how {
-                // For a PUT, the server checks the uid as a precondition before it decodes the body as a Scale.
+                // For a PUT, the server checks the uid as a precondition, before it decodes the body as a Scale.
                 How::Put => target.uid_conflict(uid, found),
                 _ => Failure::conflict(&scale, &target.name, &why),
             });
         }
         let replicas = scale.at("/spec/replicas").filter(|replicas| replicas.as_i64().is_some_and(|n| n < 0));
         match replicas {
-            // This check does not apply to a custom resource. The schema of its definition validates the number of replicas together with
-            // the whole object.
+            // The number of replicas of a custom resource is not checked here. For a custom resource, the schema of the definition
+            // validates the number of replicas together with the rest of the object.
             Some(replicas) if !self.is_declared => {
                 let error = FieldError::invalid("spec.replicas", replicas, "must be greater than or equal to 0");
                 Err(Failure::invalid_named("autoscaling", "Scale", &target.name, FieldErrors::from([error])))

@@ -1,4 +1,4 @@
-//! The strategy of the kind Scale. The strategy only defines the columns of the kind's table.
+//! The strategy of the kind Scale. The strategy defines only the table columns of the kind.
 
 use jiff::Timestamp;
 use pintle_json::Json;

@@ -6,14 +6,15 @@ use super::{Cluster, RequestTarget};
 use crate::failure::Outcome;
 use crate::request::query::Query;
 
-/// How stored objects are converted to a version.
+/// The way in which stored objects are converted to a version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
     /// The objects are stored in the form of this version, so they need no conversion.
     Stored,
     /// Every object needs a conversion.
     Converted,
-    /// Some objects need a conversion. If an object needs no conversion, the store records this number for the object.
+    /// Some objects need a conversion. If an object needs no conversion, the store caches the contained number for the
+    /// object.
     Checked(u64),
 }
 
@@ -25,13 +26,13 @@ pub(crate) enum Origin {
     Custom,
 }
 
-/// How kube-apiserver dispatches requests to a group. The routing determines the responses to unknown paths and
-/// methods.
+/// The way in which kube-apiserver dispatches requests for a group. The routing determines the responses for unknown
+/// paths and methods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Routing {
-    /// Each path has a separate route for each method.
+    /// Each path has separate routes for its methods.
     PerMethod,
-    /// A single handler receives all requests and looks up the definition.
+    /// A single handler receives all requests and looks up the custom resource definition.
     CatchAll,
 }
 
@@ -43,19 +44,20 @@ pub(crate) enum PlainFinalizers {
     Accepted,
 }
 
-/// How the objects of a kind are related to pods.
+/// The way in which the objects of a kind are related to pods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pods {
     Unrelated,
     /// The objects are pods.
     Themselves,
-    /// The objects are workloads. Their pods are created from the template at this JSON pointer.
+    /// The objects are workloads. The pods of a workload are created from the template at this JSON pointer.
     MadeFrom(&'static str),
-    /// The objects are namespaces. Namespaces contain pods, and their labels select the Pod Security Standards.
+    /// The objects are namespaces. The labels of a namespace select the Pod Security Standards for the pods in the
+    /// namespace.
     Inside,
 }
 
-/// A subresource that streams data or connects to the object, such as `exec` or `log`.
+/// A subresource that streams data or connects to the object. Examples are `exec` and `log`.
 #[derive(Clone, Copy)]
 pub(crate) struct Stream {
     /// The HTTP methods that clients can use for the stream.
@@ -64,16 +66,16 @@ pub(crate) struct Stream {
     pub(crate) options: fn(&Query, &[String]) -> Outcome<Json>,
     /// Whether the request is a connect request. Admission checks connect requests.
     pub(crate) connects: bool,
-    /// Whether a path can follow the subresource.
+    /// Whether the path of a request can continue after the subresource.
     pub(crate) has_subpaths: bool,
-    /// Computes the response from the target and the parsed options.
+    /// Computes the response from the request target and the parsed options.
     pub(crate) answer: fn(&dyn Cluster, &RequestTarget, &Json) -> Outcome<StreamAnswer>,
 }
 
 /// The response of a stream.
 pub(crate) enum StreamAnswer {
     Text(&'static str),
-    /// The server cannot connect to the backend. The value is the error.
+    /// The server cannot connect to the backend of the stream. The value is the error.
     Unreachable(String),
 }
 
@@ -82,7 +84,7 @@ pub(crate) enum StreamAnswer {
 #[derive(Debug)]
 pub(crate) struct ExtraPermission {
     pub(crate) verb: &'static str,
-    /// The resource of the named objects. The group of the resource is the group of the written kind.
+    /// The resource to which the named objects belong. The group of this resource is the group of the written kind.
     pub(crate) resource: &'static str,
     pub(crate) names: Vec<String>,
     /// The message of the 403 response if the user lacks the permission.

@@ -17,13 +17,13 @@ pub(crate) const CREATED: &str = "CreationTimestamp is a timestamp representing 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Column {
     pub(crate) name: String,
-    /// The JSON type of the cells, or `date`.
+    /// The JSON type of the cells, or `date` for times.
     pub(crate) kind: String,
-    /// The format of the cells. `name` marks the name of the object.
+    /// The format of the cells. The format `name` marks the cell that contains the name of the object.
     pub(crate) format: String,
     pub(crate) description: String,
-    /// The priority. The priority is 0 for columns that are always shown, and greater for columns that are shown
-    /// only in wide output.
+    /// The priority. The priority is 0 if the column is always shown. The priority is greater if only the wide output
+    /// shows the column.
     pub(crate) priority: i32,
 }
 
@@ -40,13 +40,13 @@ impl Column {
     }
 }
 
-/// Parses a list of columns. Each column has the form `Name[:type][*]`. The default type is `string`. A `*` marks a
-/// column that is shown only in wide output.
+/// Parses a list of columns. Each column in the text has the form `Name[:type][*]`. The default type is `string`. A `*`
+/// marks a column that only the wide output shows.
 pub(crate) fn columns(text: &str) -> Option<Vec<Column>> {
     described(text, &[])
 }
 
-/// Parses a list of columns like [`columns`], and adds descriptions to some of them.
+/// Parses a list of columns as [`columns`] does, and adds descriptions to some of the columns.
 pub(crate) fn described(text: &str, descriptions: &[(&str, &str)]) -> Option<Vec<Column>> {
     Some(text.split(", ").map(|column| read(column, descriptions)).collect())
 }

@@ -37,7 +37,7 @@ pub(super) fn context(cluster: &dyn Cluster) -> Context<'_> {
     Context { now: Timestamp::UNIX_EPOCH, cluster, user: &ANONYMOUS, labelled: true }
 }
 
-/// Returns a pod spec with one container and the given members.
+/// Returns a pod spec that has one container and the members of `more`.
 pub(super) fn pod_spec(more: Json) -> Json {
     let mut spec = json!({"containers": [{"name": "c", "image": "nginx"}]});
     more.members("").for_each(|(key, value)| spec[key] = value.clone());
@@ -48,8 +48,8 @@ pub(super) fn template(more: Json) -> Json {
     json!({"metadata": {"labels": {"app": "a"}}, "spec": pod_spec(more)})
 }
 
-/// Applies the defaults, and checks the value at a JSON pointer. Also checks that applying the
-/// defaults twice has the same result.
+/// Applies the defaults, and checks the value at a JSON pointer. Also checks that applying the defaults a second time
+/// changes nothing.
 #[track_caller]
 fn check_default(resource: (&str, &str, &str), object: Json, pointer: &str, expected: Json) {
     let mut made = object.clone();
@@ -139,7 +139,7 @@ fn missing_fields_get_their_defaults() {
     }
 }
 
-/// Validates a defaulted object. `expected` lists the errors as `reason field`.
+/// Validates a defaulted object. `expected` lists the errors in the form `reason field`.
 #[track_caller]
 pub(super) fn check_errors(resource: (&str, &str, &str), mut object: Json, expected: &[&str]) {
     let kind = kind(resource.0, resource.1, resource.2);
@@ -234,7 +234,7 @@ fn invalid_fields_are_reported_with_reason_and_path() {
     }
 }
 
-/// A cluster with some Services and priority classes.
+/// A cluster that contains some Services and priority classes.
 struct TestCluster(Vec<(&'static str, Json)>);
 
 impl Cluster for TestCluster {

@@ -1,17 +1,18 @@
-//! An accepted token request, [`TokenGrant`], and the objects to which the token is bound.
+//! The type [`TokenGrant`], which is an accepted token request. This module also contains the types for the objects to
+//! which a token is bound.
 
 use pintle_json::Json;
 use serde::{Deserialize, Serialize};
 
-/// A token request that has passed all checks. The server must issue the token.
+/// A token request that has passed all checks, so the server must issue the token.
 #[derive(Debug)]
 pub(crate) struct TokenGrant {
-    /// The audiences of the token. An empty list means the audience of the server itself.
+    /// The audiences of the token. An empty list of audiences means the audience of the server itself.
     pub(crate) audiences: Vec<String>,
     /// The lifetime in seconds.
     pub(crate) seconds: i64,
     pub(crate) bound: Bound,
-    /// The object of the response. The server adds the token, its expiration and its audiences.
+    /// The object of the response. The server adds the token, its expiration time and its audiences to this object.
     pub(crate) answer: Json,
 }
 
@@ -29,7 +30,7 @@ pub(crate) struct Bound {
     pub(crate) serviceaccount: Named,
 }
 
-/// An object, identified by name and uid.
+/// An object that is identified by its name and its uid.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 pub(crate) struct Named {
     pub(crate) name: String,

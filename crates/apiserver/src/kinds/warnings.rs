@@ -1,4 +1,4 @@
-//! Warnings about valid objects. Warnings report deprecated fields, fields without effect, and values that are
+//! Warnings about valid objects. Warnings report deprecated fields, fields that have no effect, and values that are
 //! probably mistakes.
 
 mod address;
@@ -12,7 +12,8 @@ use pintle_schema::quantity;
 pub(super) use address::{block, ip, load_balancer};
 pub(super) use labels::{node_label, node_selector, selector_term};
 
-/// Returns whether the two objects have different generations, which means that the desired state has changed.
+/// Returns whether the two objects have different generations. Different generations mean that the desired state has
+/// changed.
 pub(super) fn is_new(object: &Json, old: &Json) -> bool {
     const GENERATION: &str = "/metadata/generation";
     object.at(GENERATION) != old.at(GENERATION)
@@ -22,11 +23,11 @@ pub(super) fn is_annotated(object: &Json, key: &str) -> bool {
     object.at("/metadata/annotations").is_some_and(|annotations| annotations.get(key).is_some())
 }
 
-/// Warns about a fractional number of bytes. `path` is the path of the map in which `name` is a key.
+/// Warns about a fractional number of bytes. `path` is the path of the map that contains the key `name`.
 pub(super) fn fractional_bytes(amounts: Option<&Json>, name: &str, path: &str) -> Option<String> {
     const MILLI: i128 = 1_000_000;
     let text = amounts?.get(name)?.as_str()?;
-    // Check the exact quantity, because the canonical form rounds it up to a multiple of one thousandth.
+    // The exact quantity is checked, because the canonical form is rounded up to a multiple of one thousandth.
     let fractional = quantity::nanos(text)? % (1000 * MILLI) != 0;
     let canonical = quantity::canonical(text)?;
     fractional.then(|| format!("{path}[{name}]: fractional byte value \"{canonical}\" is invalid, must be an integer"))

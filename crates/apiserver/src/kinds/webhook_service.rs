@@ -1,11 +1,11 @@
-//! Validates the client configuration of webhooks, which is a URL or a Service.
+//! Validates the client configuration of webhooks, which contains a URL or a Service.
 
 use std::collections::HashSet;
 
 use crate::validate::{FieldError, FieldErrors, NameRule, name_errors};
 use pintle_json::Json;
 
-/// Validates the URL or the Service of a client configuration.
+/// Validates the URL or the Service in a client configuration.
 pub(crate) fn client_errors(client: &Json, path: &str) -> FieldErrors {
     match (client.has("/url"), client.has("/service")) {
         (true, false) => url_errors(client.text("/url"), &format!("{path}.url")),
@@ -34,7 +34,7 @@ pub(crate) fn is_supported_review_version(version: &str) -> bool {
     matches!(version, "v1" | "v1beta1")
 }
 
-/// Returns the error for a list of review versions without a supported version.
+/// Returns the error for a list of review versions that contains no supported version.
 pub(crate) fn unsupported_review_versions(versions: &Json, field: String) -> FieldError {
     FieldError::invalid(field, versions, "must include at least one of v1, v1beta1")
 }
@@ -78,7 +78,7 @@ fn scheme(url: &str) -> (&str, &str) {
 /// Validates the Service of a webhook.
 pub(super) fn service_errors(service: &Json, field: &str) -> FieldErrors {
     let mut errors = FieldErrors::default();
-    // Swap the two fields in the errors, as kube-apiserver does.
+    // As in kube-apiserver, the two fields are swapped in the errors.
     for (missing, reported) in [("/namespace", "name"), ("/name", "namespace")] {
         if service.text(missing).is_empty() {
             errors.push(FieldError::required(format!("{field}.{reported}"), ""));
@@ -106,7 +106,7 @@ fn path_errors(path: &str) -> Vec<String> {
     if !path.starts_with('/') {
         errors.push("must start with a '/'".into());
     }
-    // Remove the first byte without a check, as kube-apiserver does.
+    // As in kube-apiserver, the first byte is removed without a check.
     let rest: String = path.chars().skip(1).collect();
     for (at, step) in rest.strip_suffix('/').unwrap_or(&rest).split('/').enumerate() {
         if step.is_empty() {

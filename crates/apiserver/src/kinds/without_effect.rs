@@ -1,12 +1,12 @@
-//! Features of kube-apiserver that this server accepts but does not implement. A request that uses one of these
-//! features gets a warning.
+//! Features of kube-apiserver that this server accepts but does not implement. A request that uses such a feature gets
+//! a warning.
 
 use pintle_json::Json;
 
 use super::{Group, Kinds, VersionKinds};
 use crate::object::metadata;
 
-/// A feature, and the reason why it has no effect.
+/// A feature and the reason why this server does not implement it.
 type NoEffect = (&'static str, &'static str);
 
 /// All features without effect.

@@ -1,4 +1,4 @@
-//! Lists a collection of the upstream cluster once, and then watches the collection.
+//! Lists a collection of the upstream cluster once, and then watches this collection.
 
 use std::collections::HashSet;
 use std::sync::{Arc, PoisonError};
@@ -14,12 +14,12 @@ use crate::kinds::Kind;
 use crate::object::metadata;
 use crate::store::{Range, UpstreamObject, key};
 
-/// The page size of lists, in objects.
+/// The number of objects in one page of a list.
 const PAGE: usize = 500;
-/// The `timeoutSeconds` that a watch requests.
+/// The value of `timeoutSeconds` in watch requests.
 const WATCH_SECONDS: u64 = 300;
-/// The number of seconds for which a watch may continue after its timeout. After these seconds, the plan drops the watch, because the
-/// connection seems to be lost.
+/// The number of seconds for which a watch may continue after its timeout. When these seconds have passed, the plan drops the watch,
+/// because the connection is probably lost.
 const WATCH_GRACE: u64 = 60;
 /// The pause before the next watch if the last watch ended normally.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -27,7 +27,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// [`LONGEST_PAUSE`].
 const PAUSE_AFTER_FAILURE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
-/// The maximum duration of a watch that is treated as ended immediately if it delivers no event.
+/// A watch that delivers no event within this duration before it ends is treated like a watch that ended immediately.
 const SHORTEST_WATCH: Duration = Duration::from_secs(1);
 /// The maximum size of an event in bytes.
 const LONGEST_EVENT: usize = 64 << 20;
@@ -51,7 +51,7 @@ impl Live {
         let mut next = format!("{path}?limit={PAGE}");
         loop {
             let mut page = match self.upstream.get(&next).await {
-                // The continue token has expired. List the collection again in one request.
+                // The continue token has expired. If the continue token has expired, the collection is listed again in a single request.
                 Err(refusal) if refusal.code == EXPIRED_CODE && !listed.is_empty() => {
                     listed.clear();
                     self.upstream.get(&path).await?
@@ -103,13 +103,14 @@ impl Live {
         }
     }
 
-    /// Marks a collection as not loaded. When the kind is served again, the next request for the collection lists the collection again.
+    /// Marks a collection as not loaded. When the kind is served again, the next request for the collection causes a new list.
     fn forget(&self, collection: &Collection) {
         self.complete.write().unwrap_or_else(PoisonError::into_inner).remove(collection);
         self.collections.lock().unwrap_or_else(PoisonError::into_inner).remove(collection);
     }
 
-    /// Watches until the upstream server ends the watch. Sets `version` to the resourceVersion at which the next watch must start.
+    /// Watches the collection until the upstream server ends the watch. Sets `version` to the resourceVersion at which the next watch must
+    /// start.
     async fn watch(&self, kind: &Arc<Kind>, collection: &Collection, version: &mut String) -> Result<(), Refusal> {
         let path = collection_path(kind, &collection.namespace);
         let from = encoded(version);
@@ -119,7 +120,7 @@ impl Live {
         while let Some(frame) = body.frame().await {
             let frame = frame.map_err(|error| Refusal::unreachable(&*error))?;
             let Ok(data) = frame.into_data() else { continue };
-            // `rest` contains no line end, because all complete lines have already been removed.
+            // `rest` contains no line break, because all complete lines have already been removed.
             let mut read = rest.len();
             rest.extend_from_slice(&data);
             let mut begin = 0;

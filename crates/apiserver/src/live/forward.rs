@@ -15,13 +15,13 @@ use super::upstream::Refusal;
 use super::{Live, TimeoutScope};
 use crate::http::{Incoming, ResponseBody};
 
-/// The request headers that are forwarded, in addition to the impersonation headers. The upstream client adds its credentials to the
-/// request.
+/// The request headers that are forwarded to the upstream cluster, in addition to the impersonation headers. The upstream client adds its
+/// credentials to the request.
 const REQUEST_HEADERS: [HeaderName; 3] = [ACCEPT, CONTENT_TYPE, IF_NONE_MATCH];
 const RESPONSE_HEADERS: [HeaderName; 6] = [CACHE_CONTROL, CONTENT_TYPE, ETAG, LOCATION, RETRY_AFTER, VARY];
 
 impl Live {
-    /// Forwards a request and returns the response. If `end` is given, the whole response must arrive by this time.
+    /// Forwards a request and returns the response. If `end` is set, the whole response must arrive before this deadline.
     pub(super) async fn forward(
         &self,
         request: Request<Incoming>,
@@ -48,7 +48,7 @@ impl Live {
         timeout_scope: TimeoutScope,
     ) -> Result<Response<ResponseBody>, Refusal> {
         let (head, body) = request.into_parts();
-        // The body of a read request is dropped. The body has no meaning, and the client may never end it.
+        // The body of a read request is not forwarded. The body of a read request has no meaning, and the client may never complete it.
         let body = match head.method {
             Method::GET | Method::HEAD => Bytes::new(),
             _ => self.registry.bodies.read(body).await.map_err(|unread| Refusal::unreadable_body(&unread))?,
@@ -81,7 +81,7 @@ impl Live {
     }
 }
 
-/// A response body that returns a `TimedOut` error if it does not end before the deadline.
+/// A response body that returns a `TimedOut` error if it is not complete at the deadline.
 struct TimeoutBody {
     body: ResponseBody,
     end: Pin<Box<Sleep>>,

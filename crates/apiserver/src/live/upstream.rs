@@ -22,7 +22,7 @@ use crate::registry::{LARGEST_BODY, Unread};
 type BoxError = Box<dyn Error + Send + Sync>;
 type Exchange = Pin<Box<dyn Future<Output = Result<Response<Incoming>, BoxError>> + Send>>;
 
-/// The maximum size of a response in bytes. A response is one page of a list, or one object.
+/// The maximum size in bytes of a response, which is one page of a list or one object.
 const LARGEST_RESPONSE: usize = 1 << 30;
 
 /// A client that sends requests to the upstream cluster.
@@ -38,8 +38,8 @@ impl Upstream {
     {
         let service = Mutex::new(service);
         Self(Arc::new(move |request| {
-            // The value is valid even if the lock is poisoned, because the service is only cloned while the lock is
-            // held.
+            // The value is valid even if the lock is poisoned. The only operation under the lock is a clone of the
+            // service.
             let mut service = service.lock().unwrap_or_else(PoisonError::into_inner).clone();
             Box::pin(async move {
                 poll_fn(|context| service.poll_ready(context)).await.map_err(Into::into)?;
@@ -59,7 +59,8 @@ impl Upstream {
         response.unwrap_or_else(|_| Err(Refusal::timeout()))
     }
 
-    /// Sends a GET and returns the response body. Returns an error if the status is not a success.
+    /// Sends a GET request and returns the response body. Returns an error if the status code does not indicate
+    /// success.
     pub(super) async fn open(&self, path: &str) -> Result<Incoming, Refusal> {
         let request = Request::builder().method(Method::GET).uri(path).header(ACCEPT, "application/json");
         let request = request.body(Full::default()).map_err(|error| Refusal::unreachable(&error))?;
@@ -73,7 +74,7 @@ impl Upstream {
         Err(Refusal { code, content_type, body: read_to_end(body, LARGEST_RESPONSE).await?, retry_after })
     }
 
-    /// Sends a GET for a path to the upstream server, and parses the response as JSON.
+    /// Sends a GET request for a path, and parses the response as JSON.
     pub(super) async fn get(&self, path: &str) -> Result<Json, Refusal> {
         let read = async { read_to_end(self.open(path).await?, LARGEST_RESPONSE).await };
         let body = tokio::time::timeout(UPSTREAM_TIMEOUT, read).await.unwrap_or_else(|_| Err(Refusal::timeout()))?;
@@ -99,7 +100,7 @@ async fn read_to_end(mut body: Incoming, largest: usize) -> Result<Bytes, Refusa
     Ok(bytes.into())
 }
 
-/// The characters that are percent-encoded in a path segment.
+/// The characters that are percent-encoded in one segment of a path.
 const PART: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b':');
 
 pub(super) fn collection_path(kind: &Kind, namespace: &str) -> String {
@@ -119,8 +120,8 @@ pub(super) fn encoded(text: &str) -> String {
     utf8_percent_encode(text, PART).to_string()
 }
 
-/// The error response to a request that needs the upstream cluster. The response comes from the upstream server, or
-/// this server has created it.
+/// An error response to a request for which the server needs the upstream cluster. The upstream server has sent this
+/// response, or this server has created it.
 #[derive(Clone, Debug)]
 pub(crate) struct Refusal {
     pub(crate) code: u16,
@@ -149,7 +150,7 @@ impl Refusal {
         Self::new(503, "ServiceUnavailable", &message)
     }
 
-    /// Creates the error from the Status in an `ERROR` event of a watch.
+    /// Creates the error from the Status in a watch's `ERROR` event.
     pub(super) fn from_status(status: &Json) -> Self {
         let code = status["code"].as_u64().and_then(|code| code.try_into().ok()).unwrap_or(500);
         Self { code, content_type: "application/json".into(), body: status.to_string().into(), retry_after: None }
@@ -159,7 +160,7 @@ impl Refusal {
         Self::new(504, "Timeout", "the plan's cluster did not respond in time")
     }
 
-    /// Creates the error for a GET whose response is not the requested object.
+    /// Creates the error for a GET request whose response is not the requested object.
     pub(super) fn wrong_object(key: &str) -> Self {
         let why = format!("the plan's cluster returned a different object for {key}");
         Self::new(502, "InternalError", &why)
@@ -185,8 +186,8 @@ impl Refusal {
         Self::new(405, "MethodNotAllowed", &why)
     }
 
-    /// Returns whether the error means that the object does not exist. A 404 that does not contain the object's name
-    /// means that the resource does not exist.
+    /// Returns whether the error means that the object does not exist. If a 404 error does not contain the object's
+    /// name, the resource itself does not exist.
     pub(super) fn is_absent(&self, name: &str) -> bool {
         self.code == 404 && self.status()["details"]["name"] == name
     }
@@ -207,8 +208,8 @@ impl Refusal {
         let response = Response::builder().status(self.code).header(CONTENT_TYPE, self.content_type);
         let response = self.retry_after.iter().fold(response, |response, value| response.header(RETRY_AFTER, value));
         let response = response.body(body);
-        // The response is valid. The status and the content type come from a valid response or from the constructors
-        // above.
+        // The response is valid. The status and the content type are valid, because they come from a valid response or
+        // from the constructors above.
         response.unwrap_or_default()
     }
 }

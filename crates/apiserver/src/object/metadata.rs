@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use pintle_json::{Json, Map, Text};
 
-/// Returns the metadata. If the metadata is absent or not an object, creates it first.
+/// Returns the metadata. If the metadata is absent or is not an object, this function creates the metadata first.
 pub(crate) fn metadata_mut(object: &mut Json) -> &mut Json {
     if !object.is_object() {
         *object = Json::Object(Map::new());
@@ -39,7 +39,7 @@ pub(crate) fn finalizers(object: &Json) -> Vec<&str> {
     object.texts("/metadata/finalizers").collect()
 }
 
-/// Sets the finalizers. If the list is empty, the field is removed.
+/// Sets the finalizers. If the list of finalizers is empty, the field is removed.
 pub(crate) fn set_finalizers(object: &mut Json, finalizers: &[String]) {
     let metadata = metadata_mut(object);
     match finalizers.is_empty() {
@@ -62,8 +62,8 @@ pub(crate) fn generation(object: &Json) -> Option<i64> {
     object.integer("/metadata/generation")
 }
 
-/// Removes duplicate owner references and returns the warning about them. `is_patch` selects the text of the warning. For a patch, the text
-/// is different, because kube-apiserver checks patches after mutating admission.
+/// Removes duplicate owner references and returns the warning about them. `is_patch` determines the text of the warning. The text for
+/// patches differs, because kube-apiserver checks patches after mutating admission.
 pub(crate) fn drop_repeated_owners(object: &mut Json, is_patch: bool) -> Vec<String> {
     let mut repeated = Vec::new();
     if let Some(Json::Array(references)) = object.at_mut("/metadata/ownerReferences") {
@@ -86,7 +86,7 @@ pub(crate) fn drop_repeated_owners(object: &mut Json, is_patch: bool) -> Vec<Str
     )]
 }
 
-/// Returns whether two objects differ. Timestamps of managed fields are ignored.
+/// Returns whether two objects differ. Timestamps in managed fields do not count as a difference.
 pub(crate) fn differ(new: &Json, old: &Json) -> bool {
     fn rest(object: &Json) -> impl Iterator<Item = (&Text, &Json)> {
         let members = object.members("");

@@ -1,12 +1,11 @@
-//! Serializes objects with their members in the order in which Go writes them.
+//! Serializes objects. The members of the objects have the order in which Go writes them.
 
 use pintle_json::Json;
 use pintle_store::{METADATA, OBJECT};
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 
-/// An object whose serialization begins with kind, apiVersion and metadata. The members of the metadata are
-/// ordered, too.
+/// An object that is serialized with kind, apiVersion and metadata first. The members of the metadata are also ordered.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ordered<'a>(pub(crate) &'a Json);
 
@@ -45,7 +44,7 @@ impl Serialize for OrderedItems<'_> {
     }
 }
 
-/// The members of a resource in a discovery document, in the order of serialization.
+/// The members of a resource in a discovery document, in the order in which they are serialized.
 const DISCOVERED_RESOURCE: &[&str] =
     &["name", "singularName", "namespaced", "group", "version", "kind", "verbs", "shortNames", "categories"];
 
@@ -61,7 +60,7 @@ impl Serialize for DiscoveredResources<'_> {
     }
 }
 
-/// An object that serializes these members first, and then all other members.
+/// An object that is serialized with these members first, followed by all other members.
 struct First<'a>(&'a Json, &'a [&'a str]);
 
 impl Serialize for First<'_> {

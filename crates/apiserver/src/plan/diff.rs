@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use pintle_json::{Json, Map, Text};
 
-/// Fields that a plan does not report. Servers set these fields, or the fields change with every write.
+/// The fields that a plan does not report. Servers set these fields, or the fields change with every write.
 const IGNORED: [&str; 6] = [
     "metadata.creationTimestamp",
     "metadata.generation",
@@ -13,26 +13,27 @@ const IGNORED: [&str; 6] = [
     "metadata.selfLink",
     "metadata.uid",
 ];
-/// Fields that servers set only while an object is being deleted.
+/// The fields that servers set only while an object is being deleted.
 const DELETION_MARKS: [&str; 2] = ["metadata.deletionGracePeriodSeconds", "metadata.deletionTimestamp"];
-/// The members that can identify an item in a list. A list uses the first of these members that all its items have and whose values are
-/// all different.
+/// The members by which list items can be identified. A list uses the first of these members that exists in all items and has unique values
+/// in the list.
 const ITEM_KEYS: [&str; 4] = ["name", "type", "uid", "key"];
 
-/// A field that would change. The values of a Secret's data are hidden.
+/// A field that would change. The values of the data of a Secret are hidden.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PlannedField {
-    /// The path of the field, such as `spec.template.spec.containers[web].image`. A list item is identified by its name, type, uid or key,
-    /// if all items have this member and its values are unique. If they do not, the item is identified by its index.
+    /// The path of the field, such as `spec.template.spec.containers[web].image`. A list item is identified by its name, type, uid or key.
+    /// The chosen member must exist in all items of the list and have unique values. If there is no such member, a list item is identified
+    /// by its index.
     pub path: String,
-    /// The current value. `None` means that the field is absent.
+    /// The current value. The value is `None` if the field is absent.
     pub old: Option<Json>,
-    /// The planned value. `None` means that the field would be removed.
+    /// The planned value. The value is `None` if the field would be removed.
     pub new: Option<Json>,
 }
 
-/// Returns the fields in which two objects differ. The fields are sorted by path, segment by segment. A `Null` argument means that there
-/// is no object.
+/// Returns the fields in which two objects differ. The fields are sorted by the segments of their paths. A `Null` argument represents an
+/// object that does not exist.
 pub(super) fn fields(old: &Json, new: &Json) -> Vec<PlannedField> {
     let mut fields = Vec::new();
     differ(
@@ -66,7 +67,7 @@ fn differ(path: &mut String, old: Option<&Json>, new: Option<&Json>, to: &mut Ve
         (None | Some(Json::Array(_)), None | Some(Json::Array(_))) if !is_empty(old) || !is_empty(new) => {
             let items = |value: Option<&'_ Json>| value.and_then(Json::as_array).cloned().unwrap_or_default();
             let (old, new) = (keyed(&items(old)), keyed(&items(new)));
-            // The items are compared by index, unless keys identify the items in both lists.
+            // List items are compared by index, unless keys identify the items in both lists.
             let (old, new) = match (old, new) {
                 (Ok(old), Ok(new)) => (old, new),
                 (old, new) => (indexed(old), indexed(new)),
@@ -82,7 +83,7 @@ fn differ(path: &mut String, old: Option<&Json>, new: Option<&Json>, to: &mut Ve
     }
 }
 
-/// Returns whether the value is absent, or is an empty list or object. If both values satisfy this, they are compared as a whole.
+/// Returns whether the value is absent, or is an empty list or object. If both values are absent or empty, they are compared as a whole.
 fn is_empty(value: Option<&Json>) -> bool {
     match value {
         None => true,
@@ -92,8 +93,8 @@ fn is_empty(value: Option<&Json>) -> bool {
     }
 }
 
-/// Returns the items with their keys. The items are sorted by key. If no member of [`ITEM_KEYS`] identifies the items, returns the items
-/// unchanged as an error.
+/// Returns the items and their keys, sorted by key. If no member of [`ITEM_KEYS`] identifies the items, returns the items unchanged as an
+/// error.
 fn keyed(items: &[Json]) -> Result<Vec<(String, Json)>, Vec<Json>> {
     let keys_by = |member: &str| -> Option<Vec<(String, Json)>> {
         let key = |item: &Json| Some((item.get(member)?.as_str()?.to_owned(), item.clone()));
@@ -111,7 +112,7 @@ fn indexed(list: Result<Vec<(String, Json)>, Vec<Json>>) -> Vec<(String, Json)> 
     items.into_iter().enumerate().map(|(index, (_, item))| (index.to_string(), item)).collect()
 }
 
-/// Returns the text that is added to the path of an object to form the path of its member.
+/// Returns the text that must be appended to the path of an object to get the path of its member.
 fn member(path: &str, name: &str) -> String {
     let is_plain = !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || c == '_' || c == '-');
     match is_plain {

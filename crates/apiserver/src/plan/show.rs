@@ -1,4 +1,4 @@
-//! The changes of a plan, and functions that convert them to text.
+//! Contains the changes of a plan, and functions that convert changes to text.
 
 use std::fmt;
 
@@ -17,7 +17,7 @@ pub enum PlanAction {
     Update,
     /// Deletes the object.
     Delete,
-    /// Deletes the object, and creates another object with the same name.
+    /// The object would be deleted, and a new object with the same name would be created.
     Replace,
 }
 
@@ -26,7 +26,7 @@ pub enum PlanAction {
 pub struct PlannedChange {
     /// The planned action.
     pub action: PlanAction,
-    /// The API version in which the last write sent the object.
+    /// The API version that the last write of the object used.
     pub api_version: String,
     /// The kind of the object.
     pub kind: String,
@@ -34,18 +34,18 @@ pub struct PlannedChange {
     pub namespace: String,
     /// The name of the object.
     pub name: String,
-    /// The fields that would change. For a new object, the list contains all of its fields. For a deletion, the list is empty unless
-    /// finalizers delay the removal. If finalizers delay the removal of a deleted object, the list contains the object's changed fields.
+    /// The fields that would change. For a new object, the list contains all fields of the object. For a deleted object, the list is
+    /// usually empty. If finalizers delay the removal of the deleted object, the list contains the object's changed fields.
     pub fields: Vec<PlannedField>,
     /// The finalizers that would delay the removal of a deleted object.
     pub waits_for: Vec<String>,
-    /// Whether the object has changed in the cluster since the plan first wrote it. If the object has changed, the controller would now
-    /// read a different state from the cluster.
+    /// Whether the object has changed in the cluster since it was first written in the plan. If the object has changed, the controller
+    /// would now read a different state from the cluster.
     pub moved: bool,
 }
 
-/// The planned changes to a cluster, returned by [`Plan::changes`](crate::Plan::changes). The `Display` implementation writes the changes
-/// in a readable form:
+/// The planned changes to a cluster. [`Plan::changes`](crate::Plan::changes) returns them. The `Display` implementation formats the changes
+/// for human readers:
 ///
 /// ```text
 /// + apps/v1 Deployment team-a/web
@@ -61,7 +61,7 @@ pub struct PlannedChanges {
 }
 
 impl PlannedChanges {
-    /// Returns an iterator over the changes. The order of the changes is the order of the first write to each object.
+    /// Returns an iterator over the changes. The changes are in the order in which their objects were first written.
     pub fn iter(&self) -> std::slice::Iter<'_, PlannedChange> {
         self.changes.iter()
     }
@@ -93,18 +93,18 @@ impl FromIterator<PlannedChange> for PlannedChanges {
 }
 
 impl PlannedChange {
-    /// Returns the combined effect of all writes to an object. Returns `None` if the writes have no combined effect. Also returns `None`
+    /// Returns the combined effect of all writes to one object. Returns `None` if the writes have no combined effect. Also returns `None`
     /// if the object is a report such as an Event.
     pub(super) fn of(kinds: &Kinds, written: &LocalWrite) -> Option<Self> {
         let (plural, group) = written.resource.split_once('.').unwrap_or((&written.resource, ""));
         let (base, object) = (written.base.as_deref(), written.object.as_deref());
         let any = object.or(base)?;
-        // If the definition of a custom resource was deleted, its kind is no longer known. The change then contains the plural name
-        // instead of the kind.
+        // After the definition of a custom resource was deleted, the kind of the resource is no longer known. In the change, the plural
+        // name then replaces the kind.
         let known = kinds.store(&GroupResource::new(group, plural));
         let kind = known.map_or(plural, |kind| &kind.kind);
-        // If a write only marks the object for deletion, no `apiVersion` is recorded. Without a recorded version, the change has the
-        // version of the base or of the kind.
+        // If the only write was a deletion mark, no `apiVersion` is recorded. Without a recorded `apiVersion`, the change has the version
+        // of the base, or otherwise the version of the kind.
         let versions = [Some(any), base].into_iter().flatten().map(|stored| stored.version().to_string());
         let version = versions.chain(known.map(|kind| kind.api_version())).find(|version| !version.is_empty());
         if known.is_some_and(|kind| kind.strategy.is_report()) {
@@ -146,7 +146,7 @@ impl PlannedChange {
 }
 
 impl PlannedField {
-    /// Replaces all values with a placeholder. The result shows only which values exist.
+    /// Replaces all values by a placeholder. The result shows only which values exist, and not the values.
     fn hide(&mut self) {
         let hidden = |value: &mut Json| *value = "(hidden)".into();
         self.old.iter_mut().chain(&mut self.new).for_each(hidden);

@@ -8,14 +8,17 @@ use pintle_json::Json;
 
 use super::environment::{self, Optional};
 
-/// Compiles the expressions of one policy. An expression can use the policy's variables that were compiled earlier.
+/// Compiles the expressions of one policy. An expression can use those policy variables that were compiled before the
+/// expression.
 #[derive(Debug)]
 pub(crate) struct Expressions {
-    /// The environment for match conditions, without the policy's variables.
+    /// The environment for match conditions. The environment for match conditions does not contain the policy's
+    /// variables.
     conditions: Environment,
     full: Environment,
     without_authorizer: Environment,
-    /// The full environment with the types of mutations. It is created after all variables are compiled.
+    /// The full environment, including the types that mutations use. The full environment is created after all
+    /// variables have been compiled.
     mutations: OnceCell<Environment>,
 }
 
@@ -34,12 +37,12 @@ impl Expressions {
         }
     }
 
-    /// Compiles a match condition, which cannot use the policy's variables.
+    /// Compiles a match condition. A match condition cannot use the policy's variables.
     pub(crate) fn match_condition(&self, text: &str) -> Result<Program, String> {
         compile(&self.conditions, text, &[Type::Bool])
     }
 
-    /// Compiles a variable, and makes it available to later expressions.
+    /// Compiles a variable and makes it available to later expressions.
     pub(crate) fn variable(&mut self, name: &str, text: &str) -> Result<Program, String> {
         let program = compile(&self.full, text, &[]);
         let kind = program.as_ref().map_or(Type::Dyn, |program| program.result_type().clone());
@@ -55,13 +58,13 @@ impl Expressions {
         compile(&self.full, text, &[Type::Bool])
     }
 
-    /// Compiles a message expression, which cannot use `authorizer`.
+    /// Compiles a message expression. A message expression cannot use `authorizer`.
     pub(crate) fn message(&self, text: &str) -> Result<Program, String> {
         compile(&self.without_authorizer, text, &[Type::String])
     }
 
-    /// Compiles a mutation. If `is_patch` is true, its result is a list of `JSONPatch`. Otherwise, its result is an
-    /// apply configuration of the type `Object`.
+    /// Compiles a mutation. If `is_patch` is true, the result of the mutation is a list of `JSONPatch`. Otherwise, the
+    /// result is an apply configuration of the type `Object`.
     pub(crate) fn mutation(&self, text: &str, is_patch: bool) -> Result<Program, String> {
         let object = |name: &str| Type::Object(name.into());
         let expected = if is_patch { Type::list(object("JSONPatch")) } else { object("Object") };
@@ -75,7 +78,7 @@ impl Expressions {
     }
 }
 
-/// The begin of the error text if a constant of an expression cannot be evaluated.
+/// The start of the error text for an expression with a constant that cannot be evaluated.
 pub(crate) const INSTANTIATION_FAILED: &str = "program instantiation failed: ";
 
 /// Compiles an expression whose result must have one of these types. If `types` is empty, the result can have any type.
@@ -99,14 +102,14 @@ fn compile(environment: &Environment, text: &str, types: &[Type]) -> Result<Prog
 /// A policy with its compiled expressions. If an expression does not compile, the policy contains the error instead.
 #[derive(Debug)]
 pub(crate) struct CompiledPolicy {
-    /// Whether errors deny the request, according to the `failurePolicy`.
+    /// Whether errors deny the request. The field `failurePolicy` determines this.
     pub(super) fails: bool,
     pub(super) match_conditions: Vec<Expression>,
     pub(super) variables: Vec<Variable>,
-    /// The indexes of the variables by name.
+    /// Maps the name of each variable to its index.
     pub(super) variable_indexes: HashMap<String, usize>,
     pub(super) validations: Vec<Validation>,
-    /// The expressions by the keys of their annotations.
+    /// The keys of the audit annotations and the expressions for their values.
     pub(super) audit_annotations: Vec<(String, Expression)>,
     /// The mutations of a MutatingAdmissionPolicy.
     pub(super) mutations: Vec<Mutation>,
@@ -128,7 +131,8 @@ pub(super) struct Variable {
 /// A mutation.
 #[derive(Debug)]
 pub(super) struct Mutation {
-    /// Whether the result of the expression is a JSON patch. Otherwise it is an apply configuration.
+    /// Whether the result of the expression is a JSON patch. If the result is not a JSON patch, it is an apply
+    /// configuration.
     pub(super) is_patch: bool,
     pub(super) expression: Expression,
 }
@@ -202,13 +206,13 @@ impl CompiledPolicy {
         self.mutations.len()
     }
 
-    /// Returns whether the policy is evaluated again after later changes of the object, according to the
-    /// `reinvocationPolicy`.
+    /// Returns whether the policy is evaluated a second time after later changes of the object. The field
+    /// `reinvocationPolicy` determines this.
     pub(crate) fn is_reinvocable(&self) -> bool {
         self.is_reinvocable
     }
 
-    /// Returns whether errors in the configuration and in expressions deny the request.
+    /// Returns whether errors in the configuration or in an expression deny the request.
     pub(crate) fn fails(&self) -> bool {
         self.fails
     }

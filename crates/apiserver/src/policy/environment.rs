@@ -1,22 +1,22 @@
-//! Declares the variables that expressions of policies can use.
+//! Declares the variables that the expressions of policies can use.
 
 use std::sync::Arc;
 
 use pintle_cel::{Environment, Schema, Type};
 
-/// The name of the type of `variables`.
+/// The name of the CEL type of `variables`.
 const VARIABLES: &str = "kubernetes.variables";
 
-/// The optional variables that an expression can use.
+/// The optional variables that are available to an expression.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Optional {
-    /// Whether the policy has a `paramKind`, so that expressions can use `params`.
+    /// Whether the policy has a `paramKind`. Expressions can then use `params`.
     pub(super) params: bool,
     /// Whether expressions can use `authorizer` and `authorizer.requestResource`.
     pub(super) authorizer: bool,
 }
 
-/// Returns the environment without the variables that the policy defines.
+/// Returns the environment that contains everything except the policy's own variables.
 pub(super) fn base(optional: Optional) -> Environment {
     let mut environment = always().variable("object", Type::Dyn).variable("oldObject", Type::Dyn);
     if optional.params {
@@ -29,8 +29,8 @@ pub(super) fn base(optional: Optional) -> Environment {
     environment
 }
 
-/// Returns the environment for the type check of a policy, in which objects and parameters have types. `None` means that the type is not
-/// known. As in kube-controller-manager, it has no `authorizer.requestResource`.
+/// Returns the environment for the type check of a policy. In this environment, objects and parameters have types. A type is `None` if it
+/// is not known. As in kube-controller-manager, this environment does not contain `authorizer.requestResource`.
 pub(super) fn typed(objects: Option<&Arc<Schema>>, params: Option<Option<&Arc<Schema>>>) -> Environment {
     let declare = |environment: Environment, name: &str, schema: Option<&Arc<Schema>>| match schema {
         Some(schema) if schema.cel_type().is_some() => environment.data(name, schema),
@@ -46,7 +46,7 @@ pub(super) fn typed(objects: Option<&Arc<Schema>>, params: Option<Option<&Arc<Sc
     with_variables(environment)
 }
 
-/// Returns the environment with the variables that all expressions can use.
+/// Returns the environment that contains the variables that all expressions can use.
 fn always() -> Environment {
     let environment = Environment::new()
         .variable("request", object("kubernetes.AdmissionRequest"))
@@ -58,19 +58,19 @@ fn with_authorizer(environment: Environment) -> Environment {
     environment.variable("authorizer", object("kubernetes.authorization.Authorizer"))
 }
 
-/// Declares the object `variables`. Its fields are the variables that the policy defines.
+/// Declares the object `variables`. The fields of the object `variables` are the variables that the policy defines.
 pub(super) fn with_variables(environment: Environment) -> Environment {
     environment.object(VARIABLES, []).variable("variables", object(VARIABLES))
 }
 
-/// Declares one variable that the policy defines. As in kube-apiserver, a variable keeps only the types of scalars, lists and maps, and
-/// everything else in it can be anything.
+/// Declares one variable that the policy defines. As in kube-apiserver, a variable keeps only the types of scalars, lists and maps. All
+/// other parts of the type become dynamic.
 pub(super) fn with_variable(environment: Environment, name: &str, declared: &Type) -> Environment {
     let declared = of_variable(declared, MAX_TYPE_DEPTH);
     environment.field(VARIABLES, name, declared.clone()).variable(&format!("variables.{name}"), declared)
 }
 
-/// The maximum nesting depth of the type of a variable. Each variable can nest its predecessor once more.
+/// The maximum nesting depth of the type of a variable. Each variable can add one level of nesting to the type of its predecessor.
 const MAX_TYPE_DEPTH: usize = 64;
 
 fn of_variable(declared: &Type, depth: usize) -> Type {

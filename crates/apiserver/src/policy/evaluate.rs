@@ -9,17 +9,18 @@ use pintle_json::Json;
 use super::CompiledPolicy;
 use super::compile::{Expression, Validation, Variable};
 
-/// The cost limits of one expression, of all validations of a policy, and of all its match conditions.
+/// The cost limit of a single expression. The next constants limit the cost of all validations and of all match
+/// conditions in a policy.
 const CALL_BUDGET: u64 = 1_000_000;
 pub(super) const VALIDATION_BUDGET: u64 = 10_000_000;
 const MATCH_BUDGET: u64 = VALIDATION_BUDGET / 4;
 pub(super) const OUT_OF_BUDGET: &str =
     "validation failed due to running out of cost budget, no further validation rules will be run";
-/// The maximum length of the result of a message expression, in bytes.
+/// The maximum length in bytes of a message that an expression returns.
 const MAX_MESSAGE: usize = 5 * 1024;
-/// The longest value of an audit annotation, in bytes.
+/// The maximum length of the value of an audit annotation, in bytes.
 const MAX_ANNOTATION: usize = 10 * 1024;
-/// The maximum depth of references from variables to other variables. kube-apiserver has no limit.
+/// The maximum depth of references from variables to other variables. kube-apiserver has no such limit.
 const MAX_DEPTH: usize = 64;
 
 /// The values of the variables that expressions can use.
@@ -32,7 +33,7 @@ pub(crate) struct Inputs<'a> {
     /// The namespace of the object. `None` for a cluster-scoped object.
     pub(crate) namespace: Option<&'a Json>,
     pub(crate) authorizer: Arc<dyn Authorizer>,
-    /// The resource of the request, for authorization checks. The verb is not set.
+    /// The resource of the request, which is used for authorization checks. The verb is not set.
     pub(crate) resource: Question,
 }
 
@@ -42,7 +43,7 @@ pub(crate) struct Denial {
     pub(crate) message: String,
     /// The reason of the Status. `None` means `Invalid`.
     pub(crate) reason: Option<String>,
-    /// The index of the failed validation. It is 0 for other errors.
+    /// The index of the failed validation. For other errors, the index is 0.
     pub(crate) index: usize,
 }
 
@@ -55,17 +56,17 @@ impl Denial {
 /// The result of the evaluation of a policy.
 #[derive(Debug, Default)]
 pub(crate) struct Verdict {
-    /// The failed validations. The actions of the binding determine whether they deny the request,
-    /// and whether they produce warnings.
+    /// The failed validations. The actions of the binding determine whether failed validations deny the request, and
+    /// whether they cause warnings.
     pub(crate) denials: Vec<Denial>,
-    /// The failed audit annotations, which always deny the request.
+    /// The audit annotations that failed. They always deny the request.
     pub(crate) annotation_denials: Vec<Denial>,
-    /// The audit annotations, without the name of the policy.
+    /// The audit annotations. The keys of the annotations do not contain the name of the policy.
     pub(crate) annotations: Vec<(String, String)>,
 }
 
 impl CompiledPolicy {
-    /// Evaluates the policy. The verdict is empty if the match conditions are not met.
+    /// Evaluates the policy. The verdict is empty if the request does not satisfy the match conditions.
     pub(crate) fn evaluate(&self, inputs: &Inputs<'_>) -> Verdict {
         match self.is_matched(inputs) {
             Ok(true) => {}
@@ -80,7 +81,7 @@ impl CompiledPolicy {
                 Ok(result) => results.push(result),
             }
         }
-        // As in kube-apiserver, message expressions compute the variables again.
+        // As in kube-apiserver, message expressions compute the policy's variables again.
         let messages = Scope::new(self, inputs, scope.budget.get());
         let mut verdict = Verdict::default();
         for (index, (validation, result)) in self.validations.iter().zip(results).enumerate() {
@@ -110,8 +111,8 @@ impl CompiledPolicy {
         verdict
     }
 
-    /// Returns whether all match conditions are met. If no condition is false but one has an error, the result depends
-    /// on the failure policy.
+    /// Returns whether the request satisfies all match conditions. If no condition is false but an error occurred in
+    /// one of them, the result depends on the failure policy.
     pub(crate) fn is_matched(&self, inputs: &Inputs<'_>) -> Result<bool, String> {
         let inputs = Inputs {
             namespace: None,
@@ -143,19 +144,19 @@ impl CompiledPolicy {
     }
 }
 
-/// The error for an exhausted cost budget.
+/// The error that is returned when the cost budget is exhausted.
 pub(super) struct Stop;
 
-/// The evaluation of expressions that share variables and a budget.
+/// The state for evaluating expressions that share variables and a budget.
 pub(super) struct Scope<'a> {
     policy: &'a CompiledPolicy,
     inputs: &'a Inputs<'a>,
-    /// The variables with the data of the request.
+    /// The variables that contain the data of the request.
     data: [(&'static str, Value<'a>); 5],
     budget: Cell<u64>,
-    /// The values of the policy's variables. Each is computed when an expression first reads it.
+    /// The values of the policy's variables. Each value is computed when an expression first reads the variable.
     variables: Vec<OnceCell<Result<Value<'a>, Failure>>>,
-    /// The number of variables that are being computed, one inside the other.
+    /// The nesting depth of the variables that are currently being computed.
     depth: Cell<usize>,
 }
 
@@ -173,7 +174,7 @@ impl<'a> Scope<'a> {
         Self { policy, inputs, data, budget: Cell::new(budget), variables, depth: Cell::new(0) }
     }
 
-    /// Returns the value of an expression, or its error message.
+    /// Returns the value of an expression, or the error message.
     fn evaluate(&self, expression: &Expression) -> Result<Result<Value<'a>, String>, Stop> {
         let program = match &expression.program {
             Ok(program) => program,
@@ -273,7 +274,7 @@ impl<'a> Variables<'a> for Scope<'a> {
     }
 }
 
-/// Returns the begin of a text, up to a number of bytes.
+/// Returns the start of a text. The result has at most this number of bytes.
 fn shortened(text: &str, most: usize) -> String {
     text[..text.floor_char_boundary(most)].to_owned()
 }

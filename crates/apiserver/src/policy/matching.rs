@@ -5,7 +5,7 @@ use pintle_json::Json;
 use crate::object::metadata;
 use crate::selector;
 
-/// The attributes of a request, for one of the groups and versions in which its resource is served.
+/// The attributes of a request for one of the groups and versions in which the resource is served.
 #[derive(Clone, Debug)]
 pub(crate) struct Candidate<'a> {
     pub(crate) group: &'a str,
@@ -26,12 +26,13 @@ pub(crate) struct Candidate<'a> {
 pub(crate) struct Matched<'a> {
     pub(crate) object: Option<&'a Json>,
     pub(crate) old_object: Option<&'a Json>,
-    /// The namespace of the object, or the object itself if it is a Namespace. `None` for other cluster-scoped objects.
+    /// The namespace to which the object belongs. If the object is a Namespace, the field contains the object itself. `None` for other
+    /// cluster-scoped objects.
     pub(crate) namespace: Option<&'a Json>,
 }
 
-/// Returns the index of the first candidate that matches, or `None`. The first candidate has the version of the request. The other
-/// candidates have other versions of the resource, and are ignored if the match policy is `Exact`.
+/// Returns the index of the first candidate that matches, or `None` if no candidate matches. The first candidate has the version of the
+/// request. The other candidates have other versions of the resource. If the match policy is `Exact`, the other candidates are ignored.
 pub(crate) fn matches(resources: &Json, candidates: &[Candidate<'_>], matched: &Matched<'_>) -> Option<usize> {
     let selects = |field: &str, object: &Json| {
         let selector = selector::structured(&resources[field]);
@@ -49,7 +50,7 @@ pub(crate) fn matches(resources: &Json, candidates: &[Candidate<'_>], matched: &
     }
     let is_exact = resources.text("/matchPolicy") == "Exact";
     let considered = if is_exact { &candidates[..candidates.len().min(1)] } else { candidates };
-    // The version of the request comes first. For the other versions, the first matching rule decides.
+    // The version of the request takes precedence. Among the other versions, the first matching rule decides.
     let position = |rules: &str| {
         let of = |candidates: &[Candidate<'_>]| {
             resources.list(rules).find_map(|rule| candidates.iter().position(|candidate| rule_matches(rule, candidate)))
@@ -83,14 +84,14 @@ fn rule_matches(rule: &Json, candidate: &Candidate<'_>) -> bool {
         && names()
 }
 
-/// `*` and `pods` do not cover subresources.
+/// The patterns `*` and `pods` match no subresources.
 fn resource_matches(pattern: &str, candidate: &Candidate<'_>) -> bool {
     let (resource, subresource) = pattern.split_once('/').unwrap_or((pattern, ""));
     (resource == "*" || resource == candidate.resource)
         && (subresource == candidate.subresource || subresource == "*" && pattern.contains('/'))
 }
 
-/// Returns the name of an object for messages, before a name is generated.
+/// Returns the name of an object for messages. The server may not have generated the name yet.
 pub(crate) fn name_of(object: Option<&Json>) -> String {
     let Some(object) = object else { return "Unknown".into() };
     match (metadata::name(object), object.text("/metadata/generateName")) {

@@ -9,7 +9,7 @@ use super::CompiledPolicy;
 use super::compile::Mutation;
 use super::evaluate::{Inputs, OUT_OF_BUDGET, Scope, Stop, VALIDATION_BUDGET};
 
-/// The maximum nesting depth at which the result of an expression is searched for objects.
+/// The maximum nesting depth up to which the result of an expression is searched for objects.
 const MAX_DEPTH: usize = 256;
 
 /// The reason why a mutation has no result.
@@ -22,7 +22,8 @@ pub(crate) enum MutationError {
 }
 
 impl CompiledPolicy {
-    /// Applies a mutation to the object in `inputs`, and returns the result. Does not evaluate the match conditions.
+    /// Applies a mutation to the object in `inputs`, and returns the result. This method does not evaluate the match
+    /// conditions.
     ///
     /// # Panics
     ///
@@ -66,7 +67,7 @@ fn evaluate<'a>(scope: &Scope<'a>, mutation: &Mutation) -> Result<Value<'a>, Str
 }
 
 fn merged(object: &Json, value: &Value<'_>, schema: &Schema) -> Result<Json, String> {
-    // The conversion bounds the size, so it comes first.
+    // The conversion is the first step, because it bounds the size of the value.
     let json = to_json(value);
     check_type_names(value, &json)?;
     let mut configuration = json?;
@@ -125,8 +126,8 @@ fn to_json(value: &Value<'_>) -> Result<Json, String> {
     value.to_json().map(Json::from).map_err(|error| error.message().to_owned())
 }
 
-/// Checks the type of each object in the result. The name of the type must be the path of the field, such as
-/// `Object.spec` for the field `spec`.
+/// Checks the type of each object in the result. The name of the type must be the path of the field. For example, the
+/// field `spec` must have the type `Object.spec`.
 fn check_type_names(value: &Value<'_>, json: &Result<Json, String>) -> Result<(), String> {
     let (Value::Object(object), Ok(_)) = (value, json) else { return Ok(()) };
     let mut errors = Vec::new();

@@ -1,5 +1,5 @@
-//! Checks the expressions of a validating policy against the types of the resources that it matches, as the controller of
-//! kube-controller-manager does.
+//! Checks the expressions of a validating policy against the types of the resources that the policy matches. In a real cluster, a
+//! controller in kube-controller-manager makes this check.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,20 +10,20 @@ use pintle_meta::GroupVersionKind;
 
 use super::environment;
 
-/// The maximum number of expressions that one check compiles. Variables count as well.
+/// The maximum number of expressions that the check of one policy compiles. Variables count as well.
 const MAX_CHECKS: usize = 20_000;
-/// The maximum length of all warnings of a policy in bytes. The largest object that kube-apiserver stores is a little larger.
+/// The maximum total length of all warnings of a policy in bytes. The maximum size of an object in etcd is a little larger.
 const MAX_WARNINGS: usize = 1 << 20;
 
-/// A type check of one policy. The steps are separate, so that a caller can yield between them.
+/// The type check of one policy. The check has separate steps, so that a caller can yield between them.
 ///
-/// As in kube-controller-manager, only the expressions and message expressions of validations get warnings.
+/// As in kube-controller-manager, only the validations and their message expressions can cause warnings.
 #[derive(Debug)]
 pub(crate) struct TypeCheck<'a> {
     spec: &'a Json,
-    /// The fields to check and their expressions, in the order of the warnings.
+    /// The fields to check and the expressions in these fields, in the order of the warnings.
     fields: Vec<(String, &'a str)>,
-    /// The warnings by the index of the field.
+    /// Maps the index of a field in `fields` to the warnings about the field.
     warnings: BTreeMap<usize, Vec<String>>,
     /// The number of further expressions that the check may compile.
     left: usize,
@@ -45,10 +45,10 @@ impl<'a> TypeCheck<'a> {
         Self { spec, fields, warnings: BTreeMap::new(), left: MAX_CHECKS, warned_bytes: 0 }
     }
 
-    /// Returns the environment for objects of one kind, with the variables of the policy. The inner `None` of `params` means that the
-    /// parameters can have any type, and the outer `None` that there are none.
+    /// Returns an environment for objects of one kind. The environment contains the variables of the policy. If the outer option in
+    /// `params` is `None`, there are no parameters. If the inner option is `None`, the parameters can have any type.
     ///
-    /// Returns `None` if the policy has too many variables for the rest of the check.
+    /// Returns `None` if compiling the policy's variables would exceed the limit of the check.
     pub(crate) fn environment(
         &mut self,
         objects: &Arc<Schema>,
@@ -58,23 +58,24 @@ impl<'a> TypeCheck<'a> {
         for variable in self.spec.list("/variables") {
             self.left = self.left.checked_sub(1)?;
             let program = environment.compile(variable.text("/expression"));
-            // As in kube-controller-manager, a variable with an error can have any type and gets no warning.
+            // As in kube-controller-manager, a variable with an error can have any type and causes no warning.
             let declared = program.map_or(Type::Dyn, |program| program.result_type().clone());
             environment = environment::with_variable(environment, variable.text("/name"), &declared);
         }
         Some(environment)
     }
 
-    /// Returns the number of fields to check for each kind.
+    /// Returns the number of fields that must be checked for each kind.
     pub(crate) fn fields(&self) -> usize {
         self.fields.len()
     }
 
-    /// Checks a field for objects of one kind. Returns false if the check has reached a limit. Further checks have no effect then.
+    /// Checks one field for objects of one kind. Returns false if the check has reached a limit. After the limit has been reached, further
+    /// checks have no effect.
     pub(crate) fn check(&mut self, at: usize, kind: &GroupVersionKind, environment: &Environment) -> bool {
         let (Some((_, text)), Some(left)) = (self.fields.get(at), self.left.checked_sub(1)) else { return false };
         self.left = left;
-        // The check of types does not evaluate constants.
+        // The type check does not evaluate constants.
         let Some(error) = environment.compile(text).err().filter(|error| !error.is_in_constant()) else { return true };
         let GroupVersionKind { group, version, kind } = kind;
         let warning = format!("{group}/{version}, Kind={kind}: {error}\n");
@@ -87,7 +88,7 @@ impl<'a> TypeCheck<'a> {
         true
     }
 
-    /// Returns the `typeChecking` of the policy's status.
+    /// Returns the `typeChecking` field for the status of the policy.
     pub(crate) fn finish(self) -> Json {
         let Self { fields, warnings, .. } = self;
         let warnings = warnings.into_iter().filter_map(|(at, texts)| {

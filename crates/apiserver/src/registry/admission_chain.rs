@@ -1,9 +1,9 @@
 //! The chain of admission plugins, which can change or reject a request.
 //!
-//! Each [`Plugin`] is called twice. In the first call, a plugin can change the object. In the second call, it
-//! validates the result. Plugins are called for every create, update and delete. Plugins are also called for writes of
-//! controllers, and for each object that a `deletecollection` deletes. Plugins are also called for POSTs to
-//! subresources and for connects.
+//! Each [`Plugin`] is called twice. In the first call, a plugin can change the object. In the second call, a plugin
+//! validates the result. Plugins are called for every create, update and delete. Plugins are also called for writes by
+//! controllers, and for each object that a `deletecollection` request deletes. Plugins are also called for POST
+//! requests to subresources and for connect requests.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -40,8 +40,8 @@ pub(super) fn chain() -> Vec<Arc<dyn Plugin>> {
     ]
 }
 
-/// Runs mutating admission, in which all plugins and policies can change the object. If a policy changes the object,
-/// all plugins and policies run a second time.
+/// Runs mutating admission. During mutating admission, all plugins and policies can change the object. If a policy
+/// changes the object, all plugins and policies run a second time.
 pub(super) fn admit(registry: &Registry, request: &mut AdmissionRequest<'_>) -> Outcome<()> {
     let mut runs = Reinvocation::default();
     let mut admitted = admit_once(registry, request, &mut runs);
@@ -56,8 +56,8 @@ fn admit_once(registry: &Registry, request: &mut AdmissionRequest<'_>, runs: &mu
     policies::mutate(registry, request, runs)
 }
 
-/// Runs validating admission with all plugins. Returns the quota updates that must be committed in the same step as
-/// the object.
+/// Runs validating admission with all plugins. Returns the quota updates that must be committed together with the
+/// object.
 pub(super) fn validate(registry: &Registry, request: &AdmissionRequest<'_>) -> Outcome<Vec<Charge>> {
     let mut charges = Vec::new();
     for plugin in &registry.chain {
@@ -73,8 +73,8 @@ fn log_refusal(request: &AdmissionRequest<'_>, refused: &Failure) {
 }
 
 impl Registry {
-    /// Runs admission for a request that connects to a subresource. In this admission, the object contains the options
-    /// of the connect request.
+    /// Runs admission for a request that connects to a subresource of an object. For a connect request, the admitted
+    /// object contains the options of the request.
     pub(crate) fn connect(&self, target: &RequestTarget, options: &mut Json, by: &Requester) -> Outcome<()> {
         let operation = Operation::Connect;
         let request =
@@ -82,15 +82,15 @@ impl Registry {
         self.run_admission(request)
     }
 
-    /// Runs mutating admission and then validating admission. This method is for requests without another phase
-    /// between the two.
+    /// Runs mutating admission and then validating admission. This method is for requests that need no other phase
+    /// between mutating and validating admission.
     pub(super) fn run_admission(&self, mut request: AdmissionRequest<'_>) -> Outcome<()> {
         admit(self, &mut request)?;
         validate(self, &request).map(drop)
     }
 }
 
-/// A plugin that prevents the deletion of objects that every cluster has.
+/// A plugin that prevents the deletion of objects that every cluster needs.
 #[derive(Debug)]
 struct Undeletable;
 
@@ -107,12 +107,12 @@ impl Plugin for Undeletable {
     }
 }
 
-/// A plugin that applies the limit ranges of a namespace. The plugin sets defaults for pods and enforces bounds.
+/// A plugin that applies the limit ranges of a namespace. The plugin sets defaults for pods and enforces the bounds.
 #[derive(Debug)]
 struct LimitRanges;
 
 impl LimitRanges {
-    /// Returns the limit ranges that apply to a write request.
+    /// Returns the limit ranges that apply to this write request.
     fn of(registry: &Registry, target: &RequestTarget, attempt: &Attempt<'_>) -> Vec<Arc<Json>> {
         match target.kind.namespaced() && limits::applies(attempt) {
             true => registry.db.objects(&GroupResource::new("", "limitranges"), Some(&target.namespace)),
@@ -146,8 +146,7 @@ impl Plugin for LimitRanges {
     }
 }
 
-/// A plugin that checks additional permissions. Some writes need these permissions in addition to the permission for
-/// the write itself.
+/// A plugin that checks permissions that some writes need in addition to the permission for the write itself.
 #[derive(Debug)]
 struct FurtherRights;
 
@@ -179,8 +178,8 @@ impl Plugin for FurtherRights {
     }
 }
 
-/// A plugin that charges writes to the quotas of a namespace. The server commits the new quota usage in the same step
-/// as the object.
+/// A plugin that charges writes to the quotas of a namespace. The server commits the new quota usage together with the
+/// object.
 #[derive(Debug)]
 struct Quotas;
 
@@ -208,7 +207,7 @@ impl Plugin for Quotas {
     }
 }
 
-/// Returns the quota update that stores the new usage.
+/// Returns the update that stores the new usage in the quota's status.
 fn charge(registry: &Registry, namespace: &str, quota: &Json, used: Json) -> Outcome<Option<Charge>> {
     let kinds = registry.kinds();
     let Some(kind) = kinds.kind("", "v1", "ResourceQuota") else { return Ok(None) };
@@ -232,8 +231,8 @@ fn charge(registry: &Registry, namespace: &str, quota: &Json, used: Json) -> Out
     Ok(Some(Charge { resource: target.resource_key(), key: target.key(), at, value }))
 }
 
-/// Returns the part of the request that limit ranges and quotas check. Returns `None` if the request does not write an
-/// object.
+/// Returns the part of an admission request that limit ranges and quotas check. Returns `None` if the request does not
+/// write an object.
 fn attempt<'a>(request: &'a AdmissionRequest<'_>, resource: &'a GroupResource) -> Option<Attempt<'a>> {
     let target = request.target;
     let writes = matches!(request.operation, Operation::Create | Operation::Update) && !target.kind.conduct.transient;

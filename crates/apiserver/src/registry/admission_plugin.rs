@@ -23,7 +23,7 @@ pub(crate) enum Operation {
     Connect,
 }
 
-/// The options that the client sent with the request.
+/// The options in the client's request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum AdmissionOptions<'a> {
     Write(&'a WriteOptions),
@@ -35,13 +35,13 @@ pub(crate) enum AdmissionOptions<'a> {
 /// The admission attributes of a request. This type does not implement `Debug`, because an object can contain a
 /// Secret.
 ///
-/// If the subresource has its own type, `old` and `new` have this type. Examples are a Scale, an Eviction and the
-/// options of `exec`.
+/// If the subresource has a type of its own, `old` and `new` have this type. For example, Scale, Eviction and the
+/// options of `exec` are such types.
 pub(crate) struct AdmissionRequest<'a> {
     pub(crate) operation: Operation,
     /// The target that the path of the request names. For a create or a `deletecollection`, the target has no name.
     pub(crate) target: &'a RequestTarget,
-    /// The existing object. The old object is `None` for a create or a connect.
+    /// The existing object. The old object is `None` for a create request and for a connect request.
     pub(crate) old: Option<&'a Json>,
     /// The new object. For a POST that stores no object, `new` is the body. `None` for a delete.
     pub(crate) new: Option<&'a mut Json>,
@@ -50,8 +50,8 @@ pub(crate) struct AdmissionRequest<'a> {
 }
 
 impl AdmissionRequest<'_> {
-    /// Returns the name of the object. The name is empty for a collection. The name is also empty before the server
-    /// generates it from `generateName`.
+    /// Returns the name of the object. The name is empty for a collection. The name is also empty if the server has not
+    /// yet generated it from `generateName`.
     pub(crate) fn name(&self) -> &str {
         match (self.target.name.as_str(), self.new.as_deref()) {
             ("", Some(new)) => metadata::name(new),
@@ -68,16 +68,16 @@ impl AdmissionRequest<'_> {
     }
 }
 
-/// An admission plugin. The client receives the plugin's [warnings](Requester::warn) even if the request fails.
+/// An admission plugin. The client receives the [warnings](Requester::warn) of the plugin even if the request fails.
 pub(crate) trait Plugin: fmt::Debug + Send + Sync {
-    /// Changes the object, or rejects the request. The rules of the object's kind are applied later. If the write is
-    /// retried after a conflict, this method is called again.
+    /// Changes the object, or rejects the request. The rules of the object's kind are applied after this call. If the
+    /// write is retried after a conflict, this method is called again.
     fn admit(&self, _: &Registry, _: &mut AdmissionRequest<'_>) -> Outcome<()> {
         Ok(())
     }
 
-    /// Rejects the request, or returns the quota updates that belong to the write. The object has already passed its
-    /// kind's validation.
+    /// Rejects the request, or returns the quota updates that must be committed with the write. The object has already
+    /// passed the validation of its kind.
     fn validate(&self, _: &Registry, _: &AdmissionRequest<'_>) -> Outcome<Vec<Charge>> {
         Ok(Vec::new())
     }

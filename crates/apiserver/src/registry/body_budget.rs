@@ -8,24 +8,24 @@ use http_body::Body;
 use http_body_util::BodyExt;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
-/// The maximum size of a request body, in bytes.
+/// The maximum size in bytes of a request body.
 pub(crate) const LARGEST_BODY: usize = 3 << 20;
-/// The maximum number of bytes that the server reads from a body that is too large. If the server read fewer bytes, the
-/// client might not receive the error response.
+/// The maximum number of bytes that the server reads from a body that exceeds the maximum size. If the server read
+/// fewer bytes of the body, the client might not receive the error response.
 const DRAIN_LIMIT: usize = 16 << 20;
 /// The maximum size of a small body, in bytes. Most bodies are small.
 const SMALL: usize = 64 << 10;
-/// The maximum total size of large bodies that are processed at the same time, in bytes. Processing can take hundreds
-/// of times the memory of a body.
+/// The maximum total size in bytes of the large bodies that are processed at the same time. Processing can take
+/// hundreds of times the memory of a body.
 const PROCESSING_LIMIT: usize = 4 << 20;
 
 /// The memory budget for incomplete bodies and for bodies that are being processed. Only received bytes count, even if
 /// the request announces a longer body.
 ///
-/// An upload never waits for free budget, because incomplete uploads could wait for each other. Instead, incomplete
-/// bodies are evicted. Large bodies are evicted before small bodies. Among the large bodies, the oldest is evicted
-/// first, because its client has had the most time to finish. Therefore, slow clients do not block other clients, and
-/// many large bodies do not block small bodies.
+/// An upload never waits until the budget has free space. Otherwise, incomplete uploads could wait for each other.
+/// Instead, incomplete bodies are evicted. Large bodies are evicted before small bodies. Among the large bodies, the
+/// oldest body is evicted first, because its client has had the most time to complete it. Therefore, slow clients do
+/// not block other clients, and many large bodies do not block small bodies.
 #[derive(Debug)]
 pub(crate) struct BodyBudget {
     state: Mutex<BudgetState>,
@@ -38,7 +38,7 @@ pub(crate) enum Unread {
     /// The connection broke during the upload, or the client sent an invalid body.
     Broken(String),
     TooLarge,
-    /// The body was evicted, or the budget had no space for it.
+    /// The body was evicted, or the budget had no space for the body.
     OutOfBudget,
 }
 
@@ -53,19 +53,18 @@ struct BudgetState {
     next: u64,
 }
 
-/// Whether the body is small, and its sequence number.
+/// The key contains whether the upload is small, and the sequence number of the upload.
 type EvictionKey = (bool, u64);
 
 #[derive(Debug)]
 struct Upload {
     bytes: Vec<u8>,
-    /// The sender, which is dropped when the body is evicted. The task that reads the body ends when this sender is
-    /// dropped.
+    /// The sender is dropped when the body is evicted. When the sender is dropped, the task that reads the body ends.
     _evicted: oneshot::Sender<()>,
 }
 
 impl BodyBudget {
-    /// Creates a budget of `bytes`. An additional eighth is reserved for small bodies.
+    /// Creates a budget of `bytes`. An additional eighth of `bytes` is reserved for small bodies.
     pub(crate) fn new(bytes: usize) -> Self {
         let small_reserve = bytes / 8;
         let state =
@@ -77,7 +76,8 @@ impl BodyBudget {
     ///
     /// # Cancel safety
     ///
-    /// If the future is dropped, the budget of the body becomes free. The bytes that were already read are lost.
+    /// If the future is dropped, the body no longer counts towards the budget. The bytes that were already read are
+    /// lost.
     pub(crate) async fn read<B>(self: &Arc<Self>, mut body: B) -> Result<Bytes, Unread>
     where
         B: Body<Data = Bytes> + Unpin,
@@ -113,8 +113,9 @@ impl BodyBudget {
         }
     }
 
-    /// Waits until a body may be processed. The permit is released when the last clone of the returned body is dropped.
-    /// Small bodies do not wait. Large bodies get their permits in the order in which this method was called.
+    /// Waits for a permit to process a body. The permit is released when the last clone of the returned body is
+    /// dropped. Small bodies do not wait. Large bodies receive their permits in the order in which this method was
+    /// called.
     pub(crate) async fn turn(&self, bytes: Bytes) -> Bytes {
         if bytes.len() <= SMALL {
             return bytes;
@@ -161,7 +162,8 @@ impl BudgetState {
     }
 }
 
-/// A guard for a body that is still incomplete. If the guard is dropped, the budget of the body becomes free.
+/// A guard for a body that is still incomplete. When the guard is dropped, the body no longer counts towards the
+/// budget.
 struct UploadGuard {
     budget: Arc<BodyBudget>,
     key: EvictionKey,
@@ -169,7 +171,7 @@ struct UploadGuard {
 }
 
 impl UploadGuard {
-    /// Adds data to the upload. Returns false if the upload is evicted.
+    /// Adds data to the upload. If the upload has been evicted, returns false.
     fn add(&mut self, data: &[u8]) -> bool {
         let key = self.budget.lock().add(self.key, data);
         self.key = key.unwrap_or(self.key);
@@ -191,7 +193,7 @@ impl Drop for UploadGuard {
     }
 }
 
-/// A complete body. The body counts towards the budget until it is dropped.
+/// A complete body. A complete body counts towards the budget until it is dropped.
 struct CompleteBody {
     bytes: Vec<u8>,
     budget: Arc<BodyBudget>,
@@ -209,7 +211,7 @@ impl AsRef<[u8]> for CompleteBody {
     }
 }
 
-/// A body together with its processing permit.
+/// A body and the permit to process it.
 struct BodyInProcess {
     bytes: Bytes,
     _permit: Option<OwnedSemaphorePermit>,
@@ -234,7 +236,7 @@ mod tests {
 
     use super::*;
 
-    /// An incomplete upload, together with the task that reads it.
+    /// An incomplete upload and the task that reads it.
     struct Sent {
         parts: mpsc::UnboundedSender<Bytes>,
         read: JoinHandle<Result<Bytes, Unread>>,
@@ -256,7 +258,7 @@ mod tests {
 
         /// Sends data of this length, and yields so that the reader can run.
         async fn send(&self, bytes: usize) {
-            // The send fails if the reader has ended.
+            // Sending fails if the reader has already ended.
             let _ = self.parts.send(vec![0; bytes].into());
             for _ in 0..10 {
                 tokio::task::yield_now().await;
@@ -289,7 +291,7 @@ mod tests {
         let served = Sent::begin(&budget, LARGE - 20).await.end().await.expect("budget");
         let newest = Sent::begin(&budget, LARGE).await;
         assert!(oldest.is_evicted() && !second.is_evicted() && !newest.is_evicted() && !small.is_evicted());
-        // More data does not change the order in which uploads are evicted.
+        // Receiving more data does not change the order in which uploads are evicted.
         second.send(LARGE).await;
         assert!(matches!(second.end().await, Err(Unread::OutOfBudget)));
         drop(served);

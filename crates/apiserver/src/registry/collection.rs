@@ -11,9 +11,9 @@ use crate::request::Requester;
 use crate::request::options::{DeleteOptions, ListOptions};
 
 impl Registry {
-    /// Deletes one page of the selected objects. Returns the objects in the state in which the list contained them. Skips objects that
-    /// other requests have already deleted. The method stops at the first other failure. Earlier deletions are not undone. The method
-    /// yields to other tasks between two deletions.
+    /// Deletes one page of the selected objects. Returns the deleted objects in the state that the list contained. Objects that other
+    /// requests have already deleted are skipped. If a deletion fails for another reason, the method stops. Earlier deletions are not
+    /// undone. The method yields to other tasks between two deletions.
     ///
     /// # Cancel safety
     ///
@@ -44,9 +44,8 @@ impl Registry {
     }
 }
 
-/// Sets the version match to `Exact` if the request has a version without a match rule. kube-apiserver reads the list
-/// in pages, even if the request has no limit. For a list that is read in pages, a version without a match rule means
-/// `Exact`.
+/// Sets the version match to `Exact` if the request has a version but no match rule. kube-apiserver reads such lists in pages, even if the
+/// request sets no limit. In a list that is read in pages, a version without a match rule means `Exact`.
 fn versioned(list: &ListOptions) -> ListOptions {
     let version = !matches!(list.resource_version.as_str(), "" | "0") && list.continue_token.is_empty();
     let mut list = list.clone();

@@ -1,7 +1,7 @@
 //! Functions that commit the objects of write requests and check their size.
 //!
-//! These writes have no size check: deletion marks, the initial objects of a server, restored snapshots, the cluster's
-//! objects in a plan, and quota updates.
+//! The size is not checked for deletion marks, initial objects of a server and restored snapshots. The size is also not
+//! checked for the cluster's objects in a plan and for quota updates.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ impl Registry {
     /// [`Refused`] if the object, a charged quota or another input that `precondition` checks has changed.
     ///
     /// If the object is too large only because of its managed fields, it is stored without managed fields. An apply
-    /// request instead fails, because it must record its managed fields.
+    /// request fails in this case, because it must record its managed fields.
     pub(super) fn commit(
         &self,
         target: &RequestTarget,

@@ -1,4 +1,4 @@
-//! Continue tokens. A continue token stores where the next page of a list starts.
+//! Continue tokens. A continue token contains the position at which the next page of a list starts.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -8,12 +8,12 @@ use crate::failure::{Failure, Outcome};
 
 const VERSION: &str = "meta.k8s.io/v1";
 
-/// A position in a list, together with the revision of the list.
+/// A position in a list, and the revision of the list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ContinueToken {
     /// The revision. `None` means the newest state.
     pub(super) revision: Option<u64>,
-    /// The first key of the page, without the collection.
+    /// The first key of the page. The key is relative to the collection.
     pub(super) start: String,
 }
 
@@ -28,7 +28,7 @@ struct Wire {
 }
 
 impl ContinueToken {
-    /// Creates a token for the position immediately after `key`. The key does not include the collection.
+    /// Creates a token for the position immediately after `key`. `key` is relative to the collection.
     pub(super) fn after(key: &str, revision: u64) -> Self {
         Self { revision: Some(revision), start: format!("{key}\0") }
     }
@@ -65,8 +65,8 @@ impl ContinueToken {
     }
 }
 
-/// Encodes and decodes a decoded continue token, and checks that it stays the same. This function is a fuzz
-/// target.
+/// Checks that decoding, encoding and decoding a continue token a second time gives the same result. This function is a
+/// fuzz target.
 #[cfg(any(test, fuzzing))]
 pub(crate) fn fuzz(text: &str) {
     if let Ok(token) = ContinueToken::decode(text) {
@@ -83,7 +83,7 @@ mod tests {
         for token in [ContinueToken::after("a/b", 7), ContinueToken { revision: None, start: "b\0".into() }] {
             assert_eq!(ContinueToken::decode(&token.encode()).unwrap(), token);
         }
-        // This token was created by a real server.
+        // The following token was created by a real server.
         let real = ContinueToken::decode("eyJ2IjoibWV0YS5rOHMuaW8vdjEiLCJydiI6MSwic3RhcnQiOiIvYlx1MDAwMCJ9").unwrap();
         assert_eq!(real, ContinueToken { revision: Some(1), start: "b\0".into() });
     }

@@ -1,4 +1,4 @@
-//! Creates one object, by a POST or by an update of an object that does not exist.
+//! Creates one object. The request is a POST, or an update of an object that does not exist.
 
 use std::sync::Arc;
 
@@ -17,12 +17,12 @@ use crate::registry::Writer;
 use crate::request::options::How;
 use crate::store::{Expect, Present, Refused, Stored};
 
-/// The maximum number of generated names that the server tries.
+/// The maximum number of names that the server generates for one create.
 const CREATE_TRIES: usize = 8;
-/// The maximum number of times that a create is repeated because other writes have changed what it read.
+/// The maximum number of retries of a create. A create is retried if other writes have changed data that the create has read.
 const CHECK_TRIES: usize = 64;
 
-/// An object that has passed the phases of a create that do not depend on the object's name.
+/// An object that has passed all phases of a create that do not depend on the object's name.
 #[derive(Clone)]
 struct Received {
     object: Json,
@@ -32,8 +32,8 @@ struct Received {
 }
 
 impl Registry {
-    /// Creates an object in `target`. The name in the object is used, and the name in `target` is ignored. If the server generates the name
-    /// and the name is in use, the server generates another name.
+    /// Creates an object in `target`. The name comes from the object, and the name in `target` is ignored. If the server generates the name
+    /// and the name is already in use, the server generates another name.
     pub(crate) fn create(&self, target: &RequestTarget, object: Json, by: &Writer<'_>) -> Outcome<Written> {
         let received = self.receive_new(How::Post, target, object, by)?;
         let base = received.object.text("/metadata/generateName").to_owned();
@@ -56,7 +56,7 @@ impl Registry {
                 Err(Refused::Taken | Refused::Moved) if invalidated == CHECK_TRIES => {
                     return Err(Failure::modified(&target.kind.resource(), &named.name));
                 }
-                // The namespace, the definition, a quota or a claim has changed since it was checked. Try again.
+                // The namespace, the definition, a quota or a unique value has changed since it was checked. Try again.
                 Err(Refused::Taken | Refused::Moved) => {
                     invalidated += 1;
                     self.check_is_open(&named)?;
@@ -65,8 +65,8 @@ impl Registry {
         }
     }
 
-    /// Tries once to create an object, for an update or an apply of an object that does not exist. Returns [`Refused`] if another request
-    /// has created the object in the meantime. As in kube-apiserver, the caller then updates this object.
+    /// Tries once to create an object. The request is an update or a server-side apply of an object that does not exist. Returns
+    /// [`Refused`] if another request has created the object in the meantime. As in kube-apiserver, the caller then updates this object.
     pub(super) fn create_absent(
         &self,
         how: How,
@@ -78,7 +78,7 @@ impl Registry {
         self.try_create(how, target, received, by)
     }
 
-    /// Runs those phases of a create that do not depend on the name.
+    /// Runs the phases of a create that do not depend on the object's name.
     fn receive_new(&self, how: How, target: &RequestTarget, mut object: Json, by: &Writer<'_>) -> Outcome<Received> {
         target.settle_namespace(&mut object)?;
         let base = object.text("/metadata/generateName").to_owned();
@@ -164,8 +164,8 @@ impl Registry {
     }
 }
 
-/// Returns whether the server can create objects of the kind. For a custom resource, the definition must still exist with the same uid and
-/// must not be terminating.
+/// Returns whether objects of this kind can be created. For a custom resource, the definition must still exist with the same uid and must
+/// not be terminating.
 fn is_defined(now: &Present, kind: &Kind) -> bool {
     kind.strategy.definition().is_none_or(|uid| {
         let definition = now.get(crd::DEFINITIONS, &crd::name(kind));
@@ -177,7 +177,7 @@ fn namespace_is_open(now: &Present, namespace: &str) -> bool {
     now.get(NAMESPACES, namespace).is_some_and(|found| !found.is_deleting())
 }
 
-/// Removes the fields that clients are not allowed to set. If a PUT or an apply creates the object, the deletion fields are kept.
+/// Removes the fields that clients cannot set. If a PUT or an apply request creates the object, the deletion fields are kept.
 fn wipe(object: &mut Json, how: How) {
     let metadata = metadata_mut(object);
     for field in ["uid", "creationTimestamp", "selfLink", "resourceVersion"] {
@@ -189,8 +189,8 @@ fn wipe(object: &mut Json, how: How) {
     }
 }
 
-/// Returns the AlreadyExists error for a name that another object has. If the server generated the name from `base`, the error tells the
-/// client to retry. As in kube-apiserver, every object with a `generateName` gets this text.
+/// Returns the AlreadyExists error for a name that another object has. If the server generated the name from `base`, the error advises the
+/// client to retry. As in kube-apiserver, all such errors about objects with a `generateName` have this text.
 fn name_taken(resource: &GroupResource, name: &str, base: &str, found: Option<&Stored>) -> Failure {
     let mut failure = Failure::already_exists(resource, name);
     if !base.is_empty() {

@@ -1,5 +1,5 @@
-//! API versions that are served by a Service according to an APIService. This server does not forward
-//! requests to the Service.
+//! Handles API versions that an APIService delegates to a Service. This server does not forward requests to such a
+//! Service.
 
 use pintle_json::{Json, json};
 
@@ -17,7 +17,7 @@ impl Registry {
         delegated_spec(&found).map(|_| unavailable)
     }
 
-    /// Returns the discovery document of a group whose versions are all delegated.
+    /// Returns the discovery document of a group if all its versions are delegated.
     pub(crate) fn delegated_group(&self, group: &str) -> Option<Json> {
         let all = self.db.objects_of(RESOURCE, &Range::namespace(None));
         let of_group =

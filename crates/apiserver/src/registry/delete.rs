@@ -22,22 +22,22 @@ pub(crate) const FOREGROUND_FINALIZER: &str = "foregroundDeletion";
 
 /// The response of a delete.
 pub(crate) enum Deleted {
-    /// The object. The object still exists, because a finalizer or a grace period delays its removal.
+    /// The object. The object still exists. A finalizer or a grace period delays the removal of the object.
     Held(Served),
-    /// The removed object. For some kinds, and for dry runs, a delete returns the object instead of a Status.
+    /// The removed object. For some kinds and for dry runs, the server responds with the object instead of a Status.
     Object(Served),
-    /// A Status that contains the name of the removed object.
+    /// A Status with the name of the removed object.
     Gone(Box<Status>),
 }
 
 impl Registry {
-    /// Deletes the object at `target`, or only marks it as deleted.
+    /// Deletes the object at `target`, or marks it for deletion.
     pub(crate) fn delete(&self, target: &RequestTarget, options: &DeleteOptions, by: &Requester) -> Outcome<Deleted> {
         self.delete_admitted(target, target, options, by)
     }
 
-    /// Deletes an object in the same way as [`delete`](Self::delete). `requested` is the target in the path of the
-    /// request. This target is the object or its collection.
+    /// Deletes an object in the same way as [`delete`](Self::delete). `requested` is the target that the path of the request names. The
+    /// requested target is the object or its collection.
     pub(super) fn delete_admitted(
         &self,
         target: &RequestTarget,
@@ -100,11 +100,11 @@ impl Registry {
         let is_first = !metadata::is_deleting(old);
         let marks = is_first && kind.strategy.mark_terminating(&mut new, &self.clock.now_text());
         let held = marks || !metadata::finalizers(&new).is_empty() || kind.strategy.is_held(&new);
-        // If the kind has a grace period, the object is always visible as terminating before it is removed.
+        // If the kind has a grace period, clients can always observe the object as terminating before it is removed.
         let was_marked = !kind.conduct.graceful || !is_first && metadata::grace_seconds(old) == Some(0);
         if !held && grace == 0 && was_marked {
-            // A dry run returns the object after the changes that the options cause. In a real deletion, the
-            // object is removed, and this state is never stored.
+            // A dry run returns the object with the changes that the options cause. In a real deletion, the object is removed, so this
+            // state is never stored.
             return match options.dry_run && new != *old {
                 true => Some(Deleted::Object(shown(kind, new))),
                 false => self.remove(target, stored, options.dry_run),
@@ -159,7 +159,7 @@ impl Registry {
         })))
     }
 
-    /// Sets the deletion timestamp. If `grace` is given, the grace period is also set.
+    /// Sets the deletion timestamp. If `grace` is set, the grace period is set, too.
     fn set_deletion_time(&self, new: &mut Json, old: &Json, grace: Option<i64>) {
         let first = !metadata::is_deleting(old);
         let seconds = Duration::from_secs(u64::try_from(grace.unwrap_or(0)).unwrap_or(0));
@@ -179,8 +179,8 @@ impl Registry {
     }
 }
 
-/// Returns whether the object waits for the end of its grace period, and the options do not shorten this period. As in kube-apiserver,
-/// such a delete changes nothing, not even finalizers, and runs no admission.
+/// Returns whether the object still waits for the end of its grace period and the options do not shorten this period. As in kube-apiserver,
+/// such a delete changes nothing, not even the finalizers, and does not run admission.
 fn is_pending(kind: &Kind, object: &Json, options: &DeleteOptions) -> bool {
     // Negative periods count as one second.
     let seconds = |grace: i64| if grace < 0 { 1 } else { grace };
@@ -189,7 +189,8 @@ fn is_pending(kind: &Kind, object: &Json, options: &DeleteOptions) -> bool {
     waits && options.grace_seconds.is_none_or(|grace| seconds(grace) >= left)
 }
 
-/// Returns whether an object is being deleted, and has no finalizer, grace period or other reason to stay.
+/// Returns whether the object is being deleted and nothing delays its removal. For example, a finalizer or a grace period delays the
+/// removal.
 pub(super) fn is_removable(kind: &Kind, object: &Json) -> bool {
     metadata::is_deleting(object)
         && metadata::finalizers(object).is_empty()
@@ -202,7 +203,7 @@ fn shown(kind: &Kind, object: Json) -> Served {
     Served::value(kind, Arc::unwrap_or_clone(kind.shown(&Arc::new(object))))
 }
 
-/// Returns the new deletion time if the options shorten the grace period of a terminating object.
+/// If the options shorten the grace period of a terminating object, returns the new deletion time.
 fn earlier_end(old: &Json, grace: i64) -> Option<String> {
     let end: jiff::Timestamp = old.text("/metadata/deletionTimestamp").parse().ok()?;
     let less = metadata::grace_seconds(old)? - grace;
@@ -210,7 +211,7 @@ fn earlier_end(old: &Json, grace: i64) -> Option<String> {
     Some(pintle_meta::Time(end).to_string())
 }
 
-/// Returns the object's finalizers after the delete options have been applied.
+/// Returns the finalizers of the object after the delete options have been applied.
 fn finalizers_for(kind: &Kind, object: &Json, options: &DeleteOptions) -> Vec<String> {
     let present: Vec<String> = metadata::finalizers(object).into_iter().map(str::to_owned).collect();
     // The propagation policy is ignored for reports such as events, because reports have no dependents.

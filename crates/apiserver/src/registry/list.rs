@@ -18,7 +18,7 @@ use crate::store::{Compacted, FeedScope, Neighbours, Objects, Range, Run, Stored
 /// The number of objects that a scan examines before it yields to other tasks.
 pub(crate) const SCAN_BATCH: usize = 256;
 
-/// The collection and the selectors of a list or a watch.
+/// The collection of a list or a watch, and its selectors.
 #[derive(Clone, Debug)]
 pub(crate) struct Selection {
     pub(crate) kind: Arc<Kind>,
@@ -28,7 +28,7 @@ pub(crate) struct Selection {
 }
 
 impl Selection {
-    /// Parses the selectors. The field names are not validated here, but in [`checked`](Self::checked).
+    /// Parses the selectors. Parsing the selectors does not validate the field names. [`checked`](Self::checked) validates them.
     pub(crate) fn parse(target: &RequestTarget, options: &ListOptions) -> Outcome<Self> {
         let bad = |error: InvalidSelector| Failure::bad_request(error.to_string());
         Ok(Self {
@@ -52,13 +52,14 @@ impl Selection {
         self.labels.is_everything() && self.fields.is_everything()
     }
 
-    /// Returns whether the selectors match an object in the range. Only the fields that the selectors need are decoded.
+    /// Returns whether the selectors match an object in the key range of the collection. This method decodes only the fields that the
+    /// selectors need.
     pub(crate) fn matches(&self, stored: &Stored) -> bool {
         let is_labelled = || {
             let labels = stored.labels();
             self.labels.matches_by(|key| labels.value(key))
         };
-        // The labels come from the stored version, because all versions of a kind have the same labels.
+        // The labels are read from the stored object, because all versions of a kind have the same labels.
         (self.labels.is_everything() || is_labelled()) && selects_fields(&self.fields, &self.kind, stored)
     }
 
@@ -67,14 +68,13 @@ impl Selection {
         if self.fields.is_everything() { 0 } else { self.kind.showing_weight(stored) }
     }
 
-    /// Returns the cost of matching an object when a scan examines it. The labels count, because a large object can consist mostly
-    /// of labels.
+    /// Returns the cost of matching an object during a scan. The labels are included, because a large object can consist mostly of labels.
     pub(crate) fn search_weight(&self, stored: &Stored) -> usize {
         let labels = if self.labels.is_everything() { 0 } else { stored.weight() };
         if offload::is_long(labels) { labels.max(self.weight(stored)) } else { self.weight(stored) }
     }
 
-    /// Returns the key range of the collection.
+    /// Returns the range of keys that belong to the collection.
     pub(crate) fn range(&self) -> Range {
         match self.single_name() {
             Some(name) => Range::object(&self.namespace, name),
@@ -82,7 +82,7 @@ impl Selection {
         }
     }
 
-    /// Returns the scope of a watch, which determines the changes that the watch reads.
+    /// Returns the scope of a watch. The scope determines which changes the watch reads.
     pub(crate) fn scope(&self) -> FeedScope {
         match self.single_name() {
             Some(name) => FeedScope::Object(key(&self.namespace, name)),
@@ -94,7 +94,7 @@ impl Selection {
         }
     }
 
-    /// If the selection can match only one object, returns the name of this object.
+    /// If the selection can match only one object, returns the name of the object.
     fn single_name(&self) -> Option<&str> {
         self.name().filter(|_| !self.kind.namespaced() || !self.namespace.is_empty())
     }
@@ -113,7 +113,7 @@ pub(crate) struct Selected {
 }
 
 impl Selected {
-    /// Examines the next object. Returns `None` at the end of the snapshot, and `Some(None)` if the object does not match.
+    /// Examines the next object. Returns `None` at the end of the snapshot. Returns `Some(None)` if the object does not match.
     pub(crate) fn scan_next(&mut self) -> Option<Option<Arc<Stored>>> {
         let (_, stored) = self.run.peek()?;
         let matched = self.selection.matches(stored).then(|| stored.clone());
@@ -121,7 +121,7 @@ impl Selected {
         Some(matched)
     }
 
-    /// Returns the cost to [examine](Self::scan_next) and encode the next object. `shown` computes the cost of encoding the object.
+    /// Returns the cost of [examining](Self::scan_next) and encoding the next object. `shown` computes the cost of encoding the object.
     pub(crate) fn weight(&self, shown: impl FnOnce(&Stored) -> usize) -> usize {
         self.run.peek().map_or(0, |(_, stored)| self.selection.search_weight(stored).max(shown(stored)))
     }
@@ -154,7 +154,7 @@ impl Iterator for Selected {
 #[derive(Debug)]
 pub(crate) struct ListReply {
     pub(crate) objects: Selected,
-    /// The revision of the list. The revision is 0 for virtual objects, which have no revision.
+    /// The revision of the list. The revision is 0 for virtual objects, because they have no revision.
     pub(crate) revision: u64,
     pub(crate) continue_token: String,
     pub(crate) remaining: Option<usize>,
@@ -175,7 +175,8 @@ impl Registry {
         }
     }
 
-    /// Returns one object like [`get`](Self::get), from the current state or from a stale view. Offloads expensive conversions.
+    /// Returns one object like [`get`](Self::get). The object comes from the current state or from a stale view. Offloads expensive
+    /// conversions.
     pub(crate) async fn get_in(&self, target: &RequestTarget, stale: Option<View>) -> Outcome<Served> {
         if let Some(found) = self.virtual_object(target) {
             return found;
@@ -185,7 +186,7 @@ impl Registry {
         Ok(Served::stored(&target.kind, &stored))
     }
 
-    /// Returns a virtual object. The server computes such an object and never stores it. Returns `None` if the kind has no virtual
+    /// Returns a virtual object. A virtual object is computed by the server and never stored. Returns `None` if the kind has no virtual
     /// objects.
     fn virtual_object(&self, target: &RequestTarget) -> Option<Outcome<Served>> {
         let found =
@@ -210,14 +211,14 @@ impl Registry {
         self.db.weight(&target.resource_key(), &target.key())
     }
 
-    /// Returns the objects that a resource has in a stale view. Also returns the revision of the view.
+    /// Returns the objects of a resource that a stale view shows. Also returns the revision of the view.
     fn view(&self, kind: &Kind, view: View) -> Outcome<(Objects, u64)> {
         let version = self.view_revision(kind, view);
         let objects = self.db.past(kind.resource_key(), version);
         Ok((objects.map_err(|_| view_is_gone(version))?, version))
     }
 
-    /// Returns a page of the matching objects. Before the call, the caller must wait until the store has reached the revision of
+    /// Returns one page of the matching objects. Before the call, the caller must wait until the store has reached the revision of
     /// [`version_to_wait_for`](Self::version_to_wait_for). Yields to other tasks during long scans.
     pub(crate) async fn list(
         &self,
@@ -255,7 +256,8 @@ impl Registry {
         Ok(reply)
     }
 
-    /// Returns the revision that the store must reach before a list can be served, if there is one.
+    /// Returns the revision that the store must reach before the list can be served. Returns `None` if the list need not wait for a
+    /// revision.
     pub(crate) fn version_to_wait_for(&self, options: &ListOptions) -> Outcome<Option<u64>> {
         if !options.continue_token.is_empty() {
             return Ok(ContinueToken::decode(&options.continue_token)?.revision);
@@ -283,7 +285,7 @@ async fn page(selection: &Selection, run: Run, limit: Option<usize>, revision: u
     let selected = |run| Selected { selection: selection.clone(), run };
     let mut reply =
         ListReply { objects: selected(run.clone()), revision, continue_token: String::new(), remaining: None };
-    // If a list selects a single name, it has only one page.
+    // If a list selects a single name, the list has only one page.
     let Some(limit) = limit.filter(|_| selection.name().is_none()) else { return reply };
     let prefix = selection.range().prefix().len();
     let (mut rest, mut found, mut looks) = (run.clone(), 0, 0);
@@ -304,7 +306,7 @@ async fn page(selection: &Selection, run: Run, limit: Option<usize>, revision: u
     reply
 }
 
-/// Returns the error for a stale view that shows a state that is no longer stored.
+/// Returns the error for a stale view whose state is no longer stored.
 fn view_is_gone(version: u64) -> Failure {
     Failure::internal(format!("the stale view {version} is no longer kept"))
 }
@@ -340,7 +342,7 @@ pub(crate) fn parse_version(text: &str) -> Outcome<u64> {
     })
 }
 
-/// Parses a number like Go's `strconv.ParseUint`. The failure has status 500 and Go's message.
+/// Parses a number like Go's `strconv.ParseUint`. The failure has the status 500 and Go's error message.
 pub(crate) fn parse_number(text: &str) -> Outcome<u64> {
     let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let why = match text.parse() {
@@ -351,7 +353,7 @@ pub(crate) fn parse_number(text: &str) -> Outcome<u64> {
     Err(Failure::plain(500, format!("strconv.ParseUint: parsing {text:?}: {why}")))
 }
 
-/// Converts the store's error about a compacted revision to a failure.
+/// Converts the store's error about a compacted revision to a failure for the client.
 pub(crate) fn compacted(error: Compacted, requested: u64) -> Failure {
     Failure::expired(format!("too old resource version: {requested} ({})", error.oldest))
 }

@@ -1,4 +1,4 @@
-//! The limit on nesting in objects.
+//! Limits the nesting of objects.
 
 use pintle_json::Json;
 use pintle_meta::Reason;
@@ -7,9 +7,9 @@ use crate::failure::{Failure, Outcome, details};
 use crate::kinds::Kind;
 use crate::object::metadata;
 
-/// The maximum nesting of lists and objects in a stored object. Managed fields must also satisfy the limit.
-/// Managed fields nest deeper than the fields that they describe. Many JSON parsers, including the parser of this
-/// server, accept 127 levels. A watch of tables nests each object four levels deeper.
+/// The maximum nesting depth of lists and objects in a stored object. This limit also applies to managed fields, which
+/// nest deeper than the fields that they describe. Many JSON parsers, including the parser of this server, accept 127
+/// levels. A watch of tables nests each object four levels deeper.
 const MAX_STORED_DEPTH: usize = 120;
 
 /// Returns an error if the served form of the object is nested too deeply for common JSON parsers.

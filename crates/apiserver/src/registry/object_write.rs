@@ -6,7 +6,7 @@ use super::Writer;
 use crate::kinds::RequestTarget;
 use crate::request::options::How;
 
-/// The state that the phases of the pipeline share for one write.
+/// The state of one write that the phases of the pipeline share.
 pub(super) struct Write<'a> {
     pub(super) target: &'a RequestTarget,
     /// The stored object. `None` for a create.
@@ -16,6 +16,6 @@ pub(super) struct Write<'a> {
     /// The field manager, the requester and the options of the write.
     pub(super) by: &'a Writer<'a>,
     pub(super) how: How,
-    /// Whether the object had labels in the request.
+    /// Whether the object in the request had labels.
     pub(super) labelled: bool,
 }

@@ -1,8 +1,8 @@
-//! The phases of a write. The phases convert the requested object to the object to store.
+//! The phases of a write. The phases convert the object in the request to the object that is stored.
 //!
-//! All writes call [`Registry::receive`] and [`Registry::complete`]. Before and after these phases, creates differ from
-//! updates. A create needs an unused name, and can try several generated names. An update compares versions, and
-//! computes the object again after a conflict.
+//! All writes go through the phases [`Registry::receive`] and [`Registry::complete`]. Before `receive` and after
+//! `complete`, creates and updates differ. A create needs an unused name, so it can try several generated names. An
+//! update compares versions, and computes the new object again after a conflict.
 
 use pintle_json::Json;
 
@@ -23,13 +23,13 @@ use crate::validate::FieldErrors;
 /// An object that is ready to be stored.
 pub(super) struct Complete {
     pub(super) object: Json,
-    /// The quota updates that are committed in the same step as the object.
+    /// The quota updates that must be committed together with the object.
     pub(super) charges: Vec<Charge>,
 }
 
 impl Registry {
-    /// Runs the phases that precede the rules of the kind: defaults, managed fields, mutating admission and the check
-    /// for privilege escalation.
+    /// Runs the phases before the rules of the kind. The phases are defaults, managed fields, mutating admission and
+    /// the check for privilege escalation.
     pub(super) fn receive(&self, write: &mut Write<'_>) -> Outcome<()> {
         write.labelled = write.new.at("/metadata/labels").is_some_and(|labels| !labels.is_empty());
         write.target.kind.strategy.defaults(&mut write.new);
@@ -55,7 +55,8 @@ impl Registry {
         Ok(Complete { object: write.new, charges })
     }
 
-    /// Runs the mutating admission. For `/scale`, admission plugins get the Scale instead of the object.
+    /// Runs the mutating admission. For a write of `/scale`, the admission plugins receive the Scale instead of the
+    /// object.
     fn admit(&self, write: &mut Write<'_>) -> Outcome<()> {
         let Some(Scales { paths, old, mut new }) = write.scales() else {
             return admission_chain::admit(self, &mut write.request());
@@ -80,7 +81,7 @@ impl Registry {
         }
     }
 
-    /// Warns about fields that have no effect in this server but have an effect in a real cluster.
+    /// Warns about fields that have an effect in a real cluster but not in this server.
     pub(super) fn warn_of_no_effect(&self, target: &RequestTarget, object: &Json, by: &Writer<'_>) {
         if target.subresource == Subresource::None {
             let warnings = target.kind.strategy.without_effect(object, &self.kinds(), &*self.db);
@@ -88,7 +89,7 @@ impl Registry {
         }
     }
 
-    /// Sets the fields that only the server is allowed to set, or restores their stored values.
+    /// Sets the fields that only the server may set. Fields that are already stored keep their stored values.
     fn identify(&self, write: &mut Write<'_>) {
         let Some(old) = write.old else {
             let metadata = metadata_mut(&mut write.new);
@@ -102,8 +103,7 @@ impl Registry {
         keep_identity(&mut write.new, old);
     }
 
-    /// Applies the kind's rules to the object, runs the built-in admission plugins of the kind, and updates the
-    /// generation.
+    /// Applies the kind's rules to the object, runs the kind's built-in admission plugins, and updates the generation.
     fn prepare(&self, write: &mut Write<'_>) -> Outcome<()> {
         let (kind, subresource, new) = (&write.target.kind, write.subresource(), &mut write.new);
         let context = Context { labelled: write.labelled, ..self.context(&write.by.requester().user) };
@@ -117,7 +117,7 @@ impl Registry {
     }
 }
 
-/// The Scale that an object has before a write, and the Scale that it has afterwards.
+/// The Scales of an object before and after a write.
 struct Scales<'a> {
     paths: &'a Scale,
     old: Json,
@@ -125,8 +125,8 @@ struct Scales<'a> {
 }
 
 impl<'a> Write<'a> {
-    /// Returns the subresource that the rules of the kind get. For a new object, returns [`Subresource::None`], because
-    /// a new object is always written as a whole.
+    /// Returns the subresource that is passed to the rules of the kind. For a new object, returns
+    /// [`Subresource::None`], because a new object is always written as a whole.
     fn subresource(&self) -> Subresource {
         self.old.map_or(Subresource::None, |_| self.target.subresource)
     }
@@ -150,15 +150,15 @@ impl<'a> Write<'a> {
     }
 
     /// Updates the managed fields. This method must be called before the rules of the kind change the objects. Does
-    /// nothing for an apply, because an apply has already updated the managed fields.
+    /// nothing for an apply request, because an apply request has already updated the managed fields.
     pub(super) fn track(&mut self) {
         if self.how != How::Apply {
             self.by.track(&self.target.kind, self.old, &mut self.new, self.target.subresource);
         }
     }
 
-    /// Restores the fields that this write cannot change. A write of the object cannot change the status. A write of
-    /// `/status` can change the status and no other field.
+    /// Restores the fields that this write cannot change. A write of the object itself cannot change the status. A
+    /// write of `/status` can change only the status.
     fn keep_other_parts(&mut self) {
         let kind = &self.target.kind;
         let new = &mut self.new;
@@ -183,7 +183,7 @@ impl<'a> Write<'a> {
         };
     }
 
-    /// Returns an error if the object is not valid. Also adds warnings about values that are probably mistakes.
+    /// Returns an error if the object is invalid. Also adds warnings about values that are probably mistakes.
     fn validate(&mut self) -> Outcome<()> {
         let (kind, subresource) = (&self.target.kind, self.subresource());
         let mut ratcheted = Vec::new();
@@ -215,7 +215,7 @@ impl<'a> Write<'a> {
     }
 }
 
-/// Restores the metadata that an update cannot change but can omit.
+/// Restores the metadata that an update may omit but cannot change.
 fn keep_identity(new: &mut Json, old: &Json) {
     let metadata = metadata_mut(new);
     metadata.unset("selfLink");
@@ -230,7 +230,8 @@ fn keep_identity(new: &mut Json, old: &Json) {
             metadata.set(field, time);
         }
     }
-    // The grace period is restored, because validation rejects a grace period that differs from the current one.
+    // The grace period is restored, because validation rejects a grace period that differs from the stored grace
+    // period.
     if let Some(seconds) = stored("deletionGracePeriodSeconds")
         && metadata.get("deletionGracePeriodSeconds").is_none_or(Json::is_null)
     {
@@ -238,7 +239,7 @@ fn keep_identity(new: &mut Json, old: &Json) {
     }
 }
 
-/// A write of `/status` changes the status. For most kinds, such a write also changes some metadata.
+/// A write of `/status` replaces the status. For most kinds, a write of `/status` also replaces some of the metadata.
 fn keep_all_but_status(new: &mut Json, old: &Json, kind: &Kind) {
     let managed = new.at("/metadata/managedFields").cloned();
     let status_fields = ["status", "apiVersion", "kind", "metadata"];

@@ -1,5 +1,5 @@
 //! Pod Security admission. The labels of a namespace select a Pod Security Standard. Admission enforces this standard
-//! on pods, and warns about violations in pod templates.
+//! for pods, and warns about violations in pod templates.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -17,13 +17,13 @@ use crate::request::{Requester, Subresource};
 use crate::store::{Charge, Range, Stored};
 use crate::validate::FieldErrors;
 
-/// The limits for checks of existing pods when the policy of a namespace becomes stricter: the maximum number of pods
-/// and the maximum time.
+/// The limits for checking existing pods when the policy of a namespace becomes stricter. The first constant limits the
+/// number of pods, and the second constant limits the time.
 const MAX_PODS: usize = 3000;
 const MAX_CHECK_TIME: Duration = Duration::from_secs(1);
 
-/// The audit annotations of a pod. The annotations contain the enforced standard and the violations of the audited
-/// standard.
+/// The names of the audit annotations for a pod. The annotations contain the enforced standard and the violations of
+/// the audited standard.
 const ENFORCED: &str = "pod-security.kubernetes.io/enforce-policy";
 const VIOLATIONS: &str = "pod-security.kubernetes.io/audit-violations";
 
@@ -96,8 +96,8 @@ fn subject<'a>(request: &'a AdmissionRequest<'_>) -> Option<(StandardsTarget<'a>
     Some((subject, new))
 }
 
-/// Returns whether an update of a pod adds a container or changes an image. The standards check no other fields that
-/// an update can change.
+/// Returns whether an update of a pod adds a container or changes an image. All other fields that the standards check
+/// are immutable.
 fn changes_containers(new: &Json, old: &Json) -> bool {
     let images = |pod: &Json, pointer: &str| -> Vec<(String, String)> {
         let containers = pod.list(pointer);
@@ -116,7 +116,7 @@ fn policy(namespace: &Json) -> (Policy, FieldErrors) {
     Policy::of(|label| labels?.get(label)?.as_str())
 }
 
-/// Returns the policy of the namespace in the target.
+/// Returns the policy of the namespace that `target` names.
 fn policy_at(registry: &Registry, target: &RequestTarget) -> Policy {
     let namespace = registry.db.get(NAMESPACES, &target.namespace);
     let labels = namespace.as_deref().map(|namespace| namespace.labels());
@@ -134,7 +134,7 @@ fn annotate_violations(by: &Requester, audit: Standard, pod: &Json) {
     }
 }
 
-/// Returns warnings about existing pods that violate the new policy of their namespace. These pods keep running.
+/// Returns warnings about the existing pods that violate the new policy of their namespace. These pods keep running.
 fn existing_pod_warnings(registry: &Registry, namespace: &str, enforce: Standard) -> Vec<String> {
     let began = registry.clock.instant();
     let has_elapsed = |limit| registry.clock.instant().duration_since(began) >= limit;
@@ -143,8 +143,8 @@ fn existing_pod_warnings(registry: &Registry, namespace: &str, enforce: Standard
     pod_warnings(pods.map(|(_, pod)| pod), count, namespace, enforce, has_elapsed)
 }
 
-/// Returns the warnings that [`existing_pod_warnings`] describes, for the given pods. Selecting the pods takes at most
-/// half of [`MAX_CHECK_TIME`], regardless of the number of pods.
+/// Returns the same warnings as [`existing_pod_warnings`], for the given pods. Selecting the pods takes at most half of
+/// [`MAX_CHECK_TIME`], regardless of the number of pods.
 fn pod_warnings(
     pods: impl Iterator<Item = Arc<Stored>>,
     count: usize,
@@ -182,8 +182,8 @@ fn pod_warnings(
     warnings
 }
 
-/// Selects the pods to check. Stops when `timed_out` returns true. In the result, the first pod of each controller
-/// comes before all further pods of the same controller.
+/// Selects the pods to check. Stops when `timed_out` returns true. The first pod of each controller comes before the
+/// second pod of any controller.
 fn select_pods(pods: impl Iterator<Item = Arc<Stored>>, mut timed_out: impl FnMut() -> bool) -> Vec<Arc<Stored>> {
     let mut seen = HashSet::new();
     let (mut first, mut duplicates) = (Vec::new(), Vec::new());
@@ -261,7 +261,7 @@ mod tests {
             looked += 1;
             looked == 5
         };
-        // In the result, the first pod of each owner comes before all further pods of the same owner.
+        // The first pod of each owner must come before the second pod of any owner.
         assert_eq!(names(select_pods((0..1_000_000).map(pod), timed_out)), ["0", "1", "3", "2", "4"]);
     }
 }

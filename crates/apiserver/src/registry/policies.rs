@@ -1,4 +1,4 @@
-//! The admission plugins for policies in CEL.
+//! The admission plugins that evaluate policies in CEL.
 
 mod authorizer;
 mod mutating;
@@ -16,7 +16,8 @@ pub(super) use validating::ValidatingPolicies;
 use super::Registry;
 use crate::kinds::Kind;
 
-/// Returns whether policies never apply to the kind: they could block their own deletion, and every authentication and authorization.
+/// Returns whether admission policies never apply to the kind. If they applied, policies could block their own deletion, or all
+/// authentication and authorization.
 fn is_exempt(kind: &Kind) -> bool {
     const REVIEWS: [&str; 6] = [
         "localsubjectaccessreviews",

@@ -17,7 +17,8 @@ use crate::request::Subresource;
 use crate::request::options::{How, WriteOptions};
 use crate::request::user::{ServiceAccountName, User};
 
-/// The maximum number of times that the server attempts a POST. A new attempt follows after a conflict.
+/// The maximum number of times that the server tries to perform the action of a POST request. Each conflict causes a
+/// new attempt.
 const POST_TRIES: usize = 64;
 
 impl Registry {
@@ -64,8 +65,8 @@ impl Registry {
         steps.into_iter().try_for_each(|step| self.run_step(target, step, dry_run, &mut own))
     }
 
-    /// Runs one step of a POST task. `own` is the revision of the target object after an earlier step of the task wrote
-    /// it. A later step that deletes the object has this revision as its precondition.
+    /// Runs one step of a task. `own` is the revision at which an earlier step of this task wrote the target object. A
+    /// later step that deletes the object uses this revision as a precondition.
     fn run_step(&self, target: &RequestTarget, step: PostStep, dry_run: bool, own: &mut Option<u64>) -> Outcome<()> {
         match step {
             PostStep::Rewrite { resource, namespace, name, change } => {
@@ -98,7 +99,8 @@ impl Registry {
                 if let (Some(version), Some(own)) = (&mut options.resource_version, own) {
                     *version = own.to_string();
                 }
-                // The pod is deleted without admission, because admission has already checked the posted object.
+                // The pod is deleted without calling admission, because admission has already checked the posted
+                // object.
                 self.delete_if(
                     &RequestTarget { subresource: Subresource::None, ..target.clone() },
                     &options,
@@ -174,7 +176,7 @@ fn attributes_of<'a>(target: &'a RequestTarget, sent: &'a mut Json, by: &'a Writ
 }
 
 /// Adds managed fields to a posted object. A posted object does not pass through the other phases of the pipeline,
-/// because these are for stored objects.
+/// because these phases are for stored objects.
 fn with_managed_fields(target: &RequestTarget, mut new: Json, by: &Writer<'_>) -> Json {
     new.unset("status");
     let mut write = Write { target, old: None, new, by, how: How::Post, labelled: false };
@@ -192,7 +194,7 @@ mod tests {
     use crate::kinds::{Context, Kind};
     use crate::store::Expect;
 
-    /// A handler that changes the pod after the task has been computed. The change causes a conflict.
+    /// A handler that changes the pod after the task was computed. The change causes a conflict.
     struct ConflictingPostHandler<'a> {
         post_handler: &'a dyn PostHandler,
         registry: &'a Registry,
@@ -222,9 +224,9 @@ mod tests {
         json!({"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]})
     }
 
-    /// Evicts a pod with the status `status`. During the eviction, another request changes the status to `becomes`. The
+    /// Evicts a pod whose status is `status`. During the eviction, another request sets the status to `becomes`. The
     /// disruption budget of the pod allows `allowed` disruptions. Returns the error code, whether the pod still exists,
-    /// and how many disruptions are left.
+    /// and the number of disruptions that are still allowed.
     fn evict(status: Json, becomes: Json, allowed: i64) -> (Option<u16>, bool, i64) {
         let registry = Registry::new(ApiServerConfig::default(), None);
         let labels = json!({"a": "b"});
@@ -265,7 +267,7 @@ mod tests {
         for spared in [json!({"phase": "Pending"}), unready.clone()] {
             assert_eq!(evict(spared.clone(), ready(), 0), (Some(429), true, 0), "{spared}");
             assert_eq!(evict(spared.clone(), ready(), 1), (None, false, 0), "{spared}");
-            // If only fields change that do not matter for the budget, the eviction continues.
+            // If a concurrent write changes only fields that do not matter for the budget, the eviction continues.
             assert_eq!(
                 evict(spared.clone(), json!({"phase": "Pending", "reason": "r"}), 0),
                 (None, false, 0),

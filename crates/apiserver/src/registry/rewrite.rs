@@ -1,4 +1,4 @@
-//! Writes of the server itself. Such writes are not subject to the rules for client writes.
+//! Writes of the server itself. The rules for client writes do not apply to writes of the server itself.
 
 use pintle_json::Json;
 
@@ -12,7 +12,7 @@ use crate::store::Expect;
 impl Registry {
     /// Changes the stored object at `target`. If the object is being deleted and nothing delays its removal, the object
     /// is removed. If `change` fails or `dry_run` is set, nothing is written. Returns the revision of the write, or
-    /// `None` if there was no write.
+    /// `None` if nothing was written.
     pub(crate) fn rewrite(
         &self,
         target: &RequestTarget,

@@ -19,7 +19,7 @@ impl Registry {
         Ok(served(of(target)?.read(&object.typed())?))
     }
 
-    /// Updates the scale of an object. The closure `make` computes the new scale from the current scale.
+    /// Updates the scale of an object. The closure `make` computes the new scale from the current scale of the object.
     pub(crate) async fn update_scale(
         &self,
         target: &RequestTarget,
@@ -40,7 +40,7 @@ impl Registry {
         .await
     }
 
-    /// Applies a scale with server-side apply.
+    /// Updates the scale of an object with server-side apply.
     pub(crate) async fn apply_scale(
         &self,
         target: &RequestTarget,
@@ -60,7 +60,7 @@ impl Registry {
         .await
     }
 
-    /// Calls `make`. Writes the returned scale and its managed fields to the object.
+    /// Calls `make`. Stores the returned scale and its managed fields in the object.
     async fn write_scale(
         &self,
         target: &RequestTarget,
@@ -72,8 +72,8 @@ impl Registry {
             let live = live.ok_or_else(|| Failure::not_found(&target.kind.resource(), &target.name))?;
             Ok(scaled(&target.kind, paths, live, &make(live)?))
         };
-        // The closure `make` has already updated the managed fields. Therefore, `How::Apply` prevents the pipeline
-        // from updating them again.
+        // The closure `make` has already updated the managed fields. Therefore, the write uses `How::Apply`, so that
+        // the pipeline does not update them a second time.
         let written = self.guaranteed_update(target, &UpdateSource::Apply(&change), manager).await?;
         let object = served(paths.read(&written.object.typed())?);
         Ok(Written { object, ..written })
@@ -84,7 +84,7 @@ fn of(target: &RequestTarget) -> Outcome<&Scale> {
     target.kind.strategy.scale().ok_or_else(Failure::no_such_resource)
 }
 
-/// Adds the object's managed fields for the replicas to the scale.
+/// Copies to the scale those managed fields of the object that are about the replicas.
 fn with_managed_fields(mut scale: Json, live: &Json, paths: &Scale) -> Json {
     let entries = pintle_fieldmanager::scale_entries(live, &paths.spec_replicas);
     if !entries.is_null() {
@@ -93,7 +93,7 @@ fn with_managed_fields(mut scale: Json, live: &Json, paths: &Scale) -> Json {
     scale
 }
 
-/// Returns the object with the scale's replicas and managed fields.
+/// Returns the object with the replicas and the managed fields of the scale.
 fn scaled(kind: &Kind, paths: &Scale, live: &Json, scale: &Json) -> Json {
     let mut new = paths.write(scale, live);
     pintle_fieldmanager::keep_scale_entries(&mut new, scale, &paths.spec_replicas, &kind.api_version());

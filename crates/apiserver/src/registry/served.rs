@@ -1,4 +1,4 @@
-//! API objects in the form in which a response contains them.
+//! API objects in the form that responses contain.
 
 use std::sync::Arc;
 
@@ -12,26 +12,26 @@ use crate::object::Ordered;
 use crate::offload;
 use crate::store::{Encoding, Order, Stored};
 
-/// An object in the version that a response requires. The object has no `apiVersion` and `kind`, because the encoder
+/// An object in the version that the response must have. The object has no `apiVersion` and `kind`, because the encoder
 /// adds these members.
 #[derive(Clone)]
 pub(crate) struct Served {
     pub(crate) api_version: String,
     pub(crate) kind: String,
-    /// The order of the members. The order is used only for a decoded object.
+    /// The order of the members. The order of the members is used only if the object is decoded.
     order: Order,
     content: ServedContent,
 }
 
 #[derive(Clone)]
 enum ServedContent {
-    /// The response contains exactly the stored form of the object.
+    /// The response contains the stored form of the object without changes.
     Stored(Arc<Stored>),
     Value(Arc<Json>),
 }
 
 impl Served {
-    /// Creates a view of a stored object in the version of `kind`.
+    /// Creates a view of a stored object. The view has the version of `kind`.
     pub(crate) fn stored(kind: &Kind, stored: &Arc<Stored>) -> Self {
         let content = match kind.converted(stored) {
             Some(value) => return Self::value(kind, value),
@@ -97,8 +97,8 @@ impl Served {
             },
         }
         if joint > start {
-            // The opening bracket of the object is replaced by a comma, which follows `apiVersion` and `kind`. If the
-            // object is empty, there is no comma.
+            // The opening bracket of the object is replaced by a comma after `apiVersion` and `kind`. If the object is
+            // empty, there is no comma.
             match to.get(joint + 1) {
                 Some(b'}') => drop(to.remove(joint)),
                 _ => to[joint] = b',',
@@ -112,7 +112,7 @@ fn write_json(to: &mut Vec<u8>, value: &impl serde::Serialize) {
 }
 
 impl Served {
-    /// Returns the object in another encoding. The result is cached in the stored object.
+    /// Returns the object in another encoding. The stored object caches the result.
     pub(super) fn encode<E>(
         &self,
         encoding: Encoding,
@@ -136,7 +136,7 @@ impl Served {
         Ok(Enveloped { api_version: self.api_version.clone(), kind: self.kind.clone(), message })
     }
 
-    /// Returns the metadata in protobuf, as `PartialObjectMetadata`. Works for every kind.
+    /// Returns the metadata in protobuf as a `PartialObjectMetadata`. Works for every kind.
     pub(crate) fn enveloped_metadata(&self, api_version: &str) -> Outcome<Enveloped> {
         let of = schema::named("meta.PartialObjectMetadata");
         let message = self.encode(Encoding::MetadataMessage, || self.message(&of)).map_err(unfit)?;
@@ -166,7 +166,7 @@ pub(crate) fn typed(api_version: &str, kind: &str, mut value: Json) -> Json {
     value
 }
 
-/// The object after a write has stored it. For a dry run, the object that the write would store.
+/// The object that a write has stored. For a dry run, this is the object that would have been stored.
 #[derive(Clone)]
 pub(crate) struct Written {
     pub(crate) object: Served,

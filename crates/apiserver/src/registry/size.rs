@@ -1,4 +1,5 @@
-//! The maximum size of stored objects. kube-apiserver stores built-in kinds as protobuf and custom resources as JSON.
+//! Checks the maximum size of stored objects. kube-apiserver stores built-in kinds as protobuf and custom resources as
+//! JSON.
 
 use std::io;
 
@@ -8,14 +9,15 @@ use pintle_schema::{Scalar, Type};
 use crate::failure::{Failure, Outcome};
 use crate::kinds::Kind;
 
-/// The maximum size in bytes of a request to etcd, and of a message that etcd's client sends.
+/// The maximum size in bytes of a request to etcd. The next constant is the maximum size of a message that etcd's
+/// client sends.
 const LARGEST_STORED: usize = 1536 * 1024;
 const LARGEST_SENT: usize = 2 * 1024 * 1024;
-/// The approximate size of a write request to etcd without the object and the key, in bytes. The request contains the
+/// The approximate size in bytes of a write request to etcd, excluding the object and the key. The request contains the
 /// key three times.
 const FRAME: usize = 96;
 
-/// Returns kube-apiserver's error for an object that is too large for etcd.
+/// Returns kube-apiserver's error if the object is too large for etcd.
 pub(super) fn check(kind: &Kind, key: &str, object: &Json) -> Outcome<()> {
     let size = FRAME + 3 * key.len() + stored(kind, object);
     if size <= LARGEST_STORED {
@@ -37,7 +39,7 @@ fn stored(kind: &Kind, object: &Json) -> usize {
     }
 }
 
-/// Returns the length of the object's JSON in bytes.
+/// Returns the length of the object's JSON encoding in bytes.
 fn json(value: &Json) -> usize {
     struct Length(usize);
     impl io::Write for Length {
@@ -56,7 +58,8 @@ fn json(value: &Json) -> usize {
     length.0
 }
 
-/// Returns the length of a value in protobuf, in bytes. The field tag and the length prefix are not included.
+/// Returns the length in bytes of a value that is encoded as protobuf. The length does not include the field tag and
+/// the length prefix.
 fn content(value: &Json, of: &Type) -> usize {
     match (of, value) {
         (_, Json::Null) => 0,
@@ -85,7 +88,7 @@ fn content(value: &Json, of: &Type) -> usize {
     }
 }
 
-/// Returns the type of the items of a list or a map.
+/// Returns the type of a list's items or of a map's values.
 fn item_of(of: &Type) -> &Type {
     match of {
         Type::List(list) => &list.item,
@@ -94,7 +97,7 @@ fn item_of(of: &Type) -> &Type {
     }
 }
 
-/// Returns the length of a field, including its tag and its length prefix.
+/// Returns the length of a protobuf field, including its tag and its length prefix.
 fn framed(content: usize) -> usize {
     1 + varint(content) + content
 }
@@ -114,8 +117,8 @@ mod tests {
     fn size_of_built_in_kinds_is_their_protobuf_length() {
         let kinds = Kinds::builtin();
         for (plural, object, size) in [
-            // The test message has two fields. Field 1 is the metadata, which contains another field 1. Field 2 is a
-            // map entry with a key and a value.
+            // The test message has two fields. Field 1 is the metadata. The metadata contains another field 1. Field 2
+            // is a map entry with a key and a value.
             ("configmaps", json!({"metadata": {"name": "abc"}, "data": {"k": "vw"}}), 2 + 5 + 2 + 3 + 4),
             ("secrets", json!({"data": {"k": "AAAA"}}), 2 + 3 + 5),
             ("pods", json!({"spec": {"containers": [{"name": "a"}, {"name": "bc"}]}}), 2 + (2 + 3) + (2 + 4)),

@@ -1,4 +1,4 @@
-//! The forms of a response. A response contains the objects, only their metadata, or a table.
+//! The forms of a response. A response contains objects, only their metadata, or a table.
 
 use std::borrow::Cow;
 use std::convert::Infallible;
@@ -21,20 +21,20 @@ use crate::store::{Encoding, SAME};
 pub(crate) enum Transform {
     /// The objects are served unchanged.
     None,
-    /// The response contains only the metadata, as a `PartialObjectMetadata` or a list of such objects.
+    /// The response contains only metadata, as a `PartialObjectMetadata` or as a list of `PartialObjectMetadata`.
     Metadata { api_version: String },
     /// The objects as a `Table`.
     Table { api_version: String, include: Include },
 }
 
-/// The form in which a table row contains the `object`. The client selects the form with the parameter `includeObject`.
+/// The form of the member `object` in a table row. The client selects this form with the parameter `includeObject`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Include {
     Metadata,
     Object,
     Nothing,
-    /// The value of `includeObject` is invalid. The error is reported when the response is encoded as a table. For a write, the error
-    /// is therefore reported after the commit.
+    /// The value of `includeObject` is invalid. The error is reported when the response is encoded as a table. Therefore, an error in a
+    /// write request is reported after the commit.
     Unknown,
 }
 
@@ -64,7 +64,7 @@ impl Transform {
         }
     }
 
-    /// Appends one object in this form as JSON.
+    /// Appends one object as JSON in this form.
     pub(crate) fn write_one(&self, object: &Served, kind: &Kind, columns: bool, now: Timestamp, to: &mut Vec<u8>) {
         match self {
             Self::None => object.write(true, to),
@@ -83,7 +83,7 @@ impl Transform {
         }
     }
 
-    /// Returns an object in this form, in protobuf. Returns an error for a table.
+    /// Returns an object as protobuf in this form. Returns an error if the form is a table.
     pub(crate) fn enveloped(&self, object: &Served) -> Outcome<Enveloped> {
         match self {
             Self::None => object.enveloped(),
@@ -92,7 +92,7 @@ impl Transform {
         }
     }
 
-    /// Returns the version and the kind of a list in this form.
+    /// Returns the `apiVersion` and the `kind` of a list in this form.
     pub(crate) fn list_types<'a>(&'a self, kind: &'a Kind) -> (Cow<'a, str>, &'a str) {
         match self {
             Self::None => (kind.api_version().into(), &kind.list_kind),
@@ -111,7 +111,7 @@ impl Transform {
         head
     }
 
-    /// Appends an object to the items of a list. For most kinds, the items have no `apiVersion` and `kind`.
+    /// Appends an object to the items of a list. For most kinds, list items have no `apiVersion` and `kind`.
     pub(crate) fn write_item(&self, object: &Served, kind: &Kind, now: Timestamp, to: &mut Vec<u8>) {
         match self {
             Self::None => object.write(kind.lists_in_full(), to),
@@ -120,8 +120,8 @@ impl Transform {
         }
     }
 
-    /// Returns whether the items of an empty list are `null` in this form, instead of `[]`. The items are `null` in lists of metadata,
-    /// and in tables of kinds without declared columns.
+    /// Returns whether the items of an empty list in this form are `null` instead of `[]`. Such items are `null` in lists of metadata, and
+    /// in tables of kinds without declared columns.
     pub(crate) fn is_null_if_empty(&self, kind: &Kind) -> bool {
         match self {
             Self::None => false,
@@ -171,7 +171,7 @@ fn definitions(kind: &Kind) -> Json {
     columns.iter().map(column).collect()
 }
 
-/// Returns the cells of an object's table row. Ages are shown in whole seconds, so the cells are cached for one second.
+/// Returns the cells of the table row for an object. Cells show ages in whole seconds, so the cells are cached for one second.
 fn cells(kind: &Kind, object: &Served, now: Timestamp) -> Arc<[u8]> {
     let form = match kind.strategy.form() {
         Form::Checked(form) => form,

@@ -1,5 +1,5 @@
-//! Updates with PUT, PATCH and apply. An update reads the stored object, computes the new object, and commits it if its
-//! inputs have not changed.
+//! Updates objects for PUT, PATCH and apply requests. An update reads the stored object, computes the new object, and
+//! commits it only if the inputs have not changed.
 
 use std::sync::Arc;
 
@@ -19,8 +19,8 @@ use crate::request::options::How;
 use crate::store::{Expect, Refused, Stored};
 use crate::validate::{FieldError, FieldErrors};
 
-/// The maximum number of attempts for a write of the server itself. If all attempts fail, the controller tries again
-/// when it observes the write that caused the conflict.
+/// The maximum number of attempts for a write by the server itself. If all attempts fail, the controller tries again
+/// when it observes the write that caused the last conflict.
 const TRIES: usize = 64;
 
 /// A function that computes the new object from the stored object. The argument is the stored object with `apiVersion`
@@ -29,21 +29,21 @@ pub(crate) type Make<'a> = &'a (dyn Fn(Option<&Json>) -> Outcome<Json> + Sync);
 
 /// The source of the new object.
 pub(crate) enum UpdateSource<'a> {
-    /// The new object is the body of a PUT.
+    /// The new object is the body of a PUT request.
     Put(&'a Json),
-    /// The new object is the result of a patch.
+    /// The new object is the result of applying a patch.
     Patch(Make<'a>),
-    /// The new object is the result of an apply. If the object does not exist, the apply creates it.
+    /// The new object is the result of a server-side apply. If the object does not exist, the apply request creates it.
     Apply(Make<'a>),
 }
 
 impl Registry {
     /// Updates the object at `target`. Updates an object. After a conflict, computes the update again until it succeeds
-    /// or the request times out, as in kube-apiserver. The method yields to other tasks between two attempts.
+    /// or the request times out. kube-apiserver does the same. This method yields to other tasks between two attempts.
     ///
     /// # Cancel safety
     ///
-    /// If the future is dropped, the method stops between two attempts. Each attempt is either complete or has no
+    /// If the future is dropped, this method stops between two attempts. Each attempt is either complete or has no
     /// effect.
     pub(crate) async fn guaranteed_update(
         &self,
@@ -55,7 +55,7 @@ impl Registry {
         loop {
             match self.try_update(target, source, by)? {
                 Ok(written) => return Ok(written),
-                // Return the error. A retry cannot succeed while another object has one of this object's claims, such
+                // Return the error. A retry cannot succeed while another object has a value that must be unique, such
                 // as an address.
                 Err(Refused::Taken) if claim_conflicts == TRIES => {
                     return Err(Failure::modified(&target.kind.resource(), &target.name));
@@ -67,7 +67,7 @@ impl Registry {
         }
     }
 
-    /// Updates an object like [`guaranteed_update`](Self::guaranteed_update), but without awaiting and with a limited
+    /// Updates an object like [`guaranteed_update`](Self::guaranteed_update), but does not await and makes a limited
     /// number of attempts.
     pub(crate) fn update(
         &self,
@@ -123,8 +123,8 @@ impl Registry {
         Ok(replaced.map(|object| Written { object, created: false }))
     }
 
-    /// Handles an update of an object that does not exist. A PUT creates the object if the kind allows this, even
-    /// through a subresource. An apply creates the object for every kind.
+    /// Processes an update of an object that does not exist. A PUT request creates the object if the kind allows this,
+    /// even if the path names a subresource. An apply request creates the object, regardless of its kind.
     fn update_absent(
         &self,
         target: &RequestTarget,
@@ -157,7 +157,7 @@ impl Registry {
         }
     }
 
-    /// Returns an error if the new object has another uid or resourceVersion than the old object.
+    /// Returns an error if the uid or the resourceVersion of the new object differs from the old object.
     fn check_versions(&self, target: &RequestTarget, new: &mut Json, old: &Json, how: How) -> Outcome<()> {
         let (kind, is_put) = (&target.kind, how == How::Put);
         let (uid, stored_uid) = (metadata::uid(new), metadata::uid(old));
@@ -168,8 +168,8 @@ impl Registry {
         let current = old.text("/metadata/resourceVersion").to_owned();
         let number = if version.is_empty() { 0 } else { super::list::parse_number(&version)? };
         if number == 0 {
-            // A patch changes a copy of the stored object, and this copy has a version. If the result has no version,
-            // the patch has removed it.
+            // A patch changes a copy of the stored object, and this copy has a version. If the patched object has no
+            // version, the patch has removed the version.
             if kind.conduct.needs_version {
                 let why = "must be specified for an update";
                 let error = FieldError::invalid("metadata.resourceVersion", &Json::from(0), why);
@@ -187,7 +187,7 @@ impl Registry {
         Ok(())
     }
 
-    /// Replaces `stored` with the new object if no input of the update has changed.
+    /// If no input of the update has changed, replaces `stored` by the new object.
     fn replace(
         &self,
         target: &RequestTarget,
@@ -209,8 +209,8 @@ impl Registry {
         if super::delete::is_removable(kind, &new) {
             let removed = self.db.remove(&target.resource_key(), &target.key(), stored.revision());
             return Ok(match removed {
-                // The object no longer exists, because another request has removed it. This request also removes the
-                // object, so it succeeds.
+                // The object no longer exists, because another request has removed it in the meantime. The current
+                // request would also remove the object, so it succeeds.
                 Ok(_) | Err(Refused::Mismatch(None)) => Ok(Served::value(kind, new)),
                 Err(refused) => Err(refused),
             });
@@ -225,7 +225,7 @@ impl Registry {
     }
 }
 
-/// Restores the fields that a write cannot change. The conversion through another version may have changed these
+/// Restores the fields that a write cannot change. The conversion to another version and back may have changed these
 /// fields.
 fn keep_other_part(subresource: Subresource, new: &mut Json, old: &Json) {
     let kept = if subresource == Subresource::Status { "spec" } else { "status" };
@@ -243,8 +243,8 @@ mod tests {
     use crate::config::ApiServerConfig;
     use crate::request::options::WriteOptions;
 
-    /// Patches an object. Another request changes the object during the first `conflicts` attempts. Returns the number
-    /// of attempts.
+    /// Patches an object. Another request changes the object during each of the first `conflicts` attempts. Returns the
+    /// number of attempts.
     async fn contended_patch(conflicts: usize, tries: &AtomicUsize) -> Outcome<Written> {
         let registry = Arc::new(Registry::new(ApiServerConfig::default(), None));
         let kinds = registry.kinds();

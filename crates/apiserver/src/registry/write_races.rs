@@ -1,5 +1,5 @@
-//! Tests of conflicting writes. In these tests, another request changes an object after a write has read it and
-//! before the write commits.
+//! Tests of conflicting writes. In these tests, another request changes an object after the tested write has read it
+//! and before the write commits.
 
 use std::fmt;
 use std::sync::Arc;

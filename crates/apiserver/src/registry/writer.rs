@@ -1,4 +1,4 @@
-//! The author of a write, and the name of the field manager in `managedFields`.
+//! The type [`Writer`], which contains the author of a write and the name of the field manager.
 
 use pintle_json::Json;
 use pintle_meta::{Reason, StatusDetails};
@@ -10,19 +10,19 @@ use crate::request::user::User;
 use crate::request::{Requester, Subresource};
 use crate::validate::is_printable;
 
-/// The field manager of writes by the server itself.
+/// The field manager for writes by the server itself.
 pub(crate) const OWN_MANAGER: &str = "kube-apiserver";
 
-/// The maximum length of a field manager that is derived from the user agent, in bytes.
+/// The maximum length in bytes of a field manager that is derived from the user agent.
 const LONGEST_NAME: usize = 128;
 
-/// The author of a write. The author consists of the requester, the field manager and the options.
+/// The author of a write. The author of a write consists of the requester, the field manager and the options.
 #[derive(Clone, Debug)]
 pub(crate) struct Writer<'a> {
     pub(crate) options: &'a WriteOptions,
     name: String,
     now: String,
-    /// The versions in which the custom resource is served. Empty for built-in kinds.
+    /// The versions in which the server serves the custom resource. Empty for built-in kinds.
     served: Vec<String>,
     requester: Requester,
     /// Whether the requester is allowed to create an object that does not exist.
@@ -30,8 +30,8 @@ pub(crate) struct Writer<'a> {
 }
 
 impl<'a> Writer<'a> {
-    /// Creates a writer. The field manager comes from the write options. If the options contain none, the field
-    /// manager is the user agent up to the first slash. The requester is the server itself, unless
+    /// Creates a writer. The name of the field manager comes from the write options. If the options contain no name,
+    /// the field manager is the user agent up to the first slash. The requester is the server itself, unless
     /// [`with_requester`](Self::with_requester) sets another requester.
     pub(crate) fn new(options: &'a WriteOptions, user_agent: &str, now: String) -> Self {
         let name = match options.field_manager.as_str() {
@@ -62,14 +62,14 @@ impl<'a> Writer<'a> {
         self.may_create.clone()
     }
 
-    /// Sets the versions in which the custom resource is served.
+    /// Sets the versions in which the server serves the custom resource.
     pub(crate) fn with_served_versions(mut self, versions: Vec<String>) -> Self {
         self.served = versions;
         self
     }
 
-    /// Records the fields that a write sets. This method must not be called for an apply. Both objects must be in the
-    /// state that the client requested, after defaulting, but before the rules of the kind change them.
+    /// Records the fields that a write sets in the managed fields. This method must not be called for an apply request.
+    /// Both objects must be in the state after defaulting and before the kind's rules change them.
     pub(crate) fn track(&self, kind: &Kind, old: Option<&Json>, new: &mut Json, subresource: Subresource) {
         self.with_context(kind, subresource, |context| pintle_fieldmanager::track_update(old, new, context));
     }

@@ -1,6 +1,6 @@
 //! Parsing of `Accept` headers.
 
-/// A media type that the server can use for a response.
+/// A media type in which the server can respond.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Media {
     Json,
@@ -17,7 +17,7 @@ impl Media {
         }
     }
 
-    /// Returns the content type of a watch stream. There are no watch streams in YAML.
+    /// Returns the content type of a watch stream. Watch streams in YAML do not exist.
     pub(crate) fn stream_type(self) -> &'static str {
         match self {
             Self::Protobuf => "application/vnd.kubernetes.protobuf;stream=watch",
@@ -37,7 +37,7 @@ pub(crate) struct Clause {
     quality: f64,
 }
 
-/// The transform that the parameters `as`, `g` and `v` of the clause request.
+/// The transformation of the response that the parameters `as`, `g` and `v` of a clause request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RequestedTransform {
     pub(crate) name: String,
@@ -46,18 +46,18 @@ pub(crate) struct RequestedTransform {
 }
 
 impl Clause {
-    /// Returns the value of a parameter.
+    /// Returns the value of a parameter of the clause.
     pub(crate) fn parameter(&self, name: &str) -> Option<&str> {
         self.parameters.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
-    /// Returns the requested transform. If the clause requests no transform, the fields of the result are empty.
+    /// Returns the requested transform. If the clause requests no transformation, the fields of the result are empty.
     pub(crate) fn transform(&self) -> RequestedTransform {
         let of = |name| self.parameter(name).unwrap_or_default().to_owned();
         RequestedTransform { name: of("as"), group: of("g"), version: of("v") }
     }
 
-    /// Returns whether the clause requests indentation.
+    /// Returns whether the clause requests an indented response.
     pub(crate) fn pretty(&self) -> bool {
         self.parameter("pretty") == Some("1")
     }
@@ -77,9 +77,9 @@ impl Clause {
     }
 }
 
-/// Returns the clauses of an `Accept` header. The best clause is first: clauses are sorted by quality, and exact types
-/// precede wildcards of the same quality. Clauses with the same quality and exactness keep their order in the header.
-/// A missing or empty header accepts every media type.
+/// Returns the clauses of an `Accept` header. The best clause comes first. Clauses are sorted by quality, and exact
+/// types precede wildcards that have the same quality. Clauses with the same quality and exactness keep their order in
+/// the header. A missing or empty header accepts every media type.
 pub(crate) fn clauses(header: &str) -> Vec<Clause> {
     if header.trim().is_empty() {
         return vec![Clause { kind: "*".into(), subtype: "*".into(), parameters: Vec::new(), quality: 1.0 }];
@@ -92,7 +92,7 @@ pub(crate) fn clauses(header: &str) -> Vec<Clause> {
 fn clause(text: &str) -> Option<Clause> {
     let mut parts = text.split(';').map(str::trim);
     let (kind, subtype) = match parts.next()? {
-        // kube-apiserver accepts a single `*` only in requests for custom resources.
+        // kube-apiserver accepts a single `*` only if the request is for custom resources.
         "*" => ("*", ""),
         media => media.split_once('/')?,
     };

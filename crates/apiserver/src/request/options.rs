@@ -1,4 +1,4 @@
-//! Request options. The options are parsed from queries and bodies, and then validated.
+//! Request options. The options are read from the query or the body of a request, and then validated.
 
 use pintle_json::Json;
 use pintle_meta::{FieldValidation, PropagationPolicy, ResourceVersionMatch};
@@ -14,7 +14,7 @@ pub(crate) struct WriteOptions {
     /// The field manager. If the name is empty, the server derives the field manager from the user agent.
     pub(crate) field_manager: String,
     pub(crate) field_validation: FieldValidation,
-    /// Whether an apply takes ownership of fields that other managers own.
+    /// Whether an apply request takes the ownership of fields that other field managers own.
     pub(crate) force: bool,
 }
 
@@ -78,7 +78,7 @@ pub(crate) struct ListOptions {
     pub(crate) watch: bool,
     pub(crate) allow_bookmarks: bool,
     pub(crate) send_initial_events: Option<bool>,
-    /// The timeout in seconds, which can be negative.
+    /// The timeout in seconds. It can be negative.
     pub(crate) timeout: Option<i64>,
     match_text: Option<String>,
 }
@@ -121,7 +121,7 @@ impl ListOptions {
         let mut errors = FieldErrors::default();
         let not_older_than = self.version_match == Some(ResourceVersionMatch::NotOlderThan);
         // A watch without a start version starts with the current objects. Therefore, the rules for watches with
-        // initial events also apply to this watch.
+        // initial events also apply to watches without a start version.
         let implied = self.send_initial_events.is_none()
             && self.match_text.is_none()
             && matches!(self.resource_version.as_str(), "" | "0");
@@ -196,7 +196,7 @@ pub(crate) struct DeleteOptions {
 }
 
 impl DeleteOptions {
-    /// Parses the query of a DELETE request without a body.
+    /// Parses the query of a DELETE request that has no body.
     pub(crate) fn from_query(query: &Query) -> Outcome<Self> {
         let policy = query.first("propagationPolicy").filter(|text| !text.is_empty());
         let owned = |name| query.first(name).filter(|text| !text.is_empty()).map(str::to_owned);
@@ -210,7 +210,7 @@ impl DeleteOptions {
         options.checked(policy, query.all("dryRun"))
     }
 
-    /// Parses the body of a DELETE request. If the request has a body, the query is ignored.
+    /// Parses the body of a DELETE request. If a DELETE request has a body, its query is ignored.
     pub(crate) fn from_body(body: &Json) -> Outcome<Self> {
         let wrong = |why: &str| Failure::bad_request(format!("cannot read DeleteOptions in the body: {why}"));
         if body.is_null() {

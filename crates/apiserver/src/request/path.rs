@@ -2,14 +2,14 @@
 
 use percent_encoding::percent_decode;
 
-/// The target of a path. The path can refer to a resource that does not exist.
+/// The target of a path. The path can name a resource that the server does not serve.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Target {
     /// A path below `/api/v1/` or `/apis/GROUP/VERSION/`.
     Resource(ResourcePath),
     /// Any other path. The segments are decoded.
     Other(Vec<String>),
-    /// The path `/api/v1/watch` or `/api/v1/proxy`. The path has no further segments and does not identify a
+    /// The path `/api/v1/watch` or `/api/v1/proxy`. The path `/api/v1/watch` or `/api/v1/proxy` ends without naming a
     /// resource.
     Undeterminable,
 }
@@ -19,8 +19,8 @@ pub(crate) enum Target {
 pub(crate) struct ResourcePath {
     pub(crate) group: String,
     pub(crate) version: String,
-    /// The namespace. The namespace is empty for cluster scope and for requests across namespaces. If the path
-    /// refers to a namespace object, the namespace is the name of this object, as authorizers expect.
+    /// The namespace. The namespace is empty for cluster-scoped paths and for requests across all namespaces. If the
+    /// path names a namespace object, the namespace is the name of this object, as authorizers expect.
     pub(crate) namespace: String,
     /// The plural name of the resource.
     pub(crate) resource: String,
@@ -33,13 +33,13 @@ pub(crate) struct ResourcePath {
     pub(crate) in_namespace: bool,
     /// Whether the path has the deprecated form `/api/v1/watch/…`.
     pub(crate) old_watch: bool,
-    /// Whether the path has the form `/api/v1/proxy/…`. Such paths are no longer served. In this form, `rest`
-    /// contains the segments after the name.
+    /// Whether the path has the old form `/api/v1/proxy/…`. The server does not serve paths of the form
+    /// `/api/v1/proxy/…`. In a path of this form, `rest` contains the segments after the name.
     pub(crate) old_proxy: bool,
 }
 
 impl Target {
-    /// Parses a path. The path is decoded before it is split into segments, so `%2F` is also a separator.
+    /// Parses a path. The path is decoded before it is split into segments, so `%2F` separates segments, too.
     pub(crate) fn parse(path: &str) -> Self {
         let decoded = percent_decode(path.as_bytes()).decode_utf8_lossy();
         let trimmed = decoded.strip_prefix('/').unwrap_or(&decoded);
@@ -55,7 +55,7 @@ impl Target {
 }
 
 impl ResourcePath {
-    /// Parses the segments, the first of which is the version. The path must have at least two segments.
+    /// Parses the segments of a path. The first segment is the version. The path must contain at least two segments.
     fn parse(group: &str, parts: &[&str]) -> Option<Self> {
         let mut path = Self { group: group.into(), version: parts[0].into(), ..Self::default() };
         let mut parts = &parts[1..];

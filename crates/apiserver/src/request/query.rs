@@ -9,7 +9,8 @@ use crate::failure::Failure;
 pub(crate) struct Query(Vec<(String, String)>);
 
 impl Query {
-    /// Parses the text after the question mark. Parameters with an invalid escape or a raw `;` are dropped.
+    /// Parses the part of a URL after the question mark. Parameters that contain an invalid escape or an unescaped `;`
+    /// are dropped.
     pub(crate) fn parse(text: &str) -> Self {
         let parts = text.split('&').filter(|part| !part.is_empty() && !part.contains(';'));
         Self(
@@ -22,7 +23,7 @@ impl Query {
         )
     }
 
-    /// Returns the first value of a parameter and ignores later values.
+    /// Returns the first value of a parameter. Further values are ignored.
     pub(crate) fn first(&self, name: &str) -> Option<&str> {
         self.all(name).next()
     }
@@ -37,8 +38,8 @@ impl Query {
         self.0.iter().filter(move |(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
-    /// Parses a boolean. The values `0` and `false` are false. Upper and lower case are equivalent. All other
-    /// values are true, even an empty value.
+    /// Parses a boolean. The values `0` and `false` are false. The case of letters does not matter. All other values
+    /// are true, including the empty value.
     pub(crate) fn flag(&self, name: &str) -> Option<bool> {
         self.first(name).map(is_true)
     }
@@ -50,7 +51,7 @@ impl Query {
     }
 }
 
-/// Parses a boolean like a query parameter.
+/// Parses a boolean in the same way as a query parameter.
 pub(crate) fn is_true(text: &str) -> bool {
     text != "0" && !text.eq_ignore_ascii_case("false")
 }

@@ -1,4 +1,5 @@
-//! The user of a request, with the request's deadline, warnings and audit annotations.
+//! The user of a request. This module stores the user of a request together with the request's deadline, warnings and
+//! audit annotations.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,15 +9,15 @@ use tokio::time::Instant;
 use super::user::User;
 use crate::failure::{Failure, Outcome};
 
-/// The maximum number of stored warnings. A response can contain far fewer warnings.
+/// The maximum number of stored warnings. Only a small part of these warnings fits into a response.
 const MAX_WARNINGS: usize = 1024;
 
-/// The user of a request. All clones share the warnings and annotations. The warnings are sent and the annotations
-/// are recorded even if the request fails.
+/// The user of a request. All clones share the warnings and the annotations. Even if the request fails, the warnings
+/// are sent and the annotations are recorded.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Requester {
     pub(crate) user: User,
-    /// The caller's deadline, if it has one.
+    /// The deadline of the caller, if it has one.
     pub(crate) deadline: Option<Instant>,
     notes: Arc<Mutex<Notes>>,
 }
@@ -38,13 +39,13 @@ impl Requester {
         self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
     }
 
-    /// Returns an error if the deadline has passed. The error stops a request that has timed out from writing.
-    /// Therefore, if the client retries, the first attempt rarely causes a conflict.
+    /// Returns an error if the deadline has passed. The error prevents a request that has timed out from writing.
+    /// Therefore, the first attempt rarely causes a conflict if the client retries.
     pub(crate) fn check_time(&self) -> Outcome<()> {
         if self.is_timed_out() { Err(Failure::too_late()) } else { Ok(()) }
     }
 
-    /// Adds a warning for the client to the response. Repeated warnings are dropped.
+    /// Adds a warning to the response. Repeated warnings are dropped.
     pub(crate) fn warn(&self, text: String) {
         let mut notes = self.notes();
         if notes.warnings.len() < MAX_WARNINGS && notes.known.insert(text.clone()) {
@@ -52,7 +53,7 @@ impl Requester {
         }
     }
 
-    /// Adds an annotation to the audit record.
+    /// Adds an annotation to the audit record of the request.
     pub(crate) fn annotate(&self, key: &str, value: String) {
         self.notes().annotations.insert(key.into(), value);
     }

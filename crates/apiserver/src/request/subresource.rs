@@ -47,7 +47,7 @@ impl Subresource {
         Self::BELOW.into_iter().find(|subresource| subresource.name() == name)
     }
 
-    /// Returns whether the subresource's responses are streams without a fixed end.
+    /// Returns whether the responses of this subresource are streams without a fixed end.
     pub(crate) fn is_stream(self) -> bool {
         matches!(self, Self::Attach | Self::Exec | Self::Log | Self::PortForward | Self::Proxy)
     }

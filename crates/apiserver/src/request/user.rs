@@ -22,13 +22,13 @@ pub(crate) struct User {
 }
 
 impl User {
-    /// Returns the user of every request if there is no token file.
+    /// Returns the user of all requests to a server without a token file.
     pub(crate) fn admin() -> Self {
         static ADMIN: LazyLock<User> = LazyLock::new(|| User::master("admin"));
         ADMIN.clone()
     }
 
-    /// Returns the user that the server itself uses for requests.
+    /// Returns the user for requests by the server itself.
     pub(crate) fn server() -> Self {
         static SERVER: LazyLock<User> = LazyLock::new(|| User::master("system:apiserver"));
         SERVER.clone()
@@ -38,7 +38,7 @@ impl User {
         Self { name: name.into(), groups: [MASTERS.to_owned()].into(), ..Self::default() }.with_implied_group()
     }
 
-    /// Returns the user that a controller in kube-controller-manager has.
+    /// Returns the user for a controller that runs in kube-controller-manager.
     pub(crate) fn controller(name: &str) -> Self {
         ServiceAccountName::new("kube-system", name).user("").with_implied_group()
     }
@@ -47,8 +47,8 @@ impl User {
         Self { name: ANONYMOUS.into(), ..Self::default() }.with_implied_group()
     }
 
-    /// Adds the group `system:authenticated` if it is missing. For the anonymous user, adds `system:unauthenticated`
-    /// instead.
+    /// Adds the group `system:authenticated` if it is missing. The anonymous user gets the group
+    /// `system:unauthenticated` instead.
     pub(crate) fn with_implied_group(mut self) -> Self {
         let implied = if self.name == ANONYMOUS { UNAUTHENTICATED } else { AUTHENTICATED };
         if !self.is_in(implied) && !self.is_in(UNAUTHENTICATED) {
@@ -62,7 +62,7 @@ impl User {
     }
 }
 
-/// The groups of a user in their original order. The set makes lookups fast, because a user can have many groups.
+/// The groups of a user in their original order. Lookups in the set are fast even if a user has many groups.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Groups(Arc<GroupSet>);
 
@@ -128,12 +128,13 @@ impl<'a> ServiceAccountName<'a> {
         (valid(NameRule::Label, namespace) && valid(NameRule::Subdomain, name)).then_some(Self { namespace, name })
     }
 
-    /// Returns two groups: the group of all service accounts, and the group of all service accounts in this namespace.
+    /// Returns two groups. The first group contains all service accounts, and the second group contains all service
+    /// accounts in this namespace.
     pub(crate) fn groups(self) -> [String; 2] {
         ["system:serviceaccounts".into(), format!("system:serviceaccounts:{}", self.namespace)]
     }
 
-    /// Returns the user that represents the service account in requests.
+    /// Returns the user of requests with a token of this service account.
     pub(crate) fn user(self, uid: &str) -> User {
         let Self { namespace, name } = self;
         User {

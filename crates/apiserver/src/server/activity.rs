@@ -1,5 +1,5 @@
-//! Closes connections whose clients are too slow. The time limits are the same as in kube-apiserver. If kube-apiserver does not limit the
-//! duration of a phase, this server uses the limit of another phase.
+//! Closes the connections of clients that are too slow. The time limits are the same as in kube-apiserver. If kube-apiserver does not limit
+//! a phase of a request, this server uses the limit of another phase.
 
 use std::io;
 use std::pin::Pin;
@@ -17,22 +17,22 @@ use tokio::time::Instant;
 use super::header_blocks::HeaderBlocks;
 use super::heads::{HeadBudgetExceeded, Heads, RequestHead};
 
-/// The time limit for a request head, measured from its first byte. For the first head of a connection, the time starts when the connection
-/// is accepted.
+/// The time limit for receiving the head of a request, measured from the first byte of the head. For the first request on a connection, the
+/// time is measured from when the connection is accepted.
 const HEAD: Duration = Duration::from_secs(32);
-/// The time limit for a connection that has no open request.
+/// The time limit for a connection without open requests.
 const IDLE: Duration = Duration::from_secs(90);
-/// The time after a request's deadline in which the server may still send the response. The server needs this time to report that the
-/// request has timed out.
+/// The time after a request's deadline during which the server may still send the response. The server needs this time to send the error
+/// about the timeout.
 pub(super) const ANSWER_GRACE: Duration = Duration::from_secs(5);
 
-/// The activity of one connection. The activity determines when the server closes the connection.
+/// The activity of one connection. The activity determines when the server closes a connection.
 #[derive(Debug)]
 pub(super) struct Activity {
     state: Mutex<ConnectionState>,
-    /// The notification that wakes [`overdue`](Self::overdue) if the deadline moves to an earlier time.
+    /// A notification that wakes [`overdue`](Self::overdue) if the deadline moves to an earlier time.
     earlier_deadline: Notify,
-    /// The memory of received bytes that are not part of an open request.
+    /// The memory of received bytes that do not belong to an open request.
     head: Mutex<RequestHead>,
     heads: Heads,
 }
@@ -40,7 +40,7 @@ pub(super) struct Activity {
 #[derive(Clone, Copy, Debug)]
 struct ConnectionState {
     http2: bool,
-    /// The number of requests whose responses are incomplete.
+    /// The number of requests whose responses are not complete yet.
     open: usize,
     /// The deadline of the current response.
     answer_by: Option<Instant>,
@@ -48,32 +48,32 @@ struct ConnectionState {
     idle_since: Option<Instant>,
     /// The time at which the first byte of the next request head arrived.
     head_started: Option<Instant>,
-    /// The time at which the unfinished HTTP/2 header block began. The time is `None` if there is no unfinished block. Requests on other
-    /// streams may be open at the same time.
+    /// The time at which the incomplete HTTP/2 header block began. The time is `None` if all header blocks are complete. Other streams can
+    /// have open requests at the same time.
     block: Option<Instant>,
     connected: Instant,
-    /// The time at which [`Activity::overdue`] wakes next. If a request only moves the deadline to a later time, no task is woken.
+    /// The time at which [`Activity::overdue`] wakes up next. A request that moves the deadline to a later time does not wake the task.
     next_check: Option<Instant>,
 }
 
 impl ConnectionState {
-    /// Returns the time at which the connection must be closed, unless the client makes progress before.
+    /// Returns the time at which the connection must be closed unless the client makes progress.
     fn deadline(&self) -> Option<Instant> {
         let block = self.block.map(|started| started + HEAD);
         self.deadline_without_block().into_iter().chain(block).min()
     }
 
-    /// Returns the deadline, and records that a task sleeps until this time.
+    /// Returns the deadline, and records that the task sleeps until then.
     fn schedule_check(&mut self) -> Option<Instant> {
         self.next_check = self.deadline();
         self.next_check
     }
 
-    /// Returns the deadline of the connection. The limit for an unfinished header block is not included.
+    /// Returns the deadline of the connection, without the limit for an incomplete header block.
     fn deadline_without_block(&self) -> Option<Instant> {
         if self.open > 0 {
-            // An HTTP/2 connection stays open after a response has missed its deadline. If the connection were closed, a client that does
-            // not read one stream would lose all its streams.
+            // An HTTP/2 connection stays open even if a response misses its deadline. Otherwise, a client that does not read one of its
+            // streams would lose all streams of the connection.
             return self.answer_by.filter(|_| !self.http2).map(|by| by + ANSWER_GRACE);
         }
         Some(match (self.idle_since, self.head_started) {
@@ -119,7 +119,7 @@ impl Activity {
         Ok(OpenRequest { activity: self.clone(), _head: head })
     }
 
-    /// Suspends the time limits for request heads while the returned guard exists. This method is used after an upgrade to WebSocket.
+    /// Suspends the time limits for request heads until the returned guard is dropped. This method is used after an upgrade to WebSocket.
     pub(super) fn hold_open(self: &Arc<Self>) -> OpenRequest {
         self.change(|state| state.open += 1);
         OpenRequest { activity: self.clone(), _head: self.heads.begin() }
@@ -130,7 +130,7 @@ impl Activity {
         self.change(|state| state.answer_by = Some(deadline));
     }
 
-    /// Records that bytes have arrived on a connection with another protocol than HTTP/2.
+    /// Records the arrival of bytes on a connection whose protocol is not HTTP/2.
     fn received(&self, bytes: usize) -> Result<(), HeadBudgetExceeded> {
         let state = self.state();
         if state.open > 0 {
@@ -144,7 +144,7 @@ impl Activity {
         self.head.lock().unwrap_or_else(PoisonError::into_inner).grow(bytes)
     }
 
-    /// Records that a new HTTP/2 header block has begun, or that the last header block has ended.
+    /// Records that a new HTTP/2 header block has begun, or that the current header block has ended.
     fn block(&self, has_begun: bool) {
         self.change(|state| state.block = has_begun.then(Instant::now));
     }
@@ -153,7 +153,7 @@ impl Activity {
         self.state().open == 0
     }
 
-    /// Waits until the client misses a deadline.
+    /// Completes when the client misses a deadline.
     pub(super) async fn overdue(&self) {
         loop {
             let deadline = self.state().schedule_check();
@@ -186,7 +186,7 @@ impl Activity {
     }
 }
 
-/// A guard for a request whose response is incomplete.
+/// A guard for a request whose response is not complete yet.
 #[derive(Debug)]
 pub(super) struct OpenRequest {
     activity: Arc<Activity>,
@@ -203,10 +203,10 @@ impl Drop for OpenRequest {
     }
 }
 
-/// A response body. The request stays open until its response body is dropped.
+/// A response body. A request counts as open until its response body is dropped.
 ///
-/// The body passes data of an HTTP/2 stream to hyper in chunks of limited size. Data that was passed to hyper stays in memory, even if the
-/// client never reads. Therefore, hyper buffers at most one chunk of a stream that is not read.
+/// For an HTTP/2 stream, the body passes its data to hyper in chunks of limited size. Data that hyper has received stays in memory, even if
+/// the client never reads it. Therefore, hyper buffers only one chunk of a stream that the client does not read.
 #[derive(Debug)]
 pub(super) struct TrackedBody {
     body: crate::http::ResponseBody,
@@ -223,7 +223,7 @@ impl TrackedBody {
         Self { body, piece, rest: Bytes::new(), _open: open }
     }
 
-    /// Removes and returns the next chunk of the current frame.
+    /// Removes the next chunk from the current frame and returns it.
     fn next_piece(&mut self) -> Frame<Bytes> {
         Frame::data(self.rest.split_to(self.piece.min(self.rest.len())))
     }
@@ -253,20 +253,20 @@ impl Body for TrackedBody {
     }
 
     fn size_hint(&self) -> SizeHint {
-        // The full size is returned, because hyper calls this method only before the body begins.
+        // The full size is returned, because hyper calls this method only before it reads the body.
         if self.rest.is_empty() { self.body.size_hint() } else { SizeHint::default() }
     }
 }
 
-/// A socket that reports the bytes it receives to an [`Activity`].
+/// A socket that reports the received bytes to an [`Activity`].
 #[derive(Debug)]
 pub(super) struct ObservedSocket<T> {
     socket: T,
     activity: Arc<Activity>,
     blocks: HeaderBlocks,
-    /// The number of the unfinished header block that was last reported to the activity.
+    /// The number of the incomplete header block that was last reported to the activity.
     block: Option<u64>,
-    /// Records the memory of unfinished header blocks.
+    /// Records the memory of incomplete header blocks.
     block_memory: RequestHead,
 }
 

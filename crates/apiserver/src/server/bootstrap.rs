@@ -1,11 +1,11 @@
-//! Creates the objects that every cluster has before a controller runs: namespaces, RBAC roles and bindings, flow schemas, priority
-//! classes, the local APIServices, the ServiceCIDR, and the server's own Lease.
+//! Creates the objects that every cluster has before the first controller runs. The objects are namespaces, RBAC roles and bindings, flow
+//! schemas, priority classes, the local APIServices, the ServiceCIDR, and the server's own Lease.
 //!
-//! `bootstrap/objects.jsonl` contains the objects of a kube-apiserver 1.36.1 one minute after its start. Each line contains one object,
-//! and the lines are in the order in which the objects were created. The objects have their stored form, except for UIDs and times.
-//! Therefore, the server writes the objects directly to the store. If each object were created through the API, this would take most of
-//! the start time. Code in this module creates the objects that depend on the server. The ConfigMap that tracks legacy tokens is omitted.
-//! Therefore, tests see only the ConfigMaps that they create.
+//! `bootstrap/objects.jsonl` contains the objects of a kube-apiserver 1.36.1, recorded one minute after its start. Each line contains one
+//! object. The lines are in the order in which the objects were created. The objects have the form in which they are stored, except for
+//! UIDs and times. Therefore, the server writes the objects directly to the store. Creating each object through the API would take most of
+//! the start time of the server. The code in this module creates the objects that differ for each server. The ConfigMap that Kubernetes
+//! uses to track legacy tokens is omitted. Therefore, tests see only the ConfigMaps that they create.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -38,7 +38,7 @@ pub(super) fn bootstrap(registry: &Arc<Registry>, address: SocketAddr) {
     registry.db.compact(registry.db.revision());
 }
 
-/// Returns the initial objects that depend on this server, such as its Lease.
+/// Returns the initial objects that differ for each server, such as its Lease.
 fn of_server(registry: &Registry) -> Vec<Json> {
     let now = registry.clock.now_text();
     let identity = registry.with_random(|random| (0..26).map(|_| random.lowercase()).collect::<String>());
@@ -74,7 +74,7 @@ fn of_server(registry: &Registry) -> Vec<Json> {
     ]
 }
 
-/// Creates an object. If the object has a status, the status is written, too.
+/// Creates an object. If the object has a status, this function also writes the status.
 fn create(registry: &Arc<Registry>, mut object: Json) -> Outcome<()> {
     let mut target = target(registry, &object)?;
     let status = object.as_object_mut().and_then(|object| object.remove("status"));
@@ -93,7 +93,7 @@ fn create(registry: &Arc<Registry>, mut object: Json) -> Outcome<()> {
     Ok(())
 }
 
-/// Stores an object that lacks only its UID and its times.
+/// Stores an object that is complete except for its UID and its times.
 fn put(registry: &Registry, line: &str) -> Outcome<()> {
     let mut object: Json = serde_json::from_str(line).map_err(|error| Failure::internal(error.to_string()))?;
     let target = target(registry, &object)?;
@@ -156,8 +156,8 @@ mod tests {
         }
     }
 
-    /// Removes `apiVersion`, `kind`, UID, times, revision and managed fields. Managed fields are removed because they depend on how the
-    /// object was written.
+    /// Removes `apiVersion`, `kind`, the UID, all times, the revision and the managed fields. Managed fields are removed because they
+    /// depend on how the object was written.
     fn without_variable_fields(mut object: Json) -> Json {
         object.unset("apiVersion");
         object.unset("kind");

@@ -1,13 +1,12 @@
-//! Rejects HTTP/1.1 requests whose framing kube-apiserver rejects but hyper accepts. Different interpretations of the framing by
-//! two HTTP implementations would allow request smuggling.
+//! Rejects HTTP/1.1 requests with a framing that hyper accepts but kube-apiserver rejects. If two HTTP implementations interpreted the
+//! framing differently, request smuggling would be possible.
 
 use http::header::{CONNECTION, CONTENT_TYPE, HOST, TRANSFER_ENCODING};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Version};
 
 use crate::http::{ResponseBody, full};
 
-/// Returns the response to a request with invalid framing. Returns `None` if the framing is valid. The response closes the
-/// connection.
+/// Returns the response to a request whose framing is invalid. Returns `None` if the framing is valid. The response closes the connection.
 pub(super) fn refusal<B>(request: &Request<B>) -> Option<Response<ResponseBody>> {
     if request.version() != Version::HTTP_11 {
         return None;
@@ -26,7 +25,7 @@ pub(super) fn refusal<B>(request: &Request<B>) -> Option<Response<ResponseBody>>
     Some(answer(StatusCode::BAD_REQUEST, format!("400 Bad Request: {why}")))
 }
 
-/// Returns whether the body has no transfer encoding, or only the encoding `chunked`.
+/// Returns whether the request has no transfer encoding other than `chunked`.
 fn is_chunked_at_most(headers: &HeaderMap) -> bool {
     let mut encodings = headers.get_all(TRANSFER_ENCODING).iter();
     let first = encodings.next();

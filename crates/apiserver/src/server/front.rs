@@ -1,5 +1,4 @@
-//! Passes requests to the server or to the upstream cluster. This module does not depend on the
-//! transport.
+//! Passes requests to the server or to the upstream cluster. The functions are the same for all transports.
 
 use std::sync::Arc;
 
@@ -9,7 +8,7 @@ use crate::http::{Deadline, Incoming, ResponseBody, Socket};
 use crate::live::Live;
 use crate::registry::Registry;
 
-/// The server, and the upstream cluster if the server belongs to a plan.
+/// The server. If the server belongs to a plan, the value also contains the upstream cluster.
 #[derive(Clone, Debug)]
 pub(super) struct Front {
     pub(super) registry: Arc<Registry>,

@@ -1,5 +1,5 @@
-//! Tracks the memory of unfinished HTTP/2 header blocks. hyper stores these blocks without reporting their size. Therefore, this module
-//! computes the size from the frames.
+//! Tracks the memory of incomplete HTTP/2 header blocks. hyper stores these blocks but does not report their size. Therefore, this module
+//! computes the size of header blocks from the frames.
 
 use super::heads::HEADER;
 
@@ -8,42 +8,42 @@ const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 const FRAME_HEAD: usize = 9;
 
 const HEADERS: u8 = 1;
-/// A frame type that clients must not send. hyper rejects such frames only after the end of the header block.
+/// A type of frames that clients must not send. hyper rejects such frames only after the end of the header block.
 const PUSH_PROMISE: u8 = 5;
 const CONTINUATION: u8 = 9;
 const END_HEADERS: u8 = 4;
 
-/// The maximum that is estimated for the memory of one block, in bytes. A block takes this memory if it contains as many of the shortest
-/// possible headers as the limit allows.
+/// The maximum of the estimated memory of one header block, in bytes. This is the memory of a block with as many of the shortest possible
+/// headers as the limit allows.
 const LARGEST_BLOCK: usize = 2 << 20;
 
-/// A parser for the frames of a connection.
+/// A parser for the HTTP/2 frames of a connection.
 #[derive(Debug)]
 pub(super) enum HeaderBlocks {
-    /// The preface is incomplete. The variant contains the number of bytes that have arrived.
+    /// The preface is incomplete. The variant contains the number of preface bytes that have arrived.
     Preface(usize),
     /// The connection is not HTTP/2.
     Other,
     Http2(Frames),
 }
 
-/// The parser state for HTTP/2 frames. The parser stores only data about header blocks.
+/// The state of the parser for HTTP/2 frames. The parser stores only data about header blocks.
 #[derive(Debug, Default)]
 pub(super) struct Frames {
     head: [u8; FRAME_HEAD],
-    /// How many bytes of the frame head have arrived.
+    /// The number of bytes of the frame head that have arrived.
     head_length: usize,
-    /// How many bytes of the payload are missing.
+    /// The number of payload bytes that have not arrived yet.
     left: usize,
-    /// How many header blocks have begun.
+    /// The number of header blocks that have begun.
     begun: u64,
-    /// The size of the complete frames of the latest header block, in bytes. The size is `None` if this block has ended.
+    /// The total size in bytes of the complete frames of the latest header block. The size is `None` if this block has ended.
     open: Option<usize>,
-    /// The highest stream ID that has occurred. If a header block has a lower or equal stream ID, it consists of trailers.
+    /// The highest stream ID that the client has used. If the stream ID of a header block is not higher, the block contains trailers.
     last_stream: u32,
     is_trailers: bool,
-    /// The memory of trailers that have arrived since the connection last had no open request, in bytes. Trailers are counted because the
-    /// handler may never read them.
+    /// The memory of trailers in bytes. The memory is counted from the last time at which the connection had no open request. Trailers are
+    /// counted because the handler may never read them.
     trailers: usize,
 }
 
@@ -52,7 +52,7 @@ impl HeaderBlocks {
         Self::Preface(0)
     }
 
-    /// Parses received bytes. Returns the frame parser if the connection is HTTP/2.
+    /// Parses received bytes. If the connection is HTTP/2, returns the frame parser.
     pub(super) fn read(&mut self, mut bytes: &[u8]) -> Option<&mut Frames> {
         if let Self::Preface(received) = self {
             let rest = &PREFACE[*received..];
@@ -124,24 +124,24 @@ impl Frames {
         u32::from_be_bytes([0, a, b, c]) as usize
     }
 
-    /// Returns the sequence number of the unfinished block. Returns `None` if no block is unfinished.
+    /// Returns the sequence number of the incomplete header block. Returns `None` if all blocks are complete.
     pub(super) fn open(&self) -> Option<u64> {
         self.open.map(|_| self.begun)
     }
 
-    /// Returns the estimated memory of header blocks that hyper has not reported as requests. A partial frame, which has at most 16 KiB,
-    /// does not count.
+    /// Returns the estimated memory of those header blocks that hyper has not reported as requests. A partial frame does not count. Partial
+    /// frames have at most 16 KiB.
     pub(super) fn memory(&self) -> usize {
         self.open.map_or(0, memory).saturating_add(self.trailers)
     }
 
-    /// Resets the memory of trailers. The connection calls this method when no request is open.
+    /// Resets the memory of trailers. The connection calls this method when it has no open request.
     pub(super) fn forget_trailers(&mut self) {
         self.trailers = 0;
     }
 }
 
-/// Returns the estimated memory of a header block of this size. The estimate is high, because a single byte of the block can refer to a
+/// Returns the estimated memory of a header block that has this size. The estimate is high, because one byte of the block can refer to a
 /// whole header in the HPACK table.
 fn memory(bytes: usize) -> usize {
     bytes.saturating_mul(HEADER).min(LARGEST_BLOCK)
@@ -171,7 +171,7 @@ mod tests {
         [vec![a, b, c, kind, flags, 0, 0, 0, stream], vec![1; length]].concat()
     }
 
-    /// Returns the unfinished block and the memory after the parser has read these frames.
+    /// Returns the incomplete block and the memory after the parser has read these frames.
     fn state_after(frames: &[Vec<u8>]) -> Option<(Option<u64>, usize)> {
         let bytes = [PREFACE.to_vec(), frames.concat()].concat();
         fuzz(&bytes);
@@ -199,7 +199,7 @@ mod tests {
             (vec![frame(PUSH_PROMISE, 0, 3, 30)], (Some(1), of(&[30]))),
             (vec![opened(30), frame(CONTINUATION, END_HEADERS, 3, 30)], (None, 0)),
             (vec![frame(HEADERS, END_HEADERS, 1, 30), frame(0, 0, 1, 50), opened(10)], (Some(2), of(&[10]))),
-            // The memory of trailers counts until their stream ends.
+            // The memory of trailers counts until the stream of the trailers ends.
             (vec![frame(HEADERS, END_HEADERS, 1, 30), frame(HEADERS, END_HEADERS | 1, 1, 7)], (None, of(&[7]))),
             (vec![frame(HEADERS, END_HEADERS, 3, 30), frame(HEADERS, 0, 1, 7)], (Some(2), of(&[7]))),
         ] {

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use http::Request;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// The maximum size in bytes of a head that needs no permit. 16,384 connections with such heads take 256 MiB.
+/// The maximum size in bytes of a request head that needs no permit. 16,384 connections with such heads take 256 MiB.
 const SMALL_HEAD: usize = 16 << 10;
 /// The maximum total size of all larger heads, in bytes. Each head has at most 1 MiB.
 const LARGE: usize = 64 << 20;
-/// The approximate memory that a header needs in addition to its name and value, in bytes.
+/// The approximate memory in bytes that a header needs in addition to its name and its value.
 pub(super) const HEADER: usize = 64;
 
-/// The budget that all connections share.
+/// The budget that the request heads of all connections share.
 #[derive(Clone, Debug)]
 pub(super) struct Heads(Arc<Semaphore>);
 
@@ -24,7 +24,8 @@ pub(super) struct RequestHead {
     permit: Option<OwnedSemaphorePermit>,
 }
 
-/// The error that occurs if the budget is exhausted. The request or the connection is then rejected.
+/// The error that occurs if the budget is exhausted. After such an error, the server rejects the request or closes the
+/// connection.
 #[derive(Debug, thiserror::Error)]
 #[error("too many requests: header buffer limit reached")]
 pub(super) struct HeadBudgetExceeded;
@@ -39,7 +40,7 @@ impl Heads {
         RequestHead { heads: self.clone(), bytes: 0, permit: None }
     }
 
-    /// Returns the memory of a parsed request's head.
+    /// Returns the request head that belongs to a parsed request.
     pub(super) fn of<B>(&self, request: &Request<B>) -> Result<RequestHead, HeadBudgetExceeded> {
         let uri = request.uri().path_and_query().map_or(0, |path| path.as_str().len());
         let headers = request.headers().iter();

@@ -1,4 +1,4 @@
-//! Calls the server in the same process without sockets. Each request is a function call.
+//! Calls a server in the same process without a socket. A request in the same process is a function call.
 
 use std::error::Error;
 use std::fmt;
@@ -19,24 +19,24 @@ use tower_service::Service;
 use super::front::Front;
 use super::thread::{OwnRuntime, server_ended};
 
-/// A service that calls an [`ApiServer`](super::ApiServer) of the same process without a socket. Created by
+/// A service that sends requests to an [`ApiServer`](super::ApiServer) in the same process, without a socket. Created by
 /// [`ApiServer::in_process`](super::ApiServer::in_process).
 ///
-/// The type is a [`tower_service::Service`] of [`http::Request`]s. kube's `Client::new` accepts it, and other clients can also use it.
-/// All clones of the service call the same server.
+/// The type is a [`tower_service::Service`] of [`http::Request`]s. kube's `Client::new` accepts it, and other clients can use it, too. All
+/// clones of the service call the same server.
 ///
-/// The server handles a call like a request over a connection, with the same checks, faults and deadlines. Only the path and the query
-/// of the URI matter. The caller is an administrator, unless the request has an `Authorization` header.
+/// The server applies the same checks, faults and deadlines to a call as to a request over a connection. The service uses only the path and
+/// the query of a URI. The user is an administrator, unless the request has an `Authorization` header.
 ///
 /// A call has no connection. Therefore, these features are absent:
 ///
 /// - WebSockets and TLS
-/// - the limit of concurrent requests per connection
-/// - the time limit for clients that do not read
+/// - the limit for concurrent requests on one connection
+/// - the time limit for clients that do not read the response
 ///
 /// # Cancel safety
 ///
-/// If the future is dropped, each write is either complete or has no effect.
+/// If the future is dropped, each write of the request is either complete or has no effect.
 ///
 /// # Examples
 ///
@@ -92,13 +92,13 @@ where
     B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
     type Response = Response<InProcessBody>;
-    /// The error for a call to a server that has stopped. The kind is [`ConnectionRefused`](io::ErrorKind::ConnectionRefused) if the
-    /// server stopped before the call. The kind is [`ConnectionAborted`](io::ErrorKind::ConnectionAborted) if the server stopped during
-    /// the call.
+    /// The error that a call returns if the server has stopped. The kind is [`ConnectionRefused`](io::ErrorKind::ConnectionRefused) if the
+    /// server stopped before the call. The kind is [`ConnectionAborted`](io::ErrorKind::ConnectionAborted) if the server stopped during the
+    /// call.
     type Error = io::Error;
     type Future = Pin<Box<dyn Future<Output = io::Result<Self::Response>> + Send>>;
 
-    /// Returns `Ready` immediately, because the server can accept a call at any time.
+    /// Always returns `Ready`, because the server can accept a call at any time.
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(Ok(()))
     }
@@ -136,10 +136,10 @@ where
     }
 }
 
-/// The body of a response of [`InProcess`]. A watch ends when its body is dropped. Reading the body returns an error if a scripted fault
-/// cuts the body off, or if the server stops before the end of the body.
+/// The body of a response that [`InProcess`] returns. If the response is a watch, dropping the body ends the watch. Reading the body
+/// returns an error if a scripted fault cuts the body off, or if the server stops before the body is complete.
 pub struct InProcessBody {
-    /// The content of the body. The content is `None` in a response to HEAD.
+    /// The content of the body. The content is `None` in a response to a HEAD request.
     body: Option<crate::http::ResponseBody>,
     stopped: Pin<Box<WaitForCancellationFutureOwned>>,
 }

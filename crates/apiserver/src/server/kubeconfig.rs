@@ -1,4 +1,4 @@
-//! Creates the text of a kubeconfig file for the server.
+//! Creates the text of a kubeconfig file that clients can use for the server.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -11,8 +11,8 @@ pub(super) fn render(url: &str, ca: Option<&str>, token: Option<&Secret>) -> Str
     if let Some(ca) = ca {
         cluster["certificate-authority-data"] = STANDARD.encode(ca).into();
     }
-    // A server without authentication accepts any token. The file nevertheless contains a token, because kubectl would otherwise prompt
-    // for a user name and a password.
+    // A server without authentication accepts any token. The kubeconfig file contains a token even if the server has no authentication.
+    // Without a token, kubectl would prompt for a user name and a password.
     let user = json!({"token": token.map_or("admin", Secret::expose)});
     let config = json!({
         "apiVersion": "v1",

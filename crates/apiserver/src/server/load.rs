@@ -19,7 +19,7 @@ use crate::request::user::User;
 
 const LOADER: &str = "pintle-apiserver";
 
-/// Creates the objects in a manifest file, or in all manifest files below a folder.
+/// Creates the objects in a manifest file. If the path is a folder, creates the objects in all manifest files below it.
 pub(super) fn path(registry: &Arc<Registry>, path: &Path) -> Result<usize, LoadError> {
     let mut count = 0;
     for path in manifests::files(path)? {
@@ -35,7 +35,7 @@ pub(super) fn path(registry: &Arc<Registry>, path: &Path) -> Result<usize, LoadE
     Ok(count)
 }
 
-/// Creates the objects in a manifest text, which can have several documents.
+/// Creates the objects in the text of a manifest. The text can contain several documents.
 pub(super) fn text(registry: &Arc<Registry>, manifest: &str) -> Result<usize, LoadError> {
     let mut count = 0;
     for (number, objects) in (1..).zip(manifests::documents_of(manifest)) {

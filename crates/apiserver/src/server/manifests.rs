@@ -13,12 +13,11 @@ pub(crate) struct Document {
     pub(crate) path: PathBuf,
     /// The number of the document within its file. Documents are counted from 1.
     pub(crate) number: usize,
-    /// The objects of the document, or the reason why the document cannot be read. If a document is a List, it has several
-    /// objects.
+    /// The objects of the document, or the reason why the document cannot be read. A document that is a List contains several objects.
     pub(crate) objects: Result<Vec<Json>, String>,
 }
 
-/// Reads a manifest file, or all manifest files below a folder, in the order of their paths.
+/// Reads a manifest file, or all manifest files below a folder. The files are read in the order of their paths.
 pub(crate) fn read(path: &Path) -> Result<Vec<Document>, LoadError> {
     let mut documents = Vec::new();
     for path in files(path)? {
@@ -32,7 +31,8 @@ pub(crate) fn read(path: &Path) -> Result<Vec<Document>, LoadError> {
     Ok(documents)
 }
 
-/// Returns the objects of each document of a manifest text. If a document cannot be read, the iterator returns its error and ends.
+/// Returns the objects of each document in the text of a manifest. If a document cannot be read, the iterator returns an error for it and
+/// ends.
 pub(super) fn documents_of(manifest: &str) -> impl Iterator<Item = Result<Vec<Json>, String>> {
     schema::yaml_documents(manifest).map(|document| {
         Ok(match document? {
@@ -43,7 +43,7 @@ pub(super) fn documents_of(manifest: &str) -> impl Iterator<Item = Result<Vec<Js
     })
 }
 
-/// If the path is a file, returns this path. If the path is a folder, returns the manifest files below the folder.
+/// If the path is a file, returns the path itself. If the path is a folder, returns all manifest files below the folder.
 pub(super) fn files(path: &Path) -> Result<Vec<PathBuf>, LoadError> {
     let mut files = Vec::new();
     match path.is_dir() {
@@ -54,7 +54,8 @@ pub(super) fn files(path: &Path) -> Result<Vec<PathBuf>, LoadError> {
     Ok(files)
 }
 
-/// Finds the manifest files below a folder. `seen` has the folders that were already read, because a link can lead back to a folder.
+/// Finds the manifest files below a folder. `seen` contains the folders that were already read, because a symbolic link can lead back to
+/// such a folder.
 fn find(dir: &Path, files: &mut Vec<PathBuf>, seen: &mut HashSet<PathBuf>) -> Result<(), LoadError> {
     let unreadable = |cause| LoadError::Unreadable { path: dir.to_owned(), cause };
     if !seen.insert(dir.canonicalize().map_err(unreadable)?) {

@@ -1,4 +1,4 @@
-//! Snapshots of all objects of a server.
+//! Snapshots that contain all objects of a server.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,14 +14,14 @@ use crate::registry;
 use crate::store::{Db, Key, ResourceKey, Stored};
 
 /// All objects of a server at one revision. Created by [`ApiServer::snapshot`](super::ApiServer::snapshot). Taking a snapshot is cheap,
-/// because objects are not copied.
+/// because it does not copy the objects.
 ///
-/// The text form of a snapshot has a header line with the revision, and one line of JSON for each object. Keep the text form secret,
-/// because it contains Secrets and the key that signs service account tokens.
+/// The text form of a snapshot begins with a header line that contains the revision. Each further line contains one object as JSON. Keep
+/// the text form secret, because it contains Secrets and the key that signs service account tokens.
 #[derive(Clone)]
 pub struct ServerSnapshot {
     revision: u64,
-    /// The key that signs tokens. The key is `None` if the snapshot was parsed from a text without a key.
+    /// The key that signs tokens. The key is `None` if the snapshot was parsed from a text that contains no key.
     token_key: Option<KeySeed>,
     objects: BTreeMap<(ResourceKey, Key), Arc<Stored>>,
 }
@@ -65,13 +65,14 @@ impl ServerSnapshot {
         &self.objects
     }
 
-    /// Returns the revision of the last write before the snapshot. If a server replaces the original server, it must
-    /// [start](super::ApiServerConfig::first_revision) above this revision.
+    /// Returns the revision of the last write that the snapshot includes. A server that replaces the original server must
+    /// [start](super::ApiServerConfig::first_revision) at a higher revision.
     pub fn resource_version(&self) -> u64 {
         self.revision
     }
 
-    /// Returns the objects that were created or changed after `earlier`. The argument must be an earlier snapshot of the same server.
+    /// Returns a snapshot that contains only the objects that were created or changed after the snapshot `earlier`. `earlier` must be an
+    /// earlier snapshot of the same server.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         let is_new = |at: &(ResourceKey, Key), kept: &Stored| {
@@ -81,7 +82,7 @@ impl ServerSnapshot {
         Self { objects: objects.map(|(at, kept)| (at.clone(), kept.clone())).collect(), ..self.clone() }
     }
 
-    /// Returns the text form of the snapshot, which can be saved in a file.
+    /// Returns the text form of the snapshot, which can be written to a file.
     pub fn to_text(&self) -> String {
         let token_key = self.token_key.map(|key| URL_SAFE_NO_PAD.encode(key));
         let mut text = pintle_json::json!(Head { resource_version: self.revision, token_key }).to_string();
@@ -95,11 +96,11 @@ impl ServerSnapshot {
         text
     }
 
-    /// Parses the text form that [`to_text`](Self::to_text) returns.
+    /// Parses the text form of a snapshot, which [`to_text`](Self::to_text) returns.
     ///
     /// # Errors
     ///
-    /// Returns the number of the first invalid line. Lines are counted from 1.
+    /// Returns an error that contains the number of the first invalid line. Lines are counted from 1.
     pub fn parse(text: &str) -> Result<Self, InvalidSnapshot> {
         let mut lines = text.lines().enumerate();
         let broken = |number: usize| InvalidSnapshot { line: number + 1 };

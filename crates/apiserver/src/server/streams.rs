@@ -1,4 +1,4 @@
-//! Resets HTTP/2 streams whose response is overdue. The other streams of the connection are not affected.
+//! Resets HTTP/2 streams whose responses are overdue. The other streams of the connection are not affected.
 
 use std::cell::Cell;
 use std::future::poll_fn;
@@ -13,24 +13,23 @@ use tokio::time::{Instant, sleep_until};
 use super::activity::ANSWER_GRACE;
 
 tokio::task_local! {
-    /// The deadline for the response of the current stream.
+    /// The deadline for the response of the stream that is being polled.
     static DEADLINE: Cell<Option<Instant>>;
 }
 
-/// Runs the futures of one connection's streams.
+/// Runs the futures that hyper creates for the streams of one connection.
 ///
-/// The task of the connection polls each request without a body once. Most requests complete during this poll. Therefore, no other
-/// thread is woken, and several responses can be sent together. A request that is still pending after this poll gets a separate
-/// task. This task ends when the connection ends, or when the response is overdue. If a stream is dropped before its end, it is
-/// reset.
+/// The task of the connection polls each request that has no body once. Most requests complete during this poll. Therefore, no other thread
+/// is woken, and several responses can be sent together. A request that is still pending after this poll gets a separate task. The task of
+/// the request ends when the connection ends or when the response is overdue. A stream that is dropped before its end is reset.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Streams {
-    /// Whether the whole latest request has been received.
+    /// Whether the latest request has been received completely.
     is_whole: Arc<AtomicBool>,
 }
 
 impl Streams {
-    /// Sets whether the whole request of the next stream has been received.
+    /// Sets whether the request of the next stream has been received completely.
     pub(super) fn set_next(&self, is_whole: bool) {
         self.is_whole.store(is_whole, Ordering::Relaxed);
     }
@@ -57,7 +56,7 @@ where
                 () = overdue => tracing::debug!("reset a stream that the client does not read"),
             }
         }));
-        // The waker does nothing. If the stream is still pending, the new task polls it again and registers a real waker.
+        // The waker does nothing. If the stream is still pending, the new task polls the stream again and registers a real waker.
         let is_served = self.is_whole.load(Ordering::Relaxed)
             && serving.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready();
         if !is_served {
@@ -68,6 +67,6 @@ where
 
 /// Sets the deadline of the current response if the response belongs to an HTTP/2 stream.
 pub(super) fn answer_by(deadline: Instant) {
-    // This task-local variable is not set for a request over HTTP/1. `Activity` enforces its deadline.
+    // The task-local variable `DEADLINE` is not set for HTTP/1 requests. `Activity` enforces its deadline.
     let _ = DEADLINE.try_with(|end| end.set(Some(deadline)));
 }

@@ -1,5 +1,4 @@
-//! Tests of connection tasks. These are unit tests because only the server itself can count its
-//! tasks.
+//! Tests of connection tasks. These tests are unit tests, because only the server itself can count its tasks.
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;

@@ -1,4 +1,4 @@
-//! Runs a server on a separate thread with a separate runtime.
+//! Runs a server on a separate thread that has its own runtime.
 
 use std::io;
 use std::time::Duration;
@@ -54,12 +54,12 @@ pub(super) struct OwnRuntime {
     pub(super) stop: CancellationToken,
 }
 
-/// The maximum number of body frames that are buffered between the two threads.
+/// The maximum number of body frames that wait between the server's thread and the caller's thread.
 const READY: usize = 16;
 
 impl OwnRuntime {
-    /// Serves a request on this runtime, and sends the frames of the body to the caller's runtime. Returns `None` if the server stops. If
-    /// the future or the returned body is dropped, the request is no longer served.
+    /// Serves a request on this runtime, and passes the frames of the response body to the caller's runtime. Returns `None` if the server
+    /// stops. If the future or the returned body is dropped, the server stops processing the request.
     pub(super) async fn respond(self, front: Front, request: Request<Incoming>) -> Option<Response<ResponseBody>> {
         let (mut sender, answered) = oneshot::channel();
         let work = async move {
@@ -87,14 +87,14 @@ impl OwnRuntime {
         self.tasks.spawn_on(async move { stop.run_until_cancelled(work).await }, &self.runtime);
         let clock_guard = inhibit_auto_advance();
         let (head, receiver, bounded) = answered.await.ok()?;
-        // The clock may advance during a watch, because a watch can last for a long time.
+        // The clock may advance during a watch, because watches can last for a long time.
         let clock_guard = clock_guard.filter(|_| bounded);
         let parts = stream::unfold(Some((receiver, clock_guard)), |state| async {
             let (mut receiver, clock_guard) = state?;
             match receiver.recv().await {
                 Some(Some(part)) => Some((part, Some((receiver, clock_guard)))),
                 Some(None) => None,
-                // The body is incomplete, because the sender was dropped before its end.
+                // The body is incomplete, because the sender was dropped before the end of the body.
                 None => Some((Err(server_ended()), None)),
             }
         });
@@ -102,9 +102,9 @@ impl OwnRuntime {
     }
 }
 
-/// Prevents a paused tokio clock from advancing automatically until the returned sender is dropped. This function is for the time in which
-/// another thread works for the current thread. The function starts a blocking task, because tokio does not advance a paused clock while a
-/// blocking task runs. The function does not affect a clock that is not paused.
+/// Prevents a paused tokio clock from advancing on its own until the returned sender is dropped. This function is used while another thread
+/// works for the current thread. The function starts a blocking task, because tokio does not advance a paused clock while a blocking task
+/// runs. If the clock is not paused, the function has no effect.
 fn inhibit_auto_advance() -> Option<std::sync::mpsc::Sender<()>> {
     let (tokio_now, real) = (tokio::time::Instant::now().into_std(), std::time::Instant::now());
     let is_paused = tokio_now > real || real.duration_since(tokio_now) > Duration::from_millis(1);

@@ -14,7 +14,7 @@ use sha2::{Digest, Sha256};
 use tokio_rustls::TlsAcceptor;
 
 /// Returns a TLS acceptor and the PEM text of its certificate authority. The certificate is valid for `127.0.0.1`, `localhost` and the
-/// bound address. If a seed is given, all keys and certificates are derived from the seed and the address only.
+/// address on which the server listens. If there is a seed, all keys and certificates depend only on the seed and the address.
 pub(super) fn acceptor(
     bound: IpAddr,
     seed: Option<u64>,
@@ -44,9 +44,9 @@ pub(super) fn acceptor(
     Ok((TlsAcceptor::from(Arc::new(config)), authority.pem()))
 }
 
-/// Returns the private key for a seed. Any 32 bytes are a valid Ed25519 key, and Ed25519 signatures are deterministic.
+/// Returns the private key that belongs to a seed. Any 32 bytes are a valid Ed25519 key, and Ed25519 signatures are deterministic.
 fn seeded_key(seed: u64, of: &str) -> Result<KeyPair, rcgen::Error> {
-    // The header of the key file format in RFC 8410, section 7. The header contains the version, the algorithm and the length of the
+    // The header that a key file has according to RFC 8410, section 7. The header contains the version, the algorithm and the length of the
     // key.
     const HEAD: [u8; 16] =
         [0x30, 0x2e, 0x02, 0x01, 0x00, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x04, 0x22, 0x04, 0x20];

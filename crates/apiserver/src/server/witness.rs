@@ -1,4 +1,4 @@
-//! An admission plugin for tests, and a server whose admission chain ends with this plugin.
+//! Contains an admission plugin for tests, and a server whose admission chain ends with this plugin.
 
 mod tests;
 
@@ -24,7 +24,8 @@ const JSON: &str = "application/json";
 const MERGE: &str = "application/merge-patch+json";
 const APPLY: &str = "application/apply-patch+yaml";
 
-/// A plugin that records the admission calls for the namespace `n` and the objects in it. The test sets its reaction.
+/// A plugin that records the admission calls for the namespace `n` and for the objects in this namespace. The test sets
+/// its reaction.
 #[derive(Debug, Default)]
 struct Witness(Mutex<WitnessState>);
 
@@ -40,9 +41,9 @@ enum Reaction {
     Nothing,
     /// Changes each new object.
     Change,
-    /// Sets a text field of the new object to this value.
+    /// Sets a text field of the new object to a value.
     Set(&'static str, &'static str),
-    /// Rejects the request in this phase. The phase is `admit` or `validate`.
+    /// Rejects the request in this phase, which is `admit` or `validate`.
     Refuse(&'static str),
 }
 
@@ -91,8 +92,8 @@ impl Plugin for Witness {
     }
 }
 
-/// The kinds of recorded objects. A record contains the value of one field, which depends on the kind.
-/// [`Reaction::Change`] sets the field to the given value.
+/// The kinds of recorded objects. Each record contains the value of one field of the object. The kind of the object
+/// determines the field. [`Reaction::Change`] sets the field to the given value.
 const SAMPLED_FIELDS: &[(&str, &str, &str)] = &[
     ("ConfigMap", "/data/k", "changed"),
     ("Lease", "/spec/holderIdentity", "changed"),
@@ -114,7 +115,8 @@ const SAMPLED_FIELDS: &[(&str, &str, &str)] = &[
     ("PodPortForwardOptions", "/ports", "[7]"),
 ];
 
-/// Returns the pointer of the recorded field. Also returns the value that [`Reaction::Change`] sets.
+/// Returns the JSON pointer of the field that is recorded for the object. Also returns the value that
+/// [`Reaction::Change`] sets.
 fn sampled_field(object: &Json) -> (&'static str, Json) {
     let kind = object.text("/kind");
     let (_, pointer, value) =
@@ -183,12 +185,12 @@ impl WitnessedServer {
         server
     }
 
-    /// Sends a request as Jane, an administrator.
+    /// Sends a request as the user Jane. Jane is an administrator.
     async fn call(&self, method: Method, path: &str, media: &str, body: &Json) -> WitnessAnswer {
         self.call_as(["jane", "system:masters"], method, path, media, body).await
     }
 
-    /// Sends a request as a user that belongs to one group.
+    /// Sends a request as a user that is a member of one group.
     async fn call_as(
         &self,
         [user, group]: [&str; 2],

@@ -1,4 +1,4 @@
-//! The store behind a lock. The module adds lock-free reads of the current state, a clock, and notifications for
+//! The store behind a lock. This module adds lock-free reads of the current state, a clock, and notifications for
 //! watchers.
 
 mod backlog;
@@ -30,11 +30,11 @@ use crate::store::{
     Stored,
 };
 
-/// The minimum size of the backlog for a follower of several resources, in bytes. With a smaller backlog, the follower
+/// The minimum size in bytes of the backlog for a follower of several resources. With a smaller backlog, the follower
 /// might have to list again after every change.
 const MIN_BACKLOG_BYTES: usize = 16 << 20;
 
-/// A new value of an object that is committed together with another object. A quota is an example of such an object.
+/// The new value of an object that must be committed together with another object. An example is a quota.
 pub(crate) struct Charge {
     pub(crate) resource: ResourceKey,
     pub(crate) key: String,
@@ -43,25 +43,26 @@ pub(crate) struct Charge {
     pub(crate) value: Json,
 }
 
-/// Converts an object of a resource to its stored form. The function runs while the store's lock is not held.
+/// A function that converts an object of a resource to its stored form. The store is not locked while the function
+/// runs.
 pub(crate) type Drafting = fn(interner: &Arc<Interner>, resource: &str, object: &Json) -> Draft;
 
-/// The shared store. The lock is held only for single steps of the store, and never across an await. A read of the
+/// The shared store. The lock is held only for single steps of the store, and never across an await point. Reading the
 /// current state takes no lock.
 #[derive(Debug)]
 pub(crate) struct Db {
     inner: Mutex<Inner>,
-    /// The state of the store after the last step. Each step replaces this state while the lock is held, and before
-    /// followers are notified.
+    /// The state of the store after the latest step. Each step replaces the state before the lock is released and
+    /// before followers are notified.
     present: ArcSwap<Present>,
     revision: watch::Sender<u64>,
     clock: Arc<Clock>,
     draft: Drafting,
     interner: Arc<Interner>,
-    /// The maximum number of unread changes for a follower of one resource.
+    /// The maximum number of changes that a follower of one resource has not read yet.
     max_lag: usize,
-    /// The approximate maximum size of unread changes for a follower of several resources, in bytes. This size is at
-    /// least the size of the log.
+    /// The approximate maximum size in bytes of the changes that a follower of several resources has not read yet. The
+    /// maximum is at least the size of the log.
     max_backlog_bytes: usize,
 }
 
@@ -72,7 +73,7 @@ struct Inner {
     followers: HashMap<ResourceKey, Followers>,
     /// The followers of several resources.
     multi: Vec<MultiFollower>,
-    /// The mirrored objects of the upstream cluster. The mirror is `None` unless the store belongs to a plan.
+    /// The mirrored objects of the upstream cluster. The field is `None` unless the store belongs to a plan.
     mirror: Option<Mirror>,
 }
 
@@ -109,21 +110,21 @@ impl Db {
         self.present.load().get(resource, key).map_or(0, |stored| stored.weight())
     }
 
-    /// Returns the current objects in a range, in key order. Later writes do not affect the result.
+    /// Returns the current objects in a range, in key order. Later writes do not affect the returned objects.
     pub(crate) fn objects_of(&self, resource: &str, range: &Range) -> Run {
         self.present.load().objects(resource).run(range)
     }
 
-    /// Returns a snapshot of the current state. Several reads from the snapshot have the same revision.
+    /// Returns a snapshot of the current state. All reads from the snapshot have the same revision.
     pub(crate) fn now(&self) -> Arc<Present> {
         self.present.load_full()
     }
 
-    /// Returns the objects that a resource had at `revision`. The result is cached for a while, because the next pages
-    /// of a list also read these objects.
+    /// Returns the objects that a resource had at the revision `revision`. The result is cached for a while, because
+    /// requests for the next pages of a list read these objects, too.
     pub(crate) fn past(&self, resource: &ResourceKey, revision: u64) -> Result<Objects, Compacted> {
         let (past, revision) = self.read(|store| {
-            // A read at a future revision returns the current state, because the log does not contain the revision.
+            // A read at a future revision returns the current state, because the log does not contain the revision yet.
             let revision = revision.min(store.revision());
             store.past(resource, revision).map(|past| (past, revision))
         })?;
@@ -133,23 +134,24 @@ impl Db {
         Ok(objects)
     }
 
-    /// Caches the objects that a resource had at a revision. The next pages of a list use the cached objects.
+    /// Caches the objects that a resource had at a revision. Requests for the next pages of a list use the cached
+    /// objects.
     pub(crate) fn keep(&self, resource: &ResourceKey, revision: u64, objects: &Objects) {
         self.lock().store.keep(resource, revision, objects);
     }
 
-    /// Calls `question` with the store while the lock is held. This method is for reads of past states or claims. For
-    /// all other reads, use [`now`](Self::now) instead.
+    /// Calls `question` with the store while the lock is held. This method is for reads of past states, or of values
+    /// that must be unique. For all other reads, use [`now`](Self::now) instead.
     pub(crate) fn read<R>(&self, question: impl FnOnce(&Store) -> R) -> R {
         question(&self.lock().store)
     }
 
-    /// Converts an object to its stored form. The store's lock is not held during the conversion.
+    /// Converts an object to its stored form. The store is not locked during the conversion.
     pub(crate) fn draft(&self, resource: &str, object: &Json) -> Draft {
         (self.draft)(&self.interner, resource, object)
     }
 
-    /// Writes an object if its current state satisfies `expect`. Then notifies the watchers.
+    /// Writes an object if the current state of the object satisfies `expect`. Then notifies the watchers.
     pub(crate) fn put(
         &self,
         resource: &ResourceKey,
@@ -168,7 +170,7 @@ impl Db {
     }
 
     /// Writes an object that is being deleted, like [`put`](Self::put). If another object already has one of the
-    /// claims, the object is written without any claims.
+    /// object's unique values, the object is written without any unique values.
     pub(crate) fn put_leaving(
         &self,
         resource: &ResourceKey,
@@ -187,8 +189,8 @@ impl Db {
         Ok(change)
     }
 
-    /// Writes an object and the quota updates that it causes in one step. If an object does not satisfy its
-    /// expectation, or if `precondition` returns false, nothing is written.
+    /// Writes an object together with the quota updates that it causes, in one step. If the state of an object does not
+    /// satisfy its expectation, or if `precondition` returns false, nothing is written.
     pub(crate) fn commit(
         &self,
         resource: &ResourceKey,
@@ -228,7 +230,7 @@ impl Db {
         change
     }
 
-    /// Removes an object if its revision is `at`. Then notifies the watchers.
+    /// Removes an object if the revision of the object is `at`. Then notifies the watchers.
     pub(crate) fn remove(&self, resource: &ResourceKey, key: &str, at: u64) -> Result<Arc<Change>, Refused> {
         let mut inner = self.lock();
         let change = inner.store.remove(self.clock.instant(), resource, key, at)?;
@@ -243,15 +245,15 @@ impl Db {
         self.lock().store.compact(revision);
     }
 
-    /// Ends the watches of a resource and drops its history. After the call, the resource behaves as if it had just
-    /// been created.
+    /// Ends the watches of a resource and drops its history. After the call, the resource behaves like a new resource.
     pub(crate) fn renew(&self, resource: &ResourceKey) {
         let mut inner = self.lock();
         inner.store.forget_past(resource);
         inner.followers.remove(resource);
     }
 
-    /// Calls `question` with the current state. The returned feed contains all later changes of the resource.
+    /// Calls `question` with the current state of the store. The returned feed contains all later changes of the
+    /// resource.
     pub(crate) fn follow<R>(
         &self,
         resource: &ResourceKey,
@@ -295,10 +297,10 @@ impl Db {
         tokio::time::timeout(timeout, reached).await.is_ok()
     }
 
-    /// Makes the state after a step visible, and then notifies the followers of the changes. Therefore, a notified
-    /// reader always finds the changes, and never sees a part of a step.
+    /// Makes the state after a step visible, and then notifies followers of the changes in this step. Therefore, a
+    /// notified reader always finds the changes, and never observes a part of a step.
     ///
-    /// Returns the previous state. The caller should drop the returned state after it releases the lock, because the
+    /// Returns the previous state. The caller should drop the returned state after releasing the lock, because the
     /// state can own the last references to replaced objects.
     fn notify(&self, inner: &mut Inner, changes: &[Arc<Change>]) -> Arc<Present> {
         let replaced = self.publish(inner);
@@ -321,13 +323,14 @@ impl Db {
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        // A panic in the store leaves no partial step, because each step changes its table last.
+        // A panic in the store leaves no partial step, because changing the table is the last action of each step.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Inner {
-    /// Removes all claims of a draft if another object already has one of them. The other object keeps its claim.
+    /// Removes all unique values of a draft if another object already has one of them. The other object keeps its
+    /// unique value.
     fn with_free_claims(&self, resource: &ResourceKey, key: &str, expect: Expect, draft: Draft) -> Draft {
         let is_taken = matches!(self.store.check(resource, key, expect, &draft), Err(Refused::Taken));
         if is_taken { draft.without_claims() } else { draft }
@@ -341,7 +344,7 @@ impl Inner {
     }
 }
 
-/// Returns the key that an object has within its resource.
+/// Returns the key of an object within its resource.
 pub(crate) fn key(namespace: &str, name: &str) -> String {
     match namespace {
         "" => name.to_owned(),
@@ -376,8 +379,8 @@ mod tests {
         put(2);
         assert!(first.upgrade().is_none(), "the change is dropped");
         assert_eq!(slow.next(&db).await.err(), Some(FeedEnd::TooSlow));
-        // A feed continues while the number of its unread changes is within the limit. The limit does not apply to a
-        // feed that starts at a past revision.
+        // A feed continues as long as the number of its unread changes does not exceed the limit. The limit does not
+        // apply to a feed that starts at a past revision.
         let ((), within) = db.follow(&resource, FeedScope::All, |_| ());
         put(3);
         let mut past = within.starting_after(second);
@@ -404,14 +407,14 @@ mod tests {
         assert!(begun.upgrade().is_some_and(|objects| objects.get("0").is_some() && objects.get("1").is_none()));
         put(2);
         assert!(begun.upgrade().is_none() && stored.upgrade().is_none(), "all references are dropped");
-        // A read at a future revision does not put the state into the cache.
+        // A read at a future revision does not add the state to the cache.
         let next = db.revision() + 1;
         for is_there in [false, true] {
             let past = db.past(&resource, next).expect("not compacted");
             assert_eq!(past.get("3").is_some(), is_there);
             db.put(&resource, if is_there { "4" } else { "3" }, Expect::Absent, object(3)).expect("absent");
         }
-        // A feed can also follow a resource that has no writes.
+        // A feed can also follow a resource to which nothing was written.
         let (begun, _feed) = db.follow(&"pods".into(), FeedScope::All, |store| {
             store.keep(&"pods".into(), store.revision(), &Objects::default())
         });
@@ -439,7 +442,7 @@ mod tests {
             assert_eq!(&*feed.next(&db).await.expect("not compacted").key, "a/1");
             assert_eq!(db.revision_if_read(feed), Some(db.revision()));
         }
-        // A feed that starts at a past revision skips changes outside of its scope.
+        // A feed that starts at a past revision skips the changes outside of its scope.
         let before = db.revision() - 2;
         let mut past = follow(FeedScope::Namespace("a".into())).starting_after(before);
         assert_eq!(&*past.next(&db).await.expect("not compacted").key, "a/1");
@@ -466,7 +469,7 @@ mod tests {
         let removed = db.remove(&resource, "a/1", touched).expect("the object exists").revision();
         for (feed, expected) in feeds.iter_mut().zip([vec![created, bound], vec![bound, moved], vec![touched, removed]])
         {
-            // The third feed has more unread changes than the limit permits.
+            // The third feed has more unread changes than the limit allows.
             if expected[0] == touched {
                 assert_eq!(feed.next(&db).await.err(), Some(FeedEnd::TooSlow));
                 continue;
@@ -476,7 +479,7 @@ mod tests {
             }
             assert_eq!(db.revision_if_read(feed), Some(db.revision()));
         }
-        // A feed that starts at a past revision skips changes in which the field has other values.
+        // A feed that starts at a past revision skips the changes of objects whose field has other values.
         let mut past = follow("y").starting_after(created);
         for revision in [moved, touched, removed] {
             assert_eq!(past.next(&db).await.expect("not compacted").revision(), revision);

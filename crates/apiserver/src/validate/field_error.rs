@@ -1,4 +1,4 @@
-//! Field errors. A field error has a path, a type and a message, like `field.Error` in Kubernetes.
+//! Field errors. A field error has a path, a type and a message, like the Go type `field.Error` in Kubernetes.
 
 use std::fmt;
 
@@ -34,14 +34,14 @@ pub(crate) enum FieldErrorType {
     TooMany,
     /// The value has the wrong JSON type.
     TypeInvalid,
-    /// The value refers to an object or field that does not exist.
+    /// The value refers to an object or a field that does not exist.
     NotFound,
     /// The value cannot be validated.
     Internal,
 }
 
 impl FieldErrorType {
-    /// Returns the text that a Status contains as the `reason` of the cause.
+    /// Returns the text for the field `reason` of a cause in a Status.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Invalid => "FieldValueInvalid",
@@ -122,22 +122,23 @@ impl FieldError {
     }
 }
 
-/// The validation errors of an object, in their order and up to a size limit. Each field of an object can have an error, and each
-/// error can be as long as the object. Without the limit, the errors of an object of a few megabytes could take gigabytes of memory.
+/// The validation errors of an object. The errors keep their order, and their total size is limited. Each field of an object can have an
+/// error, and each error can be as long as the object. Without the limit, the errors about an object of a few megabytes could take
+/// gigabytes of memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct FieldErrors {
     all: Vec<FieldError>,
-    /// The size of all errors and warnings in bytes.
+    /// The total size of all errors and warnings in bytes.
     size: usize,
-    /// The messages of failed rules that are warnings instead of errors. The client gets these messages as warnings.
+    /// The messages of rule violations that do not reject the object. The client receives these messages as warnings.
     warnings: Vec<String>,
 }
 
-/// The maximum size of all errors and warnings in bytes. A longer response would not help the client.
+/// The maximum total size of all errors and warnings in bytes. A response with more errors would not help the client.
 const MAX_ERROR_BYTES: usize = 8 << 20;
 
 impl FieldErrors {
-    /// Adds an error if the size limit is not reached. The closure `error` is called only if its error is added.
+    /// Adds an error unless the size limit has been reached. The closure `error` is called only if the error is added.
     pub(crate) fn add(&mut self, error: impl FnOnce() -> FieldError) {
         if self.size < MAX_ERROR_BYTES {
             let error = error();
@@ -146,12 +147,12 @@ impl FieldErrors {
         }
     }
 
-    /// Adds an error if the size limit is not reached.
+    /// Adds an error unless the size limit has been reached.
     pub(crate) fn push(&mut self, error: FieldError) {
         self.add(|| error);
     }
 
-    /// Adds a warning if the size limit is not reached.
+    /// Adds a warning unless the size limit has been reached.
     pub(crate) fn warn(&mut self, text: String) {
         if self.size < MAX_ERROR_BYTES {
             self.size += text.len();
@@ -178,12 +179,12 @@ impl FieldErrors {
         self.all.iter().any(|error| types.contains(&error.reason))
     }
 
-    /// Returns the size of all errors and warnings in bytes.
+    /// Returns the total size of all errors and warnings in bytes.
     pub(crate) fn size(&self) -> usize {
         self.size
     }
 
-    /// Returns whether the size limit is reached. If the size limit is reached, callers can stop validating.
+    /// Returns whether the size limit has been reached. After the limit has been reached, callers can stop validating.
     pub(crate) fn is_full(&self) -> bool {
         self.size >= MAX_ERROR_BYTES
     }

@@ -1,4 +1,4 @@
-//! The rules that names and annotation keys must satisfy. The rules that labels must satisfy are in `pintle_meta`.
+//! Rules for names and annotation keys. The crate `pintle_meta` contains the rules for labels.
 
 use std::net::IpAddr;
 
@@ -9,9 +9,9 @@ use pintle_meta::label_key_faults;
 pub(crate) enum NameRule {
     /// A DNS subdomain of at most 253 bytes, such as `a.b-c`.
     Subdomain,
-    /// A DNS subdomain with this maximum length in bytes.
+    /// A DNS subdomain that has at most this length in bytes.
     ShortSubdomain(usize),
-    /// A DNS label (RFC 1123) of at most 63 bytes. The label may begin with a digit.
+    /// A DNS label (RFC 1123) of at most 63 bytes. A label according to RFC 1123 may begin with a digit.
     Label,
     /// A DNS label (RFC 1035) of at most 63 bytes. It begins with a letter.
     OldLabel,
@@ -19,7 +19,7 @@ pub(crate) enum NameRule {
     PathSegment,
     /// An IP address in canonical form.
     IpAddress,
-    /// A key of a ConfigMap. The key is a file name of at most 253 bytes.
+    /// A key of a ConfigMap. The key must be a file name of at most 253 bytes.
     ConfigKey,
 }
 
@@ -31,11 +31,11 @@ const SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower ca
                          start and end with an alphanumeric character";
 const LABEL_PATTERN: &str = "[a-z0-9]([-a-z0-9]*[a-z0-9])?";
 
-/// Returns all reasons why a text violates the rule. The list is empty if the text is valid. If `prefix` is true, the text is the prefix
-/// of a generated name and may end with `-`.
+/// Returns all rules that a text violates, as messages. If the text is valid, the list is empty. If `prefix` is true, the text is the
+/// prefix of a generated name, which may end with `-`.
 pub(crate) fn name_errors(rule: NameRule, name: &str, prefix: bool) -> Vec<String> {
     let masked;
-    // A dash at the end is valid, because a generated suffix follows it. The byte before the dash is skipped, too, because Go does not
+    // A dash at the end is valid, because the generated suffix follows it. The byte before the dash is skipped, too, because Go does not
     // validate it.
     let start = if prefix && name.ends_with('-') { name.len().checked_sub(2) } else { None };
     let name = match start.and_then(|end| name.get(..end)) {
@@ -66,7 +66,8 @@ pub(crate) fn name_errors(rule: NameRule, name: &str, prefix: bool) -> Vec<Strin
     }
 }
 
-/// Returns the reasons why a text is not an annotation key. The rules for label keys apply, but upper and lower case are equivalent.
+/// Returns the reasons why a text is not a valid annotation key. The rules are the same as for label keys, but the case of letters does not
+/// matter.
 pub(crate) fn annotation_key_errors(key: &str) -> Vec<String> {
     label_key_faults(&key.to_lowercase())
 }
@@ -146,8 +147,8 @@ fn too_long(name: &str, most: usize) -> Vec<String> {
     if name.len() > most { vec![format!("must be no more than {most} characters")] } else { Vec::new() }
 }
 
-/// Returns whether the text consists of ASCII letters, digits, and the characters in `others`. The characters in `others` are not allowed
-/// at the start and at the end. For the empty text, the result is true.
+/// Returns whether the text consists of ASCII letters, digits, and the characters in `others`. The text must not begin or end with a
+/// character in `others`. The result is true for the empty text.
 fn is_word(text: &str, others: &[u8]) -> bool {
     let bytes = text.as_bytes();
     let edge = |byte: Option<&u8>| byte.is_none_or(u8::is_ascii_alphanumeric);

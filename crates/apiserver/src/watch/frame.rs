@@ -14,13 +14,13 @@ use crate::registry::{Served, Transform};
 use crate::request::accept::Media;
 use crate::store::Stored;
 
-/// The format of the frames of a watch.
+/// The format in which the frames of a watch are encoded.
 #[derive(Clone, Debug)]
 pub(crate) struct FrameShape {
     pub(crate) transform: Transform,
     pub(crate) media: Media,
     clock: Arc<Clock>,
-    /// Whether the watch has already sent the columns of the table.
+    /// Whether the watch has already sent the columns of its table.
     columns_sent: bool,
 }
 
@@ -47,7 +47,7 @@ impl FrameShape {
         if is_plain { shown } else { shown.max(stored.weight()) }
     }
 
-    /// Encodes a bookmark. A bookmark is an empty object of the kind with a resourceVersion.
+    /// Encodes a bookmark. A bookmark is an object of the kind that contains only a resourceVersion.
     pub(crate) fn bookmark(&mut self, revision: u64, end_mark: bool, kind: &Kind) -> Outcome<Bytes> {
         let mut value = kind.empty();
         let metadata = crate::object::metadata_mut(&mut value);

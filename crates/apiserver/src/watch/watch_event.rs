@@ -1,4 +1,4 @@
-//! The event that a change causes in a watch.
+//! Determines which event a change causes in a watch.
 
 use std::sync::Arc;
 
@@ -14,9 +14,9 @@ pub(crate) struct WatchEvent {
 }
 
 impl WatchEvent {
-    /// Returns the event for a change, or `None` if the watch sends no event. If an object starts to match the
-    /// selectors, the event is ADDED. If an object stops matching, the event is DELETED, with the previous content
-    /// and the new revision.
+    /// Returns the event for a change, or `None` if the watch sends no event for the change. If the object now matches
+    /// the selectors and did not match before, the event is ADDED. If the object no longer matches, the event is
+    /// DELETED. The DELETED event contains the previous content with the new revision.
     pub(crate) fn of(change: &Change, selection: &Selection) -> Option<Self> {
         if !change.key.starts_with(selection.range().prefix()) {
             return None;

@@ -1,6 +1,6 @@
-//! Tests that the sizes of responses and results are limited. The size of each request is legal. Without a limit, the results of these
-//! requests would take gigabytes. Examples are a long name that thousands of errors repeat, defaults of thousands of items, and rules
-//! that combine all verbs with all resources.
+//! Tests that the sizes of responses and of computed results are limited. Each request has a size that the server accepts. Without limits,
+//! the results of these requests would take gigabytes. In some tests, thousands of errors repeat a long name. In other tests, thousands of
+//! list items get defaults, or rules combine all verbs with all resources.
 
 use http::{Method, Request};
 use http_body_util::Full;
@@ -12,11 +12,11 @@ use crate::support::*;
 
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const WIDGETS: &str = "/apis/example.com/v1/namespaces/default/widgets";
-/// The number of values below a name that has `LONG` bytes. Each value causes an error, and each error contains the name. Together, all
-/// these errors would take 70 MB.
+/// The number of values in an object whose name has `LONG` bytes. Each value causes an error, and each error contains the name. All these
+/// errors together would take 70 MB.
 const PARTS: usize = 700;
 const LONG: usize = 100_000;
-/// The maximum length of a response. Each error occurs twice in the response: in the message and in the causes.
+/// The maximum length of a response. A response contains each error twice, in the message and in the causes.
 const MOST: usize = 32 << 20;
 
 async fn server() -> ApiServer {
@@ -27,12 +27,12 @@ fn long() -> String {
     "x".repeat(LONG)
 }
 
-/// Returns an object with `count` members of this value.
+/// Returns an object that has `count` members with this value.
 fn members(count: usize, value: &Json) -> Json {
     (0..count).map(|at| (format!("m{at}"), value.clone())).collect::<Map>().into()
 }
 
-/// Returns an object with one member that has a long name.
+/// Returns an object that has one member with a long name.
 fn under_a_long_name(value: Json) -> Json {
     Json::Object([(long(), value)].into_iter().collect())
 }
@@ -69,7 +69,7 @@ async fn serving(spec: Json) -> ApiServer {
     server
 }
 
-/// Returns the first part of the message in a response.
+/// Returns the start of the message in a response.
 fn message_start(answer: &Answer) -> String {
     answer.body["message"].as_str().unwrap_or_default().chars().take(300).collect()
 }
@@ -218,7 +218,7 @@ async fn size_of_defaulted_objects_is_bounded() {
     let made = call(&server, Method::POST, WIDGETS, widget(json!({"l": vec![json!({}); PARTS]}))).await;
     assert_eq!(made.code, 201, "{}", message_start(&made));
     let labelled = json!([{"op": "add", "path": "/metadata/labels", "value": {"a": "b"}}]);
-    // When the server reads an object, it fills in the current defaults of the definition.
+    // When the server reads an object, it adds the defaults that the definition currently has.
     let mut longer = get(&server, &format!("{DEFINITIONS}/widgets.example.com")).await.body;
     longer["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"] = list(json!(long()));
     let put = call(&server, Method::PUT, &format!("{DEFINITIONS}/widgets.example.com"), longer).await;
@@ -239,7 +239,7 @@ async fn errors_and_conflicts_of_an_apply_are_bounded() {
     let extra = under_a_long_name(vec![json!(1); PARTS].into());
     let request = json!({"apiVersion": "certificates.k8s.io/v1", "kind": "CertificateSigningRequest", "metadata": {"name": "r"}, "spec": {"extra": extra}});
     let path = "/apis/certificates.k8s.io/v1/certificatesigningrequests/r?fieldManager=m";
-    // In YAML, an explicit `?` is necessary before a long key.
+    // In YAML, a long key needs an explicit `?`.
     let yaml = |body: Json| body.to_string().replace(&format!("\"{}\":", long()), &format!("? \"{}\" :", long()));
     assert_short(&read(send(&server, Method::PATCH, path, &apply, &yaml(request)).await).await, 500, "types");
 

@@ -1,5 +1,4 @@
-//! Tests of CertificateSigningRequests. The tests check the requesting user, and the permissions to approve and
-//! sign.
+//! Tests of CertificateSigningRequests. The tests check the requesting user and the permissions to approve and to sign.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -14,7 +13,7 @@ use crate::support::Answer;
 const REQUESTS: &str = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
 const GROUP: &str = "certificates.k8s.io";
 
-/// Returns an encoded certificate request with this organization.
+/// Returns an encoded certificate request for this organization.
 fn request(organization: &str) -> String {
     let mut params = CertificateParams::default();
     params.distinguished_name.push(DnType::CommonName, "x");
@@ -48,7 +47,7 @@ fn decision(kind: &str) -> Json {
     json!({"status": {"conditions": [{"type": kind, "status": "True", "reason": "R", "message": "m"}]}})
 }
 
-/// Grants bob all permissions on certificate signing requests, except the permissions to approve and to sign.
+/// Grants the user bob all permissions on certificate signing requests except the permissions to approve and to sign.
 async fn let_bob_write(server: &ApiServer) {
     let all =
         ["certificatesigningrequests", "certificatesigningrequests/approval", "certificatesigningrequests/status"];
@@ -146,7 +145,8 @@ async fn approving_and_signing_need_a_right_on_the_signer() {
     assert_eq!(sign("a").await.code, 200);
     grant(&server, "", "approves", on("approve", "example.org/*")).await;
     assert_eq!(approve("b").await.code, 200);
-    // A write of the status needs the permission on the signer only if it changes the certificate or the conditions.
+    // A write of the status needs the permission for the signer only if the write changes the certificate or the
+    // conditions.
     let labels = patch(&server, "weak", "c/status", json!({"metadata": {"labels": {"a": "b"}}})).await;
     assert_eq!(labels.code, 200, "{:?}", labels.body);
 }
@@ -176,8 +176,8 @@ async fn decisions_cannot_be_changed() {
         let answer = patch(&server, "root", path, change.clone()).await;
         assert_eq!((answer.code, &answer.body["reason"]), (422, &json!("Invalid")), "{path} {change}");
     }
-    // If a write of the approval subresource contains a certificate, the certificate is ignored. If a write of the
-    // main resource contains a status, the whole status is ignored.
+    // If the body of a write to the approval subresource contains a certificate, the certificate is ignored. If the
+    // body of a write to the main resource contains a status, the whole status is ignored.
     for path in ["a/approval", "a"] {
         let answer = patch(&server, "root", path, json!({"status": {"certificate": "bm9uc2Vuc2U="}})).await;
         assert_eq!(answer.body["status"], approved.body["status"], "{path}");

@@ -95,7 +95,7 @@ async fn ingress_without_a_class_gets_the_default() {
         let made = post(&server, &format!("{api}/namespaces/default/ingresses"), ingress).await;
         assert_eq!(made["spec"]["ingressClassName"], class);
     }
-    // The class column shows only `ingressClassName`. The column does not show the class in the annotation.
+    // The class column shows `ingressClassName`. The class column does not show the class from the annotation.
     let accept = [("accept", "application/json;as=Table;g=meta.k8s.io;v=v1")];
     let path = format!("{api}/namespaces/default/ingresses");
     let table = read(send(&server, Method::GET, &path, &accept, "").await).await.body;
@@ -147,8 +147,7 @@ async fn pod_gets_region_and_zone_labels_of_its_node() {
     let binding = json!({"metadata": {"name": "bound"}, "target": {"kind": "Node", "name": "n"}});
     post(&server, &format!("{pods}/bound/binding"), binding).await;
     assert_eq!(get(&server, &format!("{pods}/bound")).await.body["metadata"]["labels"], expected);
-    // The server does not copy the labels if the pod is bound through `bindings`. The server also does not copy
-    // the labels if the target has no kind.
+    // The server does not copy the labels if the pod is bound through `bindings`, or if the target has no kind.
     for (name, path, target) in [
         ("by-itself", "bindings", json!({"kind": "Node", "name": "n"})),
         ("to-something", "pods/to-something/binding", json!({"name": "n"})),

@@ -1,4 +1,4 @@
-//! Tests of custom resources with embedded objects, list types, and a scale.
+//! Tests of custom resources that have embedded objects, list types, and a scale.
 
 use http::Method;
 use pintle_apiserver::{ApiServer, ApiServerConfig};
@@ -80,8 +80,7 @@ async fn defaults_do_not_add_unknown_metadata_fields() {
     assert_eq!(made.body["made"], json!({"apiVersion": "v1", "kind": "K", "metadata": {"name": "k"}}));
 }
 
-/// The server reports unknown fields in this order: first the object's metadata, then the object, then the
-/// embedded metadata.
+/// The server first reports unknown fields in the object's metadata, then in the object, and then in embedded metadata.
 #[tokio::test]
 async fn unknown_fields_are_reported_in_order() {
     let server = server().await;
@@ -122,7 +121,7 @@ async fn finalizer_without_a_path_causes_a_warning() {
     assert!(warnings[1].contains("c\\\": prefer a domain-qualified finalizer name to"), "{warnings:?}");
 }
 
-/// Changes the schema in the definition of gadgets.
+/// Changes the schema that the definition of gadgets contains.
 async fn redefine(server: &ApiServer, members: Json) {
     let definition = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/gadgets.example.com";
     let mut found = get(server, definition).await.body;

@@ -1,4 +1,4 @@
-//! Tests of timeouts for idle and slow clients. The clock is paused, so waiting takes no time.
+//! Tests of timeouts for idle and slow clients. The tokio clock is paused, so waiting takes no real time.
 
 use std::io::ErrorKind;
 use std::time::Duration;
@@ -25,11 +25,12 @@ async fn connect(server: &ApiServer) -> TcpStream {
     TcpStream::connect(server.url().trim_start_matches("http://")).await.expect("the server listens")
 }
 
-/// Reads until the server closes the connection. Stops after a quarter of an hour.
+/// Reads from the connection until the server closes it. The function gives up after a quarter of an hour.
 async fn to_end(socket: &mut TcpStream) -> (String, Duration) {
     let (began, mut text) = (Instant::now(), Vec::new());
     let read = tokio::time::timeout(Duration::from_secs(900), socket.read_to_end(&mut text)).await;
-    // The read may fail with a connection reset, because the server has not read all bytes of the request.
+    // The read may fail with a connection reset, because the server closes the connection without reading all bytes of
+    // the request.
     assert!(read.is_ok(), "the connection is open after {:?}: {}", began.elapsed(), String::from_utf8_lossy(&text));
     (String::from_utf8_lossy(&text).into_owned(), began.elapsed())
 }
@@ -74,7 +75,7 @@ async fn idle_connection_times_out_between_requests() {
         while !answer.ends_with(b"}\n") && !answer.ends_with(b"}") {
             socket.read_buf(&mut answer).await.expect("an answer");
         }
-        // Waits longer than the timeout for a request head, but less than the timeout between requests.
+        // The wait is longer than the timeout for a request head, and shorter than the timeout between requests.
         tokio::time::sleep(Duration::from_secs(80)).await;
     }
     let (text, took) = to_end(&mut socket).await;
@@ -149,13 +150,13 @@ async fn idle_http2_connection_is_closed_gracefully() {
     assert!(seconds(89..95).contains(&began.elapsed()), "{:?}", began.elapsed());
 }
 
-/// The runtime has only one blocking thread. The idle connections together announce bodies of more than a hundred
-/// times the body budget.
+/// The runtime has only one blocking thread. The idle connections together announce bodies that exceed the body budget
+/// more than a hundredfold.
 #[test]
 fn idle_connections_do_not_block_other_requests() {
     const IDLE: usize = 300;
     const LARGE: usize = 1_000_000;
-    // A body of this size is processed on another thread, and counts as a large body.
+    // A body of this size is processed on another thread. The server treats the body as a large body.
     const SENT: usize = 100_000;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(1).build();
     runtime.expect("a runtime").block_on(async {
@@ -182,7 +183,7 @@ fn idle_connections_do_not_block_other_requests() {
     });
 }
 
-/// While an offloaded step runs, only this test advances the paused clock.
+/// While an offloaded step runs, the paused clock advances only if this test advances it.
 #[tokio::test(start_paused = true)]
 async fn slow_work_times_out_and_writes_nothing_afterwards() {
     let server = std::sync::Arc::new(server().await);
@@ -193,7 +194,8 @@ async fn slow_work_times_out_and_writes_nothing_afterwards() {
     let request = request.body(http_body_util::Full::new(Bytes::from(object))).expect("a request");
     let (begun, others) = (Instant::now(), cpu_time_of_other_threads());
     let work = tokio::spawn(server.in_process().call(request));
-    // Waits until threads other than this thread have used CPU time. The offloaded step has then begun.
+    // Waits until threads other than the current thread have used CPU time. When other threads have used CPU time, the
+    // offloaded step has begun.
     while cpu_time_of_other_threads().saturating_sub(others) < Duration::from_millis(20) {
         assert!(!work.is_finished());
         tokio::task::yield_now().await;
@@ -218,14 +220,14 @@ async fn memory_of_unfinished_request_heads_is_bounded() {
     // The limit is 64 MiB. The first 16 KiB of each head do not count towards the budget.
     const KEPT: usize = (64 << 20) / (LONG - (16 << 10));
     const MORE: usize = 12;
-    // The test must finish within 32 seconds, because the server then closes every connection with an unfinished head.
+    // The test must finish within 32 seconds, because the server then closes all connections with incomplete heads.
     const PATIENCE: Duration = Duration::from_secs(31);
     let server = server().await;
     let long = format!("GET /readyz HTTP/1.1\r\nHost: a\r\nX-A: {}", "b".repeat(LONG));
     let (begun, mut open) = (Instant::now(), Vec::new());
     for _ in 0..KEPT + MORE {
         let mut socket = connect(&server).await;
-        // The write may fail, because the server can close the connection before it has received all bytes.
+        // The write may fail, because the server can close the connection before all bytes are sent.
         let _ = socket.write_all(long.as_bytes()).await;
         open.push(socket);
     }
@@ -256,7 +258,8 @@ async fn memory_of_unfinished_request_heads_is_bounded() {
     tokio::time::timeout(crate::support::PATIENCE, again).await.expect("closed connections release their budget");
 }
 
-/// Opens a connection with small stream windows. With small windows, an unread response does not block other streams.
+/// Opens an HTTP/2 connection with small stream windows. Small windows ensure that an unread response does not block
+/// other streams.
 async fn with_small_windows(server: &ApiServer) -> SendRequest<Empty<Bytes>> {
     let (sender, connection) = http2::Builder::new(TokioExecutor::new())
         .initial_stream_window_size(16_384)
@@ -323,7 +326,8 @@ async fn unread_http2_response_is_reset_and_other_streams_continue() {
     assert_eq!(other.status(), 200);
 }
 
-/// Starts a server with so much data that a list is larger than all buffers between the server and a client.
+/// Starts a server that contains much data. A list of the data is larger than all buffers between the server and a
+/// client.
 async fn full_server() -> ApiServer {
     let server = server().await;
     for number in 0..OBJECTS {
@@ -370,7 +374,7 @@ async fn unread_http2_watch_is_reset_and_others_continue() {
 async fn watch_with_pending_events_ends_at_its_timeout() {
     let server = server().await;
     let now = crate::support::version(&crate::support::get(&server, CONFIG_MAPS).await.body);
-    // In process, a watch makes progress only when its body is polled.
+    // An in-process watch makes progress only when its body is polled.
     let begin = async || {
         let path = format!("{CONFIG_MAPS}?watch=1&resourceVersion={now}&timeoutSeconds=20");
         let request = http::Request::get(path).body(Empty::<Bytes>::new()).expect("a request");
@@ -394,12 +398,13 @@ async fn http2_client_that_reads_nothing_fails_the_ping() {
     };
     let path = format!("{CONFIG_MAPS}?watch=1&timeoutSeconds=600");
     let text = |name: u8, value: &str| [&[name, u8::try_from(value.len()).expect("short")], value.as_bytes()].concat();
-    // The header block encodes GET, http, the path and the authority. The encoding uses the static table of HPACK.
+    // The header block encodes the method GET, the scheme http, the path and the authority. The header block uses the
+    // static table of HPACK.
     let head = [vec![0x82, 0x86], text(0x04, &path), text(0x01, "a")].concat();
     let bytes = [
         b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec(),
         // The flow control windows are large enough for the whole response. Therefore, only the buffer of the socket
-        // limits the server.
+        // limits how much the server can send.
         frame(4, 0, 0, &[0, 4, 0x7f, 0xff, 0xff, 0xff]),
         frame(8, 0, 0, &[0x7f, 0, 0, 0]),
         frame(1, 5, 1, &head),

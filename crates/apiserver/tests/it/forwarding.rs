@@ -1,5 +1,5 @@
-//! Tests of requests that a plan forwards to its cluster. In these tests, the cluster responds late,
-//! incompletely, or never.
+//! Tests of requests that a plan forwards to the cluster. The cluster in these tests responds late, incompletely, or
+//! never.
 
 use std::convert::Infallible;
 use std::io;
@@ -23,12 +23,12 @@ const LONG: Duration = Duration::from_secs(600);
 
 type Answer = Response<UnsyncBoxBody<Bytes, io::Error>>;
 
-/// A cluster that sends one line, after a delay, in response to a forwarded request. The cluster responds to all
+/// A cluster that delays its response to a forwarded request, and then sends one line. The cluster responds to all
 /// other requests like an ordinary server.
 #[derive(Clone)]
 struct Slow {
     inner: InProcess,
-    /// The delay before the response head, and the delay between the head and the line. The body never ends.
+    /// The delay before the head of the response, and the delay between the head and the line. The body never ends.
     head: Duration,
     line: Duration,
 }
@@ -76,7 +76,7 @@ async fn send_in_process(plan: &Plan, method: Method, path: &str) -> Response<In
     plan.server().in_process().call(request).await.expect("an answer")
 }
 
-/// Returns the next frame of a body.
+/// Returns the next frame of a response body.
 async fn next(answer: &mut Response<InProcessBody>) -> io::Result<Bytes> {
     let frame = answer.body_mut().frame().await.expect("it does not end");
     frame.map(|frame| frame.into_data().unwrap_or_default())

@@ -6,7 +6,7 @@ use tokio::net::TcpStream;
 
 use crate::support::PATIENCE;
 
-/// Sends a request. Reads until the server closes the connection.
+/// Sends a request. Reads the response until the server closes the connection.
 async fn answer(server: &ApiServer, request: &str) -> String {
     let mut socket = TcpStream::connect(server.url().trim_start_matches("http://")).await.expect("it listens");
     socket.write_all(request.as_bytes()).await.expect("a request");
@@ -41,7 +41,7 @@ async fn invalid_host_and_transfer_encoding_are_rejected() {
         assert!(answer.starts_with(&format!("HTTP/1.1 {code} ")) && answer.ends_with(expected), "{head:?}: {answer}");
         assert_eq!(answer.matches("HTTP/1.1").count(), 1, "the connection is closed: {answer}");
     }
-    // After the response to a valid request, the connection stays open.
+    // After the response to a valid request, the connection must stay open.
     for head in [
         "GET /version HTTP/1.1\r\nHost:\r\n\r\n".to_owned(),
         format!("{post}{host}Transfer-Encoding: Chunked\r\n{body}"),

@@ -61,7 +61,7 @@ async fn component_statuses_are_healthy_and_have_no_version() {
     assert_eq!((missing.code, &missing.body["message"]), (404, &json!("componentstatus \"zzz\" not found")));
 }
 
-/// Returns the flow schema and the priority level that the response headers name.
+/// Returns the flow schema and the priority level in the response headers.
 async fn flow(server: &ApiServer, token: &str, path: &str) -> [String; 2] {
     let response = send(server, Method::GET, path, &[("authorization", token)], "").await;
     ["x-kubernetes-pf-flowschema-uid", "x-kubernetes-pf-prioritylevel-uid"]
@@ -128,7 +128,7 @@ async fn cluster_roles_are_aggregated() {
     assert_eq!(made.code, 201, "{}", made.body);
     server.settle().await;
     let has = |role: &Json| role["rules"].as_array().expect("rules").contains(&rule);
-    // The role `edit` includes the rules of `view`, and `admin` includes the rules of `edit`.
+    // The role `edit` includes the rules of `view`, and the role `admin` includes the rules of `edit`.
     for name in ["view", "edit", "admin"] {
         assert!(has(&get(&server, &format!("{RBAC}/clusterroles/{name}")).await.body), "{name}");
     }

@@ -1,5 +1,5 @@
-//! Sends requests with random bodies, patches, schemas, selectors and headers. The server must respond to each request, and must
-//! continue to run. The threads of the server have the default stack of 2 MiB, so unbounded recursion would abort the test.
+//! Sends requests with random bodies, patches, schemas, selectors and headers. The server must respond to each request and continue to run.
+//! The threads of the server have the default stack of 2 MiB. Therefore, unbounded recursion aborts the test.
 
 use std::io::Write as _;
 
@@ -9,7 +9,7 @@ use pintle_json::{Json, json};
 
 use crate::support::*;
 
-/// Texts with a special meaning in some field of the API.
+/// Texts that have a special meaning in some field of the API.
 const WORDS: &[&str] = &[
     "metadata",
     "name",
@@ -78,7 +78,7 @@ impl Generator {
         }
     }
 
-    /// Returns JSON as a text. The object is sometimes nested so deeply that a recursive parser would overflow the stack.
+    /// Returns JSON as a text. Sometimes, the object is nested so deeply that a recursive parser would overflow the stack.
     fn json(&mut self, depth: usize) -> String {
         match self.0.u8(..14) {
             0 => "null".into(),
@@ -106,7 +106,7 @@ impl Generator {
         }
     }
 
-    /// Returns the text of an object after replacing one value with random text. Sometimes returns the unchanged object.
+    /// Returns the JSON text of an object in which one value is replaced by random text. Sometimes returns the unchanged object.
     fn mutated(&mut self, object: &Json) -> String {
         if self.0.u8(..6) == 0 {
             return object.to_string();
@@ -120,14 +120,14 @@ impl Generator {
             };
             pointer = format!("{pointer}/{}", keys[self.0.usize(..keys.len())]);
         }
-        // A placeholder in the text of the object is replaced, because the random text may not be valid JSON.
+        // The random text replaces a placeholder in the text of the object, because the random text may not be valid JSON.
         const MARK: &str = "\"<here>\"";
         *object.at_mut(&pointer).expect("the pointer was built from the object") = "<here>".into();
         object.to_string().replace(MARK, &self.json(0))
     }
 }
 
-/// Checks that each response is consistent. Also checks that the response matches the audit and the stored objects.
+/// Checks that each response is consistent in itself. Also checks that the response is consistent with the audit and the stored objects.
 struct Oracle<'a> {
     server: &'a ApiServer,
     accepted: usize,
@@ -152,7 +152,7 @@ impl Oracle<'_> {
                 "{context}"
             );
             assert!(body["message"].as_str().is_some_and(|message| !message.is_empty()), "{context}");
-            // The code 500 is allowed only if kube-apiserver responds to the request with 500, too.
+            // The code 500 is allowed only if kube-apiserver would also respond with 500.
             let message = body["message"].as_str().unwrap_or_default();
             assert!(*code != 500 || FAILS_INSIDE.iter().any(|known| message.contains(known)), "{message}: {context}");
             return;
@@ -167,18 +167,18 @@ impl Oracle<'_> {
         let stored = get(self.server, &format!("{collection}/{name}")).await;
         assert_eq!(stored.code, 200, "{name}: {context}");
         match path.contains("customresourcedefinitions") {
-            // Only the spec of a definition is compared, because the server writes the status later.
+            // Only the spec of a definition is compared, because the server writes the status of the definition later.
             true => assert_eq!(stored.body["spec"], body["spec"], "{context}"),
             false => assert_eq!(stored.body, *body, "{context}"),
         }
     }
 }
 
-/// The messages for invalid requests to which kube-apiserver responds with 500.
+/// The messages of invalid requests to which kube-apiserver responds with 500.
 const FAILS_INSIDE: &[&str] = &[
     "strconv.ParseUint",
     "resourceVersion should not be set on objects to be created",
-    // The messages below are about applies and strategic patches whose types differ from the types in the object.
+    // The following messages are about apply patches and strategic patches whose types differ from the types in the object.
     "failed to create typed",
     "failed to convert new object",
     "failed to decode managed fields",
@@ -200,7 +200,7 @@ async fn random_requests_get_consistent_responses() {
     const REQUESTS: usize = 400;
     let seed =
         std::env::var("PINTLE_SEED").map_or_else(|_| fastrand::u64(..), |seed| seed.parse().expect("PINTLE_SEED"));
-    // The seed is printed first, because nothing can be printed after a stack overflow.
+    // The seed is printed first, because nothing more can be printed after a stack overflow.
     let _ = writeln!(std::io::stderr(), "seed {seed}");
     let mut generator = Generator(fastrand::Rng::with_seed(seed));
     let server = ApiServer::start(ApiServerConfig { audit: 1, ..ApiServerConfig::default() }).await.expect("a server");
@@ -241,7 +241,7 @@ async fn random_requests_get_consistent_responses() {
     let patches =
         ["application/json-patch+json", "application/merge-patch+json", "application/strategic-merge-patch+json"];
     for number in 0..REQUESTS {
-        // The text is truncated, because clients reject URLs of more than 64 KiB.
+        // The text is truncated, because clients reject URLs that are longer than 64 KiB.
         let encode = |text: &str| -> String {
             let text: String = text.chars().take(5_000).collect();
             percent_encoding::utf8_percent_encode(&text, percent_encoding::NON_ALPHANUMERIC).to_string()
@@ -287,7 +287,7 @@ async fn random_requests_get_consistent_responses() {
             tokio::time::timeout(PATIENCE, answer).await.unwrap_or_else(|_| panic!("no response in time: {context}"));
         oracle.check(&method, path.split('?').next().unwrap_or_default(), &answer, &context).await;
     }
-    // The generated requests must contain both valid and invalid requests.
+    // Both valid and invalid requests must have been generated.
     let Oracle { accepted, refused, .. } = oracle;
     assert!(accepted > REQUESTS / 40 && refused > REQUESTS / 4, "seed {seed}: {accepted} accepted, {refused} refused");
     assert_eq!(get(&server, "/readyz").await.code, 200);

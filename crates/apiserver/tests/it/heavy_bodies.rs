@@ -1,4 +1,4 @@
-//! Request bodies of maximum size. Each request body is expensive in a different way.
+//! Request bodies of maximum size. Each body is expensive to process in a different way.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ const MERGE: &str = "application/merge-patch+json";
 const STRATEGIC: &str = "application/strategic-merge-patch+json";
 const APPLY: &str = "application/apply-patch+yaml";
 
-/// An expensive request, and the objects that must exist before it.
+/// An expensive request, and the objects that must exist before the request.
 #[derive(Clone)]
 pub(crate) struct Heavy {
     pub(crate) name: &'static str,
@@ -103,7 +103,7 @@ pub(crate) fn widget(spec: Json) -> Json {
     json!({"apiVersion": "e.com/v1", "kind": "Widget", "metadata": {"name": "heavy"}, "spec": spec})
 }
 
-/// Returns all cases. Their size is `parts` thousandths of the full size.
+/// Returns all cases. The size of each case is `parts` thousandths of the full size.
 pub(crate) fn bodies(parts: usize) -> Vec<Heavy> {
     let scaled = |full: usize| full * parts / 1000;
     let texts = |count: usize| -> Json { (0..count).map(|at| Json::from(format!("e.com/f{at}"))).collect() };
@@ -132,7 +132,7 @@ pub(crate) fn bodies(parts: usize) -> Vec<Heavy> {
             before: vec![(DEFINITIONS, limited)],
             ..Heavy::post("values that are not allowed", WIDGETS, widget(json!({"l": vec!["other"; scaled(7_000)]})))
         },
-        // The schema is expensive to process, although the body is small.
+        // The body is small, but the schema is expensive to process.
         Heavy {
             before: vec![(DEFINITIONS, branched)],
             ..Heavy::post("a small body", WIDGETS, widget(json!({"l": vec![0; scaled(7_000)]})))
@@ -167,7 +167,7 @@ pub(crate) fn bodies(parts: usize) -> Vec<Heavy> {
             before: vec![(DEPLOYMENTS, deployment(1))],
             ..Heavy::patch("an order of a strategic patch", STRATEGIC, ordered)
         },
-        // The stored object is expensive to process, although the patch is small.
+        // The patch is small, but the stored object is expensive to process.
         Heavy {
             before: vec![(CONFIG_MAPS, config_map(json!({"data": keys(scaled(30_000))})))],
             ..Heavy::patch("a small patch", MERGE, json!({"data": {"k": "v"}}))
@@ -175,8 +175,8 @@ pub(crate) fn bodies(parts: usize) -> Vec<Heavy> {
     ]
 }
 
-/// Starts a server and creates the prepared objects. Returns the server. Also returns a future that sends the expensive request and waits
-/// until the server has settled.
+/// Starts a server and creates the prepared objects in it. Returns the server. Also returns a future that sends the expensive request and
+/// waits until the server has settled.
 pub(crate) async fn begin(heavy: &Heavy, own_thread: bool) -> (Arc<ApiServer>, impl Future<Output = ()> + use<>) {
     let config = ApiServerConfig { own_thread, ..ApiServerConfig::default() };
     let server = Arc::new(ApiServer::start(config).await.expect("a server"));
@@ -189,9 +189,9 @@ pub(crate) async fn begin(heavy: &Heavy, own_thread: bool) -> (Arc<ApiServer>, i
     let work = async move {
         let Heavy { name, method, path, media, body, .. } = heavy;
         let (head, body) = send(&target, method, &path, &[("content-type", media)], &body).await.into_parts();
-        // Do not parse the response. If the server runs on the same thread, parsing the response would block the server.
+        // Do not parse the response. If the server runs on this thread, parsing the response would block the server.
         body.collect().await.expect("a whole body");
-        // Some of the requests fail validation. If an object is too large for etcd, the response has the code 500.
+        // Some of the requests fail validation. If an object is too large for etcd, the server responds with the code 500.
         assert!(matches!(head.status.as_u16(), 200 | 201 | 400 | 422 | 500), "{name}: {}", head.status);
         target.settle().await;
     };

@@ -1,4 +1,4 @@
-//! Tests of the rules for metadata on writes. The messages must be exactly the same as in kube-apiserver.
+//! Tests of the metadata rules for writes. The messages must be the same as in kube-apiserver.
 
 use http::Method;
 use pintle_apiserver::{ApiServer, ApiServerConfig};
@@ -63,7 +63,7 @@ async fn pod_status_write_cannot_set_a_deletion_timestamp() {
     assert_eq!(written.body["metadata"]["deletionTimestamp"], Json::Null);
 }
 
-/// Returns data whose managed fields are as large as its keys, because it has so many keys.
+/// Returns data that has so many keys that its managed fields are as large as the keys.
 fn large() -> Json {
     let keys = (0..9_999).map(|at| (format!("{}-{at}", "a-long-key".repeat(7)), json!("A")));
     keys.collect::<Map>().into()
@@ -82,8 +82,8 @@ async fn managed_fields_are_dropped_when_they_exceed_the_limit() {
     for name in ["made", "put", "patched"] {
         let path = format!("{CONFIG_MAPS}/{name}");
         assert_eq!(get(&server, &path).await.body["metadata"]["managedFields"], Json::Null, "{name}");
-        // An apply must write managed fields. The object has no space for the managed fields, so the apply
-        // fails.
+        // An apply request must write managed fields. The object has no space left for managed fields, so the apply
+        // request fails.
         let wish = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}}).to_string();
         let headers = [("content-type", "application/apply-patch+yaml")];
         let applied = send(&server, Method::PATCH, &format!("{path}?fieldManager=m"), &headers, &wish).await;

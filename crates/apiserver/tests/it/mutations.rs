@@ -1,4 +1,4 @@
-//! Tests of unusual values in the mutations of policies.
+//! Tests of unusual values in the mutations of admission policies.
 
 use pintle_json::json;
 

@@ -8,8 +8,8 @@ use pintle_json::{Json, json};
 
 use crate::support::*;
 
-/// Starts a server with a custom kind in `v1` of this group. The kind has the subresources `/status` and
-/// `/scale`.
+/// Starts a server that serves a custom kind in the version `v1` of this group. The kind has the subresources `/status`
+/// and `/scale`.
 async fn server_with(scope: &str, kind: &str, group: &str) -> ApiServer {
     let server = ApiServer::start(ApiServerConfig::default()).await.expect("a server");
     let plural = format!("{}s", kind.to_lowercase());
@@ -40,7 +40,7 @@ async fn document(scope: &str, kind: &str, group: &str) -> Json {
     get(&server, &format!("/openapi/v3/apis/{group}/v1")).await.body
 }
 
-/// Returns the documents of all groups and versions. Each document is paired with its path without
+/// Returns the documents of all groups and versions. The first element of each pair is the path of the document without
 /// `/openapi/v3`.
 async fn documents(server: &ApiServer) -> Vec<(String, Json)> {
     let index = get(server, "/openapi/v3").await.body;
@@ -53,7 +53,7 @@ async fn documents(server: &ApiServer) -> Vec<(String, Json)> {
     documents
 }
 
-/// Returns the operations in sorted order. Each has the form `path method operationId action`.
+/// Returns the sorted operations. Each operation has the form `path method operationId action`.
 fn operations(document: &Json) -> Vec<String> {
     let paths = document["paths"].as_object().expect("paths");
     let mut lines: Vec<_> = paths
@@ -136,7 +136,7 @@ async fn operations_have_parameters_bodies_and_responses() {
     assert_eq!(names(&paths[&one]["parameters"]), ["name", "namespace", "pretty"]);
     assert_eq!(names(&paths[&one]["patch"]["parameters"]), ["dryRun", "fieldManager", "fieldValidation", "force"]);
     assert_eq!(names(&paths[&one]["get"]["parameters"]), ["resourceVersion"]);
-    // If a path has only one operation, the path contains the parameters of the operation.
+    // If a path has only one operation, the parameters of this operation are parameters of the path.
     let everywhere = &paths["/apis/example.com/v1/widgets"];
     assert!(names(&everywhere["parameters"]).contains(&"labelSelector".to_owned()));
     assert_eq!(everywhere["get"].get("parameters"), None);
@@ -165,7 +165,7 @@ async fn operations_have_parameters_bodies_and_responses() {
     );
 }
 
-/// Returns all `$ref`s in a value.
+/// Returns the targets of all `$ref`s in a value.
 fn references<'a>(value: &'a Json, found: &mut Vec<&'a str>) {
     match value {
         Json::Object(members) => members.iter().for_each(|(key, value)| match value.as_str() {
@@ -310,7 +310,7 @@ async fn document_hash_changes_only_with_the_schema() {
     assert_eq!(all["definitions"]["com.example.v1.Apple"]["properties"]["z"], json!({"type": "string"}));
 }
 
-/// Returns the JSON pointers of all empty lists and objects that have one of these names.
+/// Returns the JSON pointers to all empty lists and objects whose member name is one of these names.
 fn empty_members(value: &Json, names: &[&str], at: &str, found: &mut Vec<String>) {
     for (name, member) in value.as_object().into_iter().flatten() {
         let place = format!("{at}/{name}");

@@ -10,7 +10,7 @@ use crate::support::*;
 const V2: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
 const V3: &str = "application/com.github.proto-openapi.spec.v3@v1.0+protobuf";
 
-/// Returns the fields of a message in order. Omits the values of varints.
+/// Returns the fields of a message in their order. Omits the values of varints.
 fn fields(mut message: &[u8]) -> Vec<(u32, &[u8])> {
     let mut fields = Vec::new();
     while !message.is_empty() {
@@ -38,7 +38,7 @@ fn varint(message: &mut &[u8]) -> u64 {
     digits.iter().rev().fold(0, |value, digit| value << 7 | u64::from(digit & 0x7f))
 }
 
-/// Returns all values that a path of field numbers leads to.
+/// Returns all values to which a path of field numbers leads.
 fn at<'a>(message: &'a [u8], path: &[u32]) -> Vec<&'a [u8]> {
     path.iter().fold(vec![message], |messages, number| {
         let fields = messages.into_iter().flat_map(fields);
@@ -61,7 +61,7 @@ fn named<'a>(list: &[&'a [u8]], name: &str) -> (Vec<String>, &'a [u8]) {
     (names, at(list[found], &[2])[0])
 }
 
-/// Counts the properties of a schema and of its nested schemas.
+/// Counts the properties of a schema and of all nested schemas.
 fn json_property_count(schema: &Json) -> usize {
     let named = |member: &str| schema[member].as_object().into_iter().flat_map(pintle_json::Map::values);
     let listed =
@@ -71,8 +71,8 @@ fn json_property_count(schema: &Json) -> usize {
         + named("properties").chain(listed).chain(single).map(json_property_count).sum::<usize>()
 }
 
-/// Returns the number of properties of a schema in a message, counted like in `json_property_count`. Each path leads from a schema to
-/// its nested schemas. The first path leads from a schema to its properties.
+/// Returns the number of properties in an encoded schema. The properties are counted as in `json_property_count`. Each path leads from a
+/// schema to nested schemas. The first path leads from a schema to the schemas of its properties.
 fn proto_property_count(schema: &[u8], paths: &[&[u32]]) -> usize {
     let parts = paths.iter().flat_map(|path| at(schema, path));
     at(schema, paths[0]).len() + parts.map(|part| proto_property_count(part, paths)).sum::<usize>()
@@ -85,7 +85,7 @@ async fn bytes(server: &ApiServer, path: &str, accept: &str) -> (http::HeaderMap
     (head.headers, body.collect().await.expect("a whole body").to_bytes().to_vec())
 }
 
-/// Returns the same document in JSON and in protobuf.
+/// Returns the same document as JSON and as protobuf.
 async fn both(server: &ApiServer, path: &str, accept: &str) -> (Json, Vec<u8>) {
     let json = get(server, path).await;
     let (headers, proto) = bytes(server, path, accept).await;
@@ -149,7 +149,7 @@ async fn openapi_v3_protobuf_has_all_paths_and_schemas() {
         assert_eq!(texts(&proto, &[2, 1]), [json["info"]["title"].as_str().expect("a title")]);
         let (paths, item) = named(&at(&proto, &[4, 1]), collection);
         assert_eq!(paths, keys(&json["paths"]));
-        // For the POST operation, the document contains these values: operation ID, request body, responses, action and kind.
+        // For the POST operation, the document contains an operation ID, a request body, responses, an action and a kind.
         let post = &json["paths"][collection]["post"];
         assert_eq!(texts(item, &[6, 5]), [post["operationId"].as_str().expect("an id")]);
         let contents = at(item, &[6, 7, 1, 2, 1]);

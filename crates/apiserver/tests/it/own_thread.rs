@@ -35,7 +35,7 @@ async fn call(service: &InProcess, method: Method, path: &str, body: Json) -> (u
 #[tokio::test]
 async fn server_responds_while_the_callers_only_thread_blocks() {
     let server = server(true).await;
-    // The test does not await anything after this line. Therefore, a server on the same thread could not respond.
+    // After this line, the test does not await anything. Therefore, a server on the same thread could not respond.
     let mut socket = TcpStream::connect(server.url().trim_start_matches("http://")).expect("it listens");
     write!(socket, "GET {CONFIG_MAPS} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").expect("a request");
     let mut answer = String::new();
@@ -142,7 +142,7 @@ fn dropping_the_server_inside_a_runtime_ends_open_watches() {
         let mut begin = [0; 12];
         socket.read_exact(&mut begin).expect("an answer");
         let address = server.url();
-        // The server is dropped on the only thread of the caller's runtime.
+        // The server is dropped on the only thread of the test's runtime.
         drop(server);
         socket.set_read_timeout(Some(Duration::from_secs(10))).expect("a socket");
         let end = socket.read_to_end(&mut Vec::new()).map_err(|error| error.kind());
@@ -164,8 +164,8 @@ async fn fault_windows_use_the_servers_clock() {
     let server = server(true).await;
     tokio::time::advance(Duration::from_secs(86_400)).await;
     let fault = Fault::Answer(Answer::new(503));
-    // The clock of the caller is a day ahead. If the start of the rule's window depended on this clock, the window
-    // would not have begun yet.
+    // The caller's clock is a day ahead of the server's clock. If the start of the rule's time window depended on the
+    // caller's clock, the time window would not have begun yet.
     server.faults().add(Rule { from: Duration::from_nanos(1), ..Rule::new(fault) });
     let code = call(&server.in_process(), Method::GET, CONFIG_MAPS, Json::Null).await.0;
     assert_eq!(code, 503);

@@ -1,5 +1,5 @@
-//! Tests of plans for a live cluster. A second embedded server is used as the cluster, and its audit proves that it
-//! receives no writes.
+//! Tests of plans for a live cluster. A second embedded server is used as the cluster. The audit of this server proves
+//! that it receives no writes.
 
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -25,7 +25,7 @@ const DEFINITION: &str = "{apiVersion: apiextensions.k8s.io/v1, kind: CustomReso
     spec: {type: object, properties: {size: {type: integer, default: 3, maximum: 9}}},\n\
     status: {type: object, properties: {ready: {type: boolean}}}}}}}]}}";
 
-/// Starts a cluster with these objects, and a plan for the cluster.
+/// Starts a cluster with these objects, and a plan that reads from the cluster.
 async fn start_plan(manifests: &str) -> (ApiServer, Plan) {
     let live = ApiServer::start(ApiServerConfig { first_revision: 5_000, ..ApiServerConfig::default() }).await;
     let live = live.expect("a server");
@@ -35,7 +35,8 @@ async fn start_plan(manifests: &str) -> (ApiServer, Plan) {
     (live, plan)
 }
 
-/// Returns the lines of the plan's text, except the summary. Also asserts that the cluster has received no writes.
+/// Returns the lines of the plan's text form, except the summary. Also asserts that the cluster has not received any
+/// writes.
 async fn planned(live: &ApiServer, plan: &Plan) -> Vec<String> {
     assert!(live.audit().writes().is_empty(), "{:?}", live.audit().writes());
     let text = plan.changes().await.to_string();
@@ -48,7 +49,7 @@ fn map(name: &str, data: Json) -> Json {
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "default"}, "data": data})
 }
 
-/// Writes to the live cluster without the plan, like another client of the cluster.
+/// Writes to the live cluster without using the plan, like another client of the cluster.
 fn write_live(live: &ApiServer, object: &Json) {
     live.load(&object.to_string()).expect("it is valid");
 }
@@ -96,7 +97,7 @@ async fn writes_stay_in_the_plan_in_order() {
     let pod = json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "nginx"}]}});
     assert_eq!(call(server, Method::POST, "/api/v1/namespaces/default/pods", pod).await.code, 201);
     assert_eq!(get(server, &format!("{CONFIG_MAPS}/b")).await.code, 404);
-    // If writes cancel each other out, the plan does not list them.
+    // The plan does not list writes that cancel each other out.
     call(server, Method::PATCH, &format!("{CONFIG_MAPS}/c"), json!({"data": {"k": "v"}})).await;
     call(server, Method::PATCH, &format!("{CONFIG_MAPS}/c"), json!({"data": null})).await;
 
@@ -131,7 +132,7 @@ async fn watch_merges_events_of_the_cluster_and_the_plan() {
     let others =
         Plan::start(live.in_process(), ApiServerConfig::default()).await.expect("cannot start the second plan");
     assert_eq!(get(others.server(), &format!("{CONFIG_MAPS}/here")).await.code, 404);
-    // After an object is first written in the plan, changes in the cluster no longer change this object in the plan.
+    // After an object was first written in the plan, changes in the cluster no longer affect the object in the plan.
     call(server, Method::PATCH, &format!("{CONFIG_MAPS}/a"), json!({"data": {"k": "here"}})).await;
     assert_eq!(without_version(watch.next_event().await), "MODIFIED a");
     delete(server, &format!("{CONFIG_MAPS}/there")).await;
@@ -159,7 +160,7 @@ async fn definitions_of_cluster_and_plan_both_apply() {
     assert_eq!(applied.status(), 201);
     let status = json!({"status": {"ready": true}});
     assert_eq!(call(server, Method::PATCH, &format!("{WIDGETS}/w/status"), status).await.code, 200);
-    // The plan lists the changes of a custom resource with the kind `Event`, because such an object is not a report.
+    // A custom resource of the kind `Event` is not a report, so the plan lists changes of it.
     let own_definition = DEFINITION.replace("widgets", "gadgets").replace("Widget", "Event").replace("\n", " ");
     let posted = support::send(
         server,
@@ -301,7 +302,7 @@ async fn refusals_are_returned_and_an_expired_watch_re_lists() {
 struct Recorder {
     to: InProcess,
     lines: Arc<Mutex<Vec<String>>>,
-    /// A text. If a request line contains this text, the request gets no response.
+    /// A text. Requests whose request line contains this text receive no response.
     lost: &'static str,
 }
 
@@ -339,8 +340,7 @@ async fn plan_sends_only_reads_and_reviews_to_the_cluster() {
     let live = ApiServer::start(ApiServerConfig::default()).await.expect("a server");
     live.load(&manifests).expect("they are valid");
     let sent = Recorder::to(&live);
-    // In this configuration, the plan sends requests to the cluster from this thread and from the server's own
-    // thread.
+    // In this configuration, both this thread and the server's own thread send requests to the cluster.
     let config = ApiServerConfig { own_thread: true, ..ApiServerConfig::default() };
     let plan = Plan::start(sent.clone(), config).await.expect("a plan");
     let methods = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "CONNECT-TO-ALL"];
@@ -441,7 +441,7 @@ async fn requests_of_other_users_do_not_reach_the_cluster() {
     assert!(request_count() > before);
 }
 
-/// Sends a request in process. The test does not use a socket, because a paused clock does not wait for sockets.
+/// Sends a request in process. The request does not use a socket, because a paused clock does not wait for sockets.
 async fn send_in_process(server: &ApiServer, method: Method, path: &str) -> (u16, String) {
     let request = Request::builder().method(method).uri(path).body(Full::new(Bytes::new())).expect("a request");
     let (head, body) = server.in_process().call(request).await.expect("an answer").into_parts();
@@ -457,7 +457,7 @@ async fn failing_watches_back_off_and_stop_without_a_definition() {
     let watches =
         || live.audit().of("example.com", "widgets").only(|record| record.verb == Some(RequestVerb::Watch)).len();
     let (verb, resource) = (Some(RequestVerb::Watch), Some("widgets".into()));
-    // In these cases, the cluster rejects each watch, or ends it immediately, or always reports an expired version.
+    // In these cases, the cluster rejects each watch, ends it immediately, or always reports an expired version.
     for code in [500, 200, 410] {
         let before = watches();
         let answer = Fault::Answer(Answer::new(code));

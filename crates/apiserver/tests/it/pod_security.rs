@@ -1,4 +1,4 @@
-//! Tests of Pod Security admission. The labels of a namespace configure it.
+//! Tests of Pod Security admission. The labels of a namespace configure Pod Security admission.
 
 use http::Method;
 use pintle_apiserver::{ApiServer, ApiServerConfig};
@@ -9,7 +9,7 @@ use crate::support::*;
 const NAMESPACE: &str = "/api/v1/namespaces/default";
 const PODS: &str = "/api/v1/namespaces/default/pods";
 
-/// Starts a server, and sets these labels on the namespace `default`.
+/// Starts a server whose namespace `default` has these labels.
 async fn server(labels: Json) -> ApiServer {
     let server = ApiServer::start(ApiServerConfig::default()).await.expect("a server");
     label(&server, labels).await;

@@ -1,4 +1,4 @@
-//! Tests of admission policies in CEL, in addition to the recorded cases.
+//! Tests of admission policies in CEL. Further cases are in the recorded tests.
 
 use std::time::{Duration, Instant};
 
@@ -28,7 +28,7 @@ fn rules(resources: &[&str], operations: &[&str]) -> Json {
     }]})
 }
 
-/// Creates a validating policy, with its binding, for creates and updates of config maps.
+/// Creates a validating policy for creates and updates of ConfigMaps. Also creates a binding for this policy.
 async fn validating(server: &ApiServer, name: &str, mut spec: Json) {
     spec.set_default("matchConstraints", rules(&["configmaps"], &["CREATE", "UPDATE"]));
     let path = |resource: &str| format!("{ADMISSION}/validatingadmission{resource}");
@@ -37,7 +37,7 @@ async fn validating(server: &ApiServer, name: &str, mut spec: Json) {
     post(server, &path("policybindings"), json!({"metadata": {"name": name}, "spec": binding})).await;
 }
 
-/// Creates a mutating policy for creates of config maps, and its binding.
+/// Creates a mutating policy for creates of ConfigMaps. Also creates a binding for this policy.
 pub(crate) async fn mutating(server: &ApiServer, name: &str, reinvocation: &str, mutation: Json, more: Json) {
     let mut spec = json!({"reinvocationPolicy": reinvocation, "mutations": [mutation]});
     for (name, value) in more.members("") {
@@ -57,7 +57,7 @@ pub(crate) fn patch(expression: &str) -> Json {
     json!({"patchType": "JSONPatch", "jsonPatch": {"expression": expression}})
 }
 
-/// Creates a config map. Returns the status code, and the data or the message of the response.
+/// Creates a config map. Returns the status code, and the data or the message in the response.
 pub(crate) async fn create(server: &ApiServer, name: &str, data: Json) -> (u16, Json) {
     let object = json!({"metadata": {"name": name}, "data": data});
     let Answer { code, body, .. } = call(server, Method::POST, CONFIG_MAPS, object).await;
@@ -245,8 +245,8 @@ async fn changed_policy_and_parameters_take_effect_at_once() {
     assert_eq!(secret("c").await, 422);
 }
 
-/// Without a limit, the policies would run for minutes. The server stops each policy when it reaches
-/// the cost budget.
+/// Without a cost budget, the policies would run for minutes. The server stops each policy when the policy reaches the
+/// cost budget.
 #[tokio::test]
 async fn expensive_policies_are_bounded() {
     let server = server().await;
@@ -285,7 +285,7 @@ async fn expensive_policies_are_bounded() {
     }
 }
 
-/// The server needs at most a few seconds to compile the largest policies.
+/// Compiling the largest policies takes the server at most a few seconds.
 #[tokio::test]
 async fn large_policies_are_compiled_in_bounded_time() {
     let server = server().await;
@@ -550,7 +550,7 @@ async fn policies_ignore_deletes_of_terminating_pods() {
     for (options, code) in [
         (json!({}), 200),
         (json!({"gracePeriodSeconds": 30}), 200),
-        // A pending delete does not change finalizers.
+        // A delete of an object that already waits for its grace period does not change finalizers.
         (json!({"propagationPolicy": "Foreground"}), 200),
         (json!({"gracePeriodSeconds": 5}), 422),
         (json!({"preconditions": {"uid": "other"}}), 409),

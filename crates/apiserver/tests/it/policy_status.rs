@@ -32,7 +32,7 @@ async fn status(server: &ApiServer, name: &str) -> Json {
     get(server, &format!("{POLICIES}/{name}")).await.body["status"].clone()
 }
 
-/// Returns the warnings of a policy with these rules and this spec, as pairs of field and text.
+/// Returns the warnings of a policy that has these rules and this spec, as pairs of a field and a text.
 async fn warnings(server: &ApiServer, name: &str, rules: &[Json], spec: Json) -> Vec<(String, String)> {
     create(server, name, rules, spec).await;
     let status = status(server, name).await;
@@ -96,7 +96,7 @@ async fn types_are_those_of_the_real_server() {
         ("containers", "object.spec.template.spec.containers.all(c, c.image.startsWith('a/'))", ""),
         ("port", "object.spec.template.spec.containers[0].livenessProbe.httpGet.port == 80", ""),
         ("namespace", "object.metadata.namespace == request.namespace", ""),
-        // A Quantity has no type in OpenAPI, so kube-controller-manager knows no map of them.
+        // In OpenAPI, a Quantity has no type, so kube-controller-manager finds no type for maps of quantities.
         ("limits", "has(object.spec.template.spec.containers[0].resources.limits)", "undefined field 'limits'"),
         ("number", "object.spec.replicas == '1'", "found no matching overload for '_==_' applied to '(int, string)'"),
         ("type", "object.spec + 1 == 2", "found no matching overload for '_+_' applied to '(Deployment1.spec, int)'"),
@@ -201,7 +201,7 @@ async fn policy_is_checked_again_when_a_definition_changes() {
     assert_eq!(call(&server, Method::PATCH, &path, patch).await.code, 200);
     assert_eq!(status(&server, "a").await, correct);
 
-    // A check without a new result is not written.
+    // If a check has the same result as before, the status is not written.
     let of = async |name: &str| version(&get(&server, &format!("{POLICIES}/{name}")).await.body);
     let before = (of("a").await, of("other").await);
     let label = json!({"metadata": {"labels": {"a": "b"}}});
@@ -227,7 +227,7 @@ async fn check_of_a_large_policy_is_bounded() {
     assert_eq!(text.matches(": ERROR: ").count(), 4, "{text}");
 
     create(&server, "both", &many, json!({"validations": validations})).await;
-    // Other requests are served during the check.
+    // The server continues to serve other requests during the check.
     assert_eq!(get(&server, "/api/v1/namespaces/default").await.code, 200);
     let both = status(&server, "both").await;
     let warned = both.list("/typeChecking/expressionWarnings").count();

@@ -10,18 +10,18 @@ struct Program(Child);
 
 impl Drop for Program {
     fn drop(&mut self) {
-        // Errors are ignored, because the program may have already ended.
+        // Errors are ignored, because the program may have already exited.
         drop(self.0.kill().and_then(|()| self.0.wait()));
     }
 }
 
 impl Program {
-    /// Starts the program, and waits until it prints the line with its URL.
+    /// Starts the program and waits until the program has printed the line with its URL.
     fn start(arguments: &[&str]) -> (Self, String) {
         Self::run(Command::new(env!("CARGO_BIN_EXE_pintle-apiserver")).args(arguments))
     }
 
-    /// Starts the program like [`Self::start`], but with this command.
+    /// Starts the program with this command. Otherwise, this function does the same as [`Self::start`].
     fn run(command: &mut Command) -> (Self, String) {
         command.env_remove("RUST_LOG").stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut program = Self(command.spawn().expect("the program starts"));
@@ -31,7 +31,7 @@ impl Program {
         (program, url.trim_end().to_owned())
     }
 
-    /// Kills the program. Returns the text that it has written to standard error.
+    /// Kills the program. Returns the text that the program has written to standard error.
     fn kill(mut self) -> String {
         let mut stderr = self.0.stderr.take().expect("a pipe");
         drop(self);
@@ -56,7 +56,7 @@ impl Program {
     }
 }
 
-/// Runs the program until it prints its URL. Returns its standard error.
+/// Runs the program until the program has printed its URL. Returns its standard error.
 fn stderr_at_start(arguments: &[&str]) -> String {
     let tokens = std::env::temp_dir().join(format!("pintle-program-{:x}.csv", fastrand::u64(..)));
     std::fs::write(&tokens, "t,bob,1\n").expect("a file");
@@ -74,7 +74,7 @@ fn stderr_at_start(arguments: &[&str]) -> String {
 
 #[test]
 fn tokens_without_tls_cause_a_warning() {
-    // Go's clients send no tokens over plain HTTP.
+    // Go clients send no tokens over plain HTTP.
     let stderr = stderr_at_start(&["--token-auth-file"]);
     assert_eq!(stderr.matches("WARN").count(), 1, "{stderr}");
     assert_eq!(stderr.matches("--tls").count(), 1, "it names the flag to use: {stderr}");
@@ -120,8 +120,8 @@ fn loaded_manifests_and_definitions_survive_in_the_snapshot() {
     );
     let map = file("map.yaml", "{apiVersion: v1, kind: ConfigMap, metadata: {name: m}}");
     let snapshot = folder.join("state.snapshot").display().to_string();
-    // The definition is the last argument on the command line. The program must nevertheless load the
-    // definition before the objects.
+    // The definition is in the last argument on the command line. Nevertheless, the program must load the definition
+    // before the objects.
     let (program, url) =
         Program::start(&["--load", &widget, "--load", &map, "--crd", &definition, "--snapshot", &snapshot]);
     let paths = ["/apis/example.com/v1/namespaces/default/widgets/w", "/api/v1/namespaces/default/configmaps/m"];
@@ -250,7 +250,7 @@ fn connections_do_not_exhaust_the_open_file_limit() {
     drop(waiting);
 }
 
-/// Runs `check-crd`. Returns whether it succeeded, and the text on standard output.
+/// Runs `check-crd`. Returns whether the command succeeded, and the text on its standard output.
 fn check_crd(arguments: &[&str]) -> (bool, String) {
     let output = Command::new(env!("CARGO_BIN_EXE_pintle-apiserver")).arg("check-crd").args(arguments).output();
     let output = output.expect("the program runs");
@@ -280,7 +280,7 @@ fn check_crd_fails_if_a_result_is_unexpected() {
     let (definition, good, bad) =
         (write("crd.yaml", &definition), write("a.yaml", &site(3)), write("b.yaml", &(site(7) + &site(21))));
 
-    // The program finds the definition although the file with the definition comes after the objects.
+    // The program finds the definition although the file with the definition comes after the file with the objects.
     let (ok, text) = check_crd(&[&good, &definition, "--invalid", &bad]);
     assert!(ok, "{text}");
     assert!(text.contains("rule: 0.0 % of the cost limit"), "{text}");
@@ -293,7 +293,7 @@ fn check_crd_fails_if_a_result_is_unexpected() {
     assert!(!ok && text.contains("Site s3: accepted\n  expected: rejected by the server\n"), "{text}");
     let (ok, text) = check_crd(&[&write("c.yaml", "a: [")]);
     assert!(!ok && text.contains("document 1, not YAML: rejected: cannot read the document: "), "{text}");
-    // The definition did not reject these manifests.
+    // These manifests were not rejected by the definition.
     let unknown = write("d.yaml", &site(21).replace("Site", "Sitte"));
     for invalid in [unknown, write("e.yaml", "a: ["), write("f.yaml", "# nothing")] {
         let (ok, text) = check_crd(&[&definition, "--invalid", &invalid]);

@@ -1,5 +1,5 @@
-//! Tests of proxies of pods, services and nodes, and of the deprecated path prefixes `watch` and `proxy`. The expected responses were
-//! recorded from a kube-apiserver. In the recorded cluster, the backends of the proxies did not listen.
+//! Tests of the proxies for pods, services and nodes, and of the deprecated path prefixes `watch` and `proxy`. The expected responses were
+//! recorded from a real kube-apiserver. In the recorded cluster, the backends of the proxies did not listen.
 
 use http::Method;
 use pintle_apiserver::{ApiServer, ApiServerConfig};
@@ -192,7 +192,7 @@ async fn deprecated_watch_prefix_works_and_proxy_prefix_does_not() {
         let expected = if method == Method::GET { 200 } else { 405 };
         let built_in = "/api/v1/watch/configmaps?timeoutSeconds=1";
         assert_eq!(send(&server, method.clone(), built_in, &[], "").await.status(), expected, "{method}");
-        // For custom resources, a single route serves all requests. Therefore, the response depends on the path prefix and not on the
+        // A single route serves all requests for custom resources. Therefore, the response depends only on the path prefix, and not on the
         // method.
         let custom = "/apis/e.com/v1/watch/widgets?timeoutSeconds=1";
         assert_eq!(send(&server, method.clone(), custom, &[], "").await.status(), 200, "{method}");

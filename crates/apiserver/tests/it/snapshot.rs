@@ -1,4 +1,4 @@
-//! Tests that take, restore and parse snapshots of a server.
+//! Tests that take, restore and parse server snapshots.
 
 use http::Method;
 use pintle_apiserver::{ApiServer, ApiServerConfig, InvalidSnapshot, ServerSnapshot};

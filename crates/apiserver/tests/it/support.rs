@@ -1,5 +1,5 @@
-//! A small HTTP client for tests. The client opens a connection for each request, because the state of a client
-//! library could affect the tests.
+//! Contains a small HTTP client for tests. The client opens a new connection for each request, because the state of a
+//! client library could affect the tests.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-/// The timeout of tests. This time is longer than any test takes.
+/// The timeout of tests. No test takes longer than this time.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Returns the CPU time that a clock shows.
@@ -28,12 +28,12 @@ pub(crate) fn cpu_time(clock: ClockId) -> Duration {
     Duration::new(now.tv_sec.unsigned_abs(), u32::try_from(now.tv_nsec).expect("less than a second"))
 }
 
-/// Returns the CPU time of all threads in this process except the current thread.
+/// Returns the CPU time of all threads of this process except the current thread.
 pub(crate) fn cpu_time_of_other_threads() -> Duration {
     cpu_time(ClockId::ProcessCPUTime).saturating_sub(cpu_time(ClockId::ThreadCPUTime))
 }
 
-/// A response, including its whole body.
+/// A response whose body has been read completely.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) code: u16,
@@ -61,7 +61,7 @@ pub(crate) async fn send(
     sender.send_request(request).await.expect("an answer")
 }
 
-/// Sends a request and reads the whole response. If the body is not JSON, it becomes a JSON string.
+/// Sends a request and reads the whole response. A body that is not JSON becomes a JSON string.
 pub(crate) async fn call(server: &ApiServer, method: Method, path: &str, body: Json) -> Answer {
     let media = if method == Method::PATCH { "application/merge-patch+json" } else { "application/json" };
     let text = if body.is_null() { String::new() } else { body.to_string() };
@@ -69,7 +69,7 @@ pub(crate) async fn call(server: &ApiServer, method: Method, path: &str, body: J
     read(response).await
 }
 
-/// Establishes TLS on a connection. This CA must have signed the certificate of the server.
+/// Establishes TLS on a connection. The certificate authority `ca` must have signed the server's certificate.
 pub(crate) async fn over_tls(ca: &[u8], socket: TcpStream) -> TlsStream<TcpStream> {
     let mut roots = rustls::RootCertStore::empty();
     roots.add(CertificateDer::from_pem_slice(ca).expect("PEM")).expect("a certificate");
@@ -98,7 +98,7 @@ pub(crate) async fn delete(server: &ApiServer, path: &str) -> Answer {
 
 pub(crate) const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
 
-/// Creates a config map and returns its resourceVersion.
+/// Creates a ConfigMap and returns its resourceVersion.
 pub(crate) async fn create_map(server: &ApiServer, name: &str, labels: Json) -> u64 {
     let object = json!({"metadata": {"name": name, "labels": labels}, "data": {"k": "v"}});
     let answer = call(server, Method::POST, CONFIG_MAPS, object).await;
@@ -118,7 +118,7 @@ pub(crate) fn version(object: &Json) -> u64 {
     object["metadata"]["resourceVersion"].as_str().and_then(|text| text.parse().ok()).expect("a version")
 }
 
-/// A client that reads a watch.
+/// A client that reads the events of a watch.
 pub(crate) struct Watch<B = Incoming> {
     body: B,
     rest: Vec<u8>,
@@ -139,7 +139,7 @@ impl Watch {
         Self::start_as(server, "", query).await
     }
 
-    /// Starts a watch like [`Self::start`], with this `User-Agent`.
+    /// Starts a watch like [`Self::start`], but with this `User-Agent`.
     pub(crate) async fn start_as(server: &ApiServer, user_agent: &str, query: &str) -> Self {
         let path = format!("{CONFIG_MAPS}?watch=1&{query}");
         let response = send(server, Method::GET, &path, &[("user-agent", user_agent)], "").await;

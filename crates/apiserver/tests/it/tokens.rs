@@ -1,4 +1,5 @@
-//! Tests of service account tokens. The tests check claims, audiences, expiry and bound objects.
+//! Tests of service account tokens. The tests check claims, audiences, expiry, and the objects to which tokens are
+//! bound.
 
 use std::time::Duration;
 
@@ -39,8 +40,7 @@ async fn review(server: &ApiServer, token: &str, audiences: &[&str]) -> Json {
     send_as(server, "root", Method::POST, reviews, &[], body).await.body["status"].clone()
 }
 
-/// Returns whether the server accepts a token. Also asserts that a token review has the same result as a
-/// request.
+/// Returns whether the server accepts a token. Also asserts that token reviews and requests agree.
 async fn is_valid(server: &ApiServer, token: &str) -> bool {
     let reviewed = review(server, token, &[]).await;
     let answer = who_am_i(server, token, &[]).await;
@@ -82,7 +82,7 @@ async fn token_is_valid_only_for_its_audiences() {
     let own = token(&server, json!({})).await;
     assert!(is_valid(&server, &own).await);
     assert_eq!(review(&server, &own, &["vault"]).await["authenticated"], Json::Null);
-    // The audience of a token from the token file is the server.
+    // The audience of each token in the token file is the server.
     assert_eq!(review(&server, "weak", &[OWN]).await["user"]["username"], "bob");
     assert_eq!(review(&server, "weak", &["vault"]).await["error"], "invalid bearer token");
 }
@@ -92,7 +92,7 @@ async fn token_expires_with_a_minute_of_clock_skew() {
     let server = server().await;
     account(&server).await;
     let token = token(&server, json!({"expirationSeconds": 600})).await;
-    // A token stays valid for one minute after it expires, because clocks may differ.
+    // A token stays valid for one minute after its expiry, because clocks may differ.
     server.set_clock_ahead(Duration::from_secs(630));
     assert!(is_valid(&server, &token).await);
     server.set_clock_ahead(Duration::from_secs(662));
@@ -211,7 +211,7 @@ async fn seeded_tokens_are_reproducible_and_snapshots_keep_the_key() {
     let seeded = |seed| server_with(ApiServerConfig { seed, start_time, ..ApiServerConfig::default() });
     let made = async |seed| {
         let server = seeded(seed).await;
-        // The server is called in process, because a paused clock does not wait for sockets.
+        // The requests are sent in process, because a paused clock does not wait for sockets.
         let post = async |path: &str, body: Json| {
             let request = Request::post(path).header("content-type", "application/json");
             let request = request.body(Full::new(Bytes::from(body.to_string()))).expect("a request");

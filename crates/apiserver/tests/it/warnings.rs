@@ -1,4 +1,4 @@
-//! Tests that an object without an effect causes a warning, and that other objects cause no warning.
+//! Tests that objects without an effect cause a warning, and that other objects cause none.
 
 use std::collections::BTreeSet;
 
@@ -12,15 +12,15 @@ async fn server() -> ApiServer {
     ApiServer::start(ApiServerConfig::default()).await.expect("a server")
 }
 
-// The names of these features on the conformance page.
+// The names that the conformance page uses for these features.
 const WEBHOOKS: &str = "ValidatingWebhookConfiguration, MutatingWebhookConfiguration";
 const CONVERSION: &str = "spec.conversion.webhook of a CustomResourceDefinition";
 const BUILT_IN_VERSIONS: &str = "a CustomResourceDefinition's version that is built in";
 const FLOW_CONTROL: &str = "FlowSchema, PriorityLevelConfiguration";
 const IMPERSONATION: &str = "the verbs of a Role or ClusterRole that begin with impersonate: or impersonate-on:";
 
-/// Creates an object. Returns the names, as on the conformance page, of the features that the warnings in
-/// the response mention.
+/// Creates an object. Returns the features that the warnings in the response mention. The features have the same names
+/// as on the conformance page.
 async fn warned(server: &ApiServer, path: &str, object: Json) -> Vec<&'static str> {
     let made = call(server, Method::POST, path, object).await;
     assert!(matches!(made.code, 200 | 201), "{path}: {:?}", made.body);
@@ -47,7 +47,7 @@ fn webhook(group: &str) -> Json {
 
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
-/// Returns a definition of gadgets. The definition has a CEL rule for `spec` and a conversion webhook.
+/// Returns a definition of gadgets. The definition has a conversion webhook and a CEL rule for `spec`.
 fn definition(group: &str, versions: &[&str]) -> Json {
     let spec = json!({"type": "object", "properties": {"n": {"type": "integer"}}, "x-kubernetes-validations": [{"rule": "self.n > 3"}]});
     let schema = json!({"type": "object", "properties": {"spec": spec, "other": {"type": "string"}}});

@@ -1,4 +1,4 @@
-//! Tests of watches over HTTP: events, bookmarks, selectors, faults, and the end of a watch.
+//! Tests of watches over HTTP. The tests check events, bookmarks, selectors, faults, and the end of a watch.
 
 use std::time::Duration;
 
@@ -159,8 +159,8 @@ async fn bookmarks_advance_with_writes_of_other_kinds() {
     }
 }
 
-/// The version of a bookmark must not be earlier than the version of the watch, because the client would continue
-/// from it.
+/// A bookmark must not have an earlier version than the start of the watch, because the client would continue from the
+/// bookmark.
 #[tokio::test]
 async fn watch_from_a_future_version_gets_no_earlier_bookmark() {
     let config = ApiServerConfig { bookmark_interval: Duration::from_millis(20), ..ApiServerConfig::default() };
@@ -226,8 +226,7 @@ async fn slow_watcher_is_cut_and_others_continue() {
     assert!(first < seen && seen < last, "it was served until it was cut: {first} {seen} {last}");
 }
 
-/// The test calls the server without a socket. Therefore, there is no buffer for frames between the server and the
-/// test.
+/// The test calls the server without a socket. Therefore, no buffer between the server and the test can store frames.
 #[tokio::test]
 async fn unread_initial_events_expire_with_the_history() {
     for (kept, is_cut) in [(4, true), (100, false)] {

@@ -1,4 +1,4 @@
-//! Tests of watches over WebSockets: events as text messages, the handshake, and the end of a watch.
+//! Tests of watches over WebSockets. The tests check events as text messages, the handshake, and the end of a watch.
 
 use futures_util::{SinkExt, StreamExt};
 use http::HeaderValue;
@@ -81,7 +81,7 @@ async fn handshake_response_has_the_accept_key_and_subprotocol() {
     let server = server().await;
     let host = "Host: x\r\nConnection: keep-alive, upgrade\r\n";
     let headers = |more: &str| [host, UPGRADE, KEY, VERSION, ORIGIN, more].concat();
-    // The client sends its close frame immediately after the request.
+    // The client sends its close frame directly after the request.
     let close = b"\x88\x80\0\0\0\0";
     let (head, _) = raw(&server, "1.1", &headers(""), close).await;
     assert!(head.starts_with("HTTP/1.1 101 Switching Protocols\r\n"), "{head}");
@@ -187,7 +187,7 @@ async fn pings_are_answered_and_data_is_ignored() {
 async fn large_or_unmasked_messages_cut_the_connection() {
     let server = server().await;
     let mut large = watch(&server, "").await;
-    // The send may fail, because the server can close the connection while the client is still sending.
+    // Sending may fail, because the server can close the connection while the client is still sending.
     let _ = large.send(Message::binary(vec![0; 1 << 20])).await;
     assert!(end(&mut large).await.is_none());
     let mut unmasked = watch(&server, "").await;
@@ -273,7 +273,7 @@ async fn watch(server: &ApiServer, query: &str) -> WebSocketStream<TcpStream> {
     upgrade(connect(server).await, &format!("{CONFIG_MAPS}?watch=1&{query}")).await.expect("a watch")
 }
 
-/// Returns the next message. Returns `None` if the connection broke before.
+/// Returns the next message. Returns `None` if the connection breaks before the message is complete.
 async fn message<S: AsyncRead + AsyncWrite + Unpin>(watch: &mut WebSocketStream<S>) -> Option<Message> {
     let next = tokio::time::timeout(PATIENCE, watch.next()).await.expect("a message in time")?;
     match next {
@@ -310,8 +310,8 @@ async fn event_line<S: AsyncRead + AsyncWrite + Unpin>(watch: &mut WebSocketStre
     format!("{} {name} {}", event["type"].as_str().unwrap_or("?"), version(&event["object"]))
 }
 
-/// Sends a raw watch request for ConfigMaps, and then the bytes in `after`. Returns the head of the response,
-/// and the bytes that follow it.
+/// Sends a raw watch request for ConfigMaps, followed by the bytes in `after`. Returns the head of the response, and
+/// the bytes after the head.
 async fn raw(server: &ApiServer, http: &str, headers: &str, after: &[u8]) -> (String, Vec<u8>) {
     let mut socket = connect(server).await;
     let request = format!("GET {CONFIG_MAPS}?watch=1&timeoutSeconds=-1 HTTP/{http}\r\n{headers}\r\n");

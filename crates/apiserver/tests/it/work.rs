@@ -1,6 +1,6 @@
-//! Tests that the processing time of bodies with many items is proportional to their size.
+//! Tests that the time for processing bodies with many items is proportional to the number of items.
 //!
-//! The tests end long before their timeout. With these bodies, an algorithm that is quadratic in the number of items would take many
+//! The tests end long before their timeout. For these bodies, an algorithm that is quadratic in the number of items would take many
 //! minutes.
 
 use http::Method;
@@ -15,7 +15,7 @@ async fn server() -> ApiServer {
     ApiServer::start(ApiServerConfig::default()).await.expect("a server")
 }
 
-/// Sends a request. The response must arrive before `PATIENCE` has elapsed.
+/// Sends a request. Fails if the response does not arrive before `PATIENCE` has elapsed.
 async fn send_in_time(server: &ApiServer, method: Method, path: &str, media: &str, body: &Json) -> Answer {
     let text = body.to_string();
     let answer = async { read(send(server, method, path, &[("content-type", media)], &text).await).await };
@@ -144,8 +144,8 @@ async fn long_json_patches_take_linear_work() {
 #[tokio::test]
 async fn warnings_for_unknown_fields_are_truncated() {
     let server = server().await;
-    // If all warnings together have more than 4096 characters, each warning is truncated to 256 characters. After the truncation, the
-    // server sends as many warnings as the limit permits.
+    // If the total length of all warnings exceeds 4096 characters, each warning is truncated to 256 characters. After the truncation, the
+    // server sends as many warnings as the limit allows.
     let mut object: pintle_json::Map = (0..9_000).map(|at| (format!("{at:0300}"), json!(0))).collect();
     object.insert("metadata", json!({"name": "d"}));
     let made = post(&server, CONFIG_MAPS, &object.into()).await;
@@ -164,7 +164,7 @@ async fn warnings_for_unknown_fields_are_truncated() {
 #[tokio::test]
 async fn many_host_ports_and_invalid_labels_take_linear_work() {
     let server = server().await;
-    // The ports do not conflict, so the search for a conflict examines all of them.
+    // The ports do not conflict, so the search for conflicts examines all ports.
     let ports = each(20_000, |at| json!({"containerPort": 1, "hostPort": at + 1}));
     let pod = json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "x", "ports": ports}]}});
     let made = post(&server, "/api/v1/namespaces/default/pods?dryRun=All", &pod).await;
@@ -240,7 +240,7 @@ async fn validation_of_schema_branches_stops_at_the_step_limit() {
     let widgets = "/apis/example.com/v1/namespaces/default/widgets";
     assert_eq!(post(&server, widgets, &widget(10, -3_000)).await.code, 201);
     assert_eq!(post(&server, widgets, &widget(10, 3)).await.code, 422);
-    // Without the limit on steps, validation would take 200 million steps.
+    // Without the limit on steps, the validation would take 200 million steps.
     let refused = post(&server, widgets, &widget(100_000, -3_000)).await;
     assert_eq!(refused.code, 422);
     let message = refused.body["message"].as_str().unwrap_or_default();

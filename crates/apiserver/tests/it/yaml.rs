@@ -1,4 +1,4 @@
-//! Tests of YAML bodies. The bodies are expensive to parse, deeply nested, or need quotes.
+//! Tests of YAML bodies. The bodies are expensive to parse, are deeply nested, or need quotes.
 
 use http::Method;
 use pintle_apiserver::{ApiServer, ApiServerConfig};
@@ -8,7 +8,7 @@ use crate::support::*;
 
 const CONFIGS: &str = "/api/v1/namespaces/default/configmaps";
 
-/// Returns YAML texts of a few hundred kilobytes that are expensive for simple parsers.
+/// Returns YAML texts of a few hundred kilobytes. Simple parsers need much time for these YAML texts.
 fn bombs() -> Vec<(&'static str, String)> {
     let laughs: String =
         (1..30).map(|at| format!("a{at}: &a{at} [{}]\n", format!("*a{},", at - 1).repeat(9))).collect();
@@ -33,8 +33,7 @@ fn bombs() -> Vec<(&'static str, String)> {
     ]
 }
 
-/// The test itself needs no time limit. For these texts, a parser whose time is not linear would
-/// need hours.
+/// This test needs no time limit. For these texts, a parser that does not work in linear time would need hours.
 #[tokio::test]
 async fn yaml_bombs_are_rejected_in_linear_time() {
     let server = ApiServer::start(ApiServerConfig::default()).await.expect("a server");

@@ -38,7 +38,7 @@ const CAPABILITIES: &[&str] = &[
     "SYS_CHROOT",
 ];
 
-/// The safe sysctls, each with the minor version in which it became safe.
+/// The safe sysctls. Each entry contains the minor version of Kubernetes in which the sysctl became safe.
 const SYSCTLS: &[(&str, u64)] = &[
     ("kernel.shm_rmid_forced", 0),
     ("net.ipv4.ip_local_port_range", 0),
@@ -54,7 +54,7 @@ const SYSCTLS: &[(&str, u64)] = &[
     ("net.ipv4.tcp_wmem", 32),
 ];
 
-/// The safe SELinux types, each with the minor version in which it became safe.
+/// The safe SELinux types. Each entry contains the minor version of Kubernetes in which the type became safe.
 const SE_LINUX_TYPES: &[(&str, u64)] =
     &[("", 0), ("container_t", 0), ("container_init_t", 0), ("container_kvm_t", 0), ("container_engine_t", 31)];
 
@@ -81,7 +81,7 @@ fn app_armor(pod: &PodView<'_>, _: Version) -> Option<Violation> {
     })
 }
 
-/// Formats an annotation for a violation message.
+/// Formats an annotation of a pod for a violation message.
 fn annotation_text((key, value): (&str, &str)) -> String {
     format!("{key}={}", failure::quoted(value))
 }
@@ -217,7 +217,7 @@ fn seccomp(pod: &PodView<'_>, version: Version) -> Option<Violation> {
     if version.is_since(19) { seccomp_profiles(pod) } else { seccomp_annotations(pod) }
 }
 
-/// Returns a violation if a profile disables seccomp.
+/// Returns a violation if a seccomp profile disables seccomp.
 pub(super) fn seccomp_profiles(pod: &PodView<'_>) -> Option<Violation> {
     let mut types = BTreeSet::new();
     let described = pod.describe_restricted_profiles("seccompProfile", &mut types);
@@ -231,8 +231,8 @@ pub(super) fn seccomp_profiles(pod: &PodView<'_>) -> Option<Violation> {
     })
 }
 
-/// Returns a violation if an annotation disables seccomp. Older versions of Kubernetes used these annotations instead
-/// of fields.
+/// Returns a violation if an annotation disables seccomp. Older versions of Kubernetes used annotations instead of
+/// fields for seccomp.
 fn seccomp_annotations(pod: &PodView<'_>) -> Option<Violation> {
     const OF_CONTAINER: &str = "container.seccomp.security.alpha.kubernetes.io/";
     let containers: HashSet<_> = pod.container_names(|_| true).into_iter().collect();

@@ -30,7 +30,7 @@ impl<'a> PodView<'a> {
         self.containers().filter(|container| matches(container)).map(|container| container.text("/name")).collect()
     }
 
-    /// Returns descriptions of the pod and the containers whose security contexts satisfy the closure. The descriptions are part of a
+    /// Describes the pod and the containers whose security contexts satisfy the closure. The descriptions become part of a violation
     /// message. A missing security context does not satisfy the closure.
     pub(super) fn describe_matching(&self, mut matches: impl FnMut(&Json) -> bool) -> Vec<String> {
         let mut has_it = |object: &Json, pointer: &str| object.at(pointer).is_some_and(&mut matches);
@@ -39,8 +39,8 @@ impl<'a> PodView<'a> {
         pod.into_iter().chain(named("container", &containers)).collect()
     }
 
-    /// Returns descriptions of the pod and the containers that have a profile other than `RuntimeDefault` and `Localhost`. Adds the types
-    /// of the other profiles to `types`.
+    /// Describes the pod and the containers that have a profile other than `RuntimeDefault` or `Localhost`. Adds the names of these profile
+    /// types to `types`.
     pub(super) fn describe_restricted_profiles(&self, member: &str, types: &mut BTreeSet<String>) -> Vec<String> {
         self.describe_matching(|context| {
             let Some(profile) = context.get(member).filter(|profile| !profile.is_null()) else { return false };

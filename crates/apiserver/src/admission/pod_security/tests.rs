@@ -9,8 +9,8 @@ fn standard(text: &str) -> Standard {
     Standard { level: Level::parse(level).expect("a level"), version: Version::parse(version).expect("a version") }
 }
 
-/// Returns a pod that satisfies all standards. The given members are added to the pod's spec and to
-/// its container.
+/// Returns a pod that satisfies all standards. The members of `spec` are added to the pod's spec. The members of
+/// `container` are added to the pod's container.
 fn pod(spec: Json, container: Json) -> Json {
     let context = json!({
         "allowPrivilegeEscalation": false, "runAsNonRoot": true, "capabilities": {"drop": ["ALL"]},

@@ -11,7 +11,8 @@ use crate::admission::pods::{self, ContainerType};
 use crate::object::condition;
 use crate::validate::qualified_name_faults;
 
-/// Resources whose requests and limits can have quotas. A quota on the resource name without a prefix limits the requests.
+/// The resources whose requests and limits can have quotas. If a quota uses the resource name without a prefix, the quota limits the
+/// requests.
 const NATIVE: &[&str] = &["cpu", "ephemeral-storage", "memory"];
 /// The resources that each container must specify if a quota limits them.
 const REQUIRED: &[&str] = &["cpu", "limits.cpu", "limits.memory", "memory", "requests.cpu", "requests.memory"];
@@ -33,7 +34,7 @@ pub(super) fn counts(resource: &str) -> bool {
         || requested.is_some_and(|name| !is_native(resource) || name.starts_with(DEVICE_CLASS))
 }
 
-/// Returns the quantities that a pod charges to quotas. A finished pod charges nothing.
+/// Returns the quantities that a pod uses of its quotas. A finished pod charges nothing.
 pub(super) fn usage(pod: &Json, now: Timestamp) -> Amounts {
     if is_finished(pod, now) { Amounts::default() } else { as_counted(&whole(pod, "requests"), &whole(pod, "limits")) }
 }
@@ -60,7 +61,7 @@ pub(super) fn check_complete(pod: &Json, restricted: &Amounts) -> Result<(), Str
     Err(format!("must specify {}", parts.join("; ")))
 }
 
-/// Returns whether the pod has finished, or is being deleted and its grace period has ended.
+/// Returns true if the pod has finished. Also returns true if the pod is being deleted and its grace period has ended.
 fn is_finished(pod: &Json, now: Timestamp) -> bool {
     let deleted: Option<Timestamp> = pod.text("/metadata/deletionTimestamp").parse().ok();
     let grace = pod.integer("/metadata/deletionGracePeriodSeconds");
@@ -89,12 +90,13 @@ fn as_counted(requests: &Amounts, limits: &Amounts) -> Amounts {
     counted
 }
 
-/// Returns whether Kubernetes itself defines the resource. The name of such a resource has no domain, or the domain `kubernetes.io`.
+/// Returns whether Kubernetes itself defines the resource. Names of resources that Kubernetes defines have no domain, or the domain
+/// `kubernetes.io`.
 fn is_native(resource: &str) -> bool {
     !resource.contains('/') || resource.contains("kubernetes.io/")
 }
 
-/// Returns whether the name belongs to an extended resource, which has a domain outside of Kubernetes.
+/// Returns whether this is the name of an extended resource. The domain of an extended resource is outside of Kubernetes.
 fn is_extended(resource: &str) -> bool {
     !is_native(resource)
         && !resource.starts_with("requests.")

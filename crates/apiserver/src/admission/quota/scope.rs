@@ -5,8 +5,7 @@ use pintle_json::Json;
 use super::pod_usage;
 use crate::admission::Attempt;
 
-/// Returns whether all scopes of the quota include the object. Only pods and PersistentVolumeClaims can belong
-/// to a scope.
+/// Returns whether all scopes of the quota include the object. Scopes include only pods and PersistentVolumeClaims.
 pub(super) fn covers(quota: &Json, attempt: &Attempt<'_>, object: &Json) -> bool {
     let mut scopes = quota.list("/spec/scopes").map(|scope| (scope.as_str().unwrap_or_default(), None));
     let mut selected = quota
@@ -39,9 +38,9 @@ fn pod_matches_scope(pod: &Json, scope: &str, requirement: Option<&Json>) -> boo
     }
 }
 
-/// Returns whether a scope requirement matches an object. `names` contains the classes of the object. A pod has a
-/// priority class, and a PersistentVolumeClaim has volume attributes classes. A scope requirement that is absent
-/// matches every object with a class.
+/// Returns whether a scope requirement matches an object. `names` contains the names of the object's classes. The class
+/// of a pod is its priority class. The classes of a PersistentVolumeClaim are its volume attributes classes. If the
+/// scope requirement is absent, every object with a class matches.
 fn matches_names(requirement: Option<&Json>, names: &[&str]) -> bool {
     let listed = |name: &str| requirement.is_some_and(|one| one.list("/values").any(|value| value == name));
     match requirement.map_or("Exists", |requirement| requirement.text("/operator")) {

@@ -1,4 +1,4 @@
-//! Tests of the quota usage of objects and of charges to quotas.
+//! Tests how objects use quotas and how writes charge quotas.
 
 use pintle_json::{Json, json};
 

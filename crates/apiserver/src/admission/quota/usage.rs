@@ -7,18 +7,19 @@ use super::pod_usage;
 use crate::admission::{Amounts, Attempt};
 use crate::request::Subresource;
 
-/// The core resources that a quota can count by their plain resource names, such as `pods`. For other resources, the
-/// name in the quota needs the prefix `count/`.
+/// The core resources that a quota can count under their plain names, such as `pods`. For other resources, the name in
+/// the quota needs the prefix `count/`.
 const BARE: &[&str] = &["configmaps", "replicationcontrollers", "resourcequotas", "secrets"];
 const SERVICE_RESOURCES: &[&str] = &["services", "services.nodeports", "services.loadbalancers"];
 const CLAIM_RESOURCES: &[&str] = &["persistentvolumeclaims", "requests.storage"];
-/// The separator in a quota's resource name. The separator follows the name of the storage class and precedes the
-/// name of the resource.
+/// In a quota's resource name, this text separates the name of the storage class from the name of the resource.
 const OF_CLASS: &str = ".storageclass.storage.k8s.io/";
-/// The annotation for the storage class. Older versions of Kubernetes used it instead of the field.
+/// The annotation that contains the storage class. Older versions of Kubernetes used this annotation instead of the
+/// field.
 const CLASS_ANNOTATION: &str = "volume.beta.kubernetes.io/storage-class";
 
-/// Returns whether quotas apply to the write request. Objects of most kinds are charged to a quota only at creation.
+/// Returns whether quotas apply to the write request. Most kinds of objects count against a quota only when they are
+/// created.
 pub(crate) fn applies(attempt: &Attempt<'_>) -> bool {
     if attempt.resource.resource == "events" && matches!(attempt.resource.group.as_str(), "" | "events.k8s.io") {
         return false;
@@ -37,7 +38,7 @@ pub(crate) fn applies(attempt: &Attempt<'_>) -> bool {
     }
 }
 
-/// Returns whether the resource in a quota counts objects of this kind.
+/// Returns whether a quota on `resource` counts the object of this write request.
 pub(super) fn counts(attempt: &Attempt<'_>, resource: &str) -> bool {
     if resource.strip_prefix("count/") == Some(&attempt.resource.to_string()) {
         return true;

@@ -12,7 +12,7 @@ use crate::kinds::RBAC_GROUP;
 use crate::request::user::User;
 use crate::store::{Stored, key};
 
-/// A rule of a role, both as JSON and in a form for fast matching.
+/// A rule of a role. The rule is stored both as JSON and in a form that can be matched quickly.
 #[derive(Clone, Debug)]
 pub(crate) struct PolicyRule {
     value: Json,
@@ -36,7 +36,7 @@ pub(crate) struct IndexedRole {
 pub(in crate::auth) struct Grant {
     pub(in crate::auth) role: Arc<IndexedRole>,
     binding: Arc<IndexedBinding>,
-    /// The position of the matching subject in the binding's list of subjects.
+    /// The index of the matching subject in the binding's list of subjects.
     at: usize,
 }
 
@@ -44,10 +44,10 @@ pub(in crate::auth) struct Grant {
 #[derive(Debug, Default)]
 pub(crate) struct Granted {
     /// The grants in the order of evaluation. The grants of cluster role bindings come before the grants of role bindings. Within each
-    /// group, the grants are sorted by the name of the binding.
+    /// group, the grants are sorted by the name of their binding.
     pub(in crate::auth) grants: Vec<Grant>,
-    /// The last missing role, if the roles are sorted in the order of evaluation. A binding of the user refers to this role, but the role
-    /// does not exist.
+    /// The last missing role in the order of evaluation. A role is missing if a binding of the user refers to the role, but the role does
+    /// not exist.
     pub(in crate::auth) missing: Option<MissingRole>,
 }
 
@@ -72,11 +72,11 @@ struct IndexedBinding {
 #[derive(Debug)]
 struct Subject {
     matcher: SubjectMatcher,
-    /// The description of the subject in the reasons that kube-apiserver returns.
+    /// The description of the subject for the reasons that kube-apiserver returns.
     display: Box<str>,
 }
 
-/// The users that a subject of a binding includes. A service account is a user with a special name.
+/// The users that match a subject of a binding. A service account is a user with a special name.
 #[derive(Debug)]
 enum SubjectMatcher {
     User(Box<str>),
@@ -84,8 +84,8 @@ enum SubjectMatcher {
     None,
 }
 
-/// The bindings of one user or group, keyed by namespace and name. Each entry also contains the position of the first matching subject in
-/// the binding.
+/// The bindings of one user or group, keyed by namespace and name. The value also contains the index of the first matching subject in the
+/// binding.
 type BindingsOfSubject = HashMap<Box<str>, BTreeMap<Box<str>, (usize, Arc<IndexedBinding>)>>;
 
 /// The index of roles and bindings.
@@ -136,7 +136,7 @@ impl RuleIndex {
         let Some(binding) = self.bindings.remove(key) else { return };
         for subject in &binding.subjects {
             let Some((all, name)) = self.bindings_mut(&subject.matcher) else { continue };
-            // If a binding contains a subject twice, the binding was already removed from the index for the first occurrence.
+            // If a binding contains a subject twice, the first occurrence has already removed the binding from the index.
             let Some(bound) = all.get_mut(name) else { continue };
             if let Some(here) = bound.get_mut(&binding.namespace) {
                 here.remove(&binding.name);
@@ -161,13 +161,13 @@ impl RuleIndex {
         }
     }
 
-    /// Returns a role of the namespace. An empty namespace selects a cluster role.
+    /// Returns a role in this namespace. An empty namespace selects a cluster role.
     pub(super) fn role(&self, namespace: &str, name: &str) -> Option<&Arc<IndexedRole>> {
         self.roles.get(&*key(namespace, name))
     }
 
-    /// Returns all grants of a user in a namespace, or in the cluster scope. If several bindings refer to the same role, the result
-    /// contains the role once, with the first binding.
+    /// Returns all roles that are granted to a user in a namespace, or in the cluster scope. If several bindings refer to the same role,
+    /// the result contains the role only once, together with the first binding.
     pub(super) fn granted(&self, user: &User, namespace: &str) -> Granted {
         let mut granted = Granted::default();
         let mut roles = HashSet::new();
@@ -185,7 +185,7 @@ impl RuleIndex {
         granted
     }
 
-    /// Returns the bindings of one namespace that match a user, sorted by name. Each binding is paired with the index of its first
+    /// Returns the bindings of one namespace that match a user, sorted by name. Each entry contains the index of the binding's first
     /// matching subject.
     fn bindings_for(&self, user: &User, place: &str) -> Vec<(usize, &Arc<IndexedBinding>)> {
         let groups = user.groups.iter().filter_map(|group| self.groups.get(&**group));

@@ -13,7 +13,7 @@ use crate::store::key;
 pub(super) enum OwnerState {
     Present,
     /// The owner is in foreground deletion and waits for its dependents. The dependent is deleted even if it does not
-    /// block the owner.
+    /// block the owner's deletion.
     WaitsForDependents,
     Absent,
     /// The owner exists, but the collector has not observed its last change yet.
@@ -42,8 +42,8 @@ pub(super) fn owner_state(
     let (resource, key) = (kind.store.to_string(), key(namespace, reference.text("/name")));
     let found = registry.db.get(&resource, &key).filter(|found| found.uid() == reference.text("/uid"));
     let Some(found) = found else {
-        // In a plan, the owner may exist in the upstream cluster although it was not loaded. It is absent only if it
-        // was deleted in the plan.
+        // In a plan, the owner may exist in the upstream cluster although it was not loaded. The owner is known to be
+        // absent only if it was deleted in the plan.
         return if registry.db.is_left_alone(&resource, &key) { OwnerState::Unknown } else { OwnerState::Absent };
     };
     if found.revision() > observed {

@@ -1,4 +1,5 @@
-//! The writes of the collector, which remove finalizers and references to owners that do not exist.
+//! The writes of the garbage collector. The collector's writes remove finalizers and references to owners that do not
+//! exist.
 
 use std::sync::Arc;
 
@@ -16,7 +17,7 @@ use crate::store::Stored;
 /// The field manager of the collector's writes.
 pub(super) const COLLECTOR: &str = "kube-controller-manager";
 
-/// Removes references to owners that do not exist from an object.
+/// Removes the references to nonexistent owners from an object.
 pub(super) fn drop_references(
     registry: &Arc<Registry>,
     target: &RequestTarget,
@@ -30,7 +31,7 @@ pub(super) fn drop_references(
     })
 }
 
-/// Clears `blockOwnerDeletion` in all references of an object, to break a cycle.
+/// Breaks a cycle by clearing `blockOwnerDeletion` in all owner references of an object.
 pub(super) fn unblock(registry: &Arc<Registry>, target: &RequestTarget, uid: &str) -> Outcome<()> {
     patch(registry, target, uid, &|metadata| {
         for reference in metadata["ownerReferences"].as_array_mut().into_iter().flatten() {
@@ -59,7 +60,8 @@ fn set_or_remove(metadata: &mut Json, name: &str, list: Vec<Json>) {
     }
 }
 
-/// Changes the metadata of the object with this UID. Does nothing if the object was deleted or recreated.
+/// Changes the metadata of an object if the object still has this UID. If the object was deleted or recreated, nothing
+/// happens.
 fn patch(
     registry: &Arc<Registry>,
     target: &RequestTarget,
@@ -80,7 +82,7 @@ fn patch(
     }
 }
 
-/// Returns the user that writes and deletes objects.
+/// Returns the user that the collector's writes and deletes use.
 pub(super) fn requester() -> Requester {
     Requester::new(User::controller("generic-garbage-collector"))
 }

@@ -16,7 +16,7 @@ const COMPONENT: &str = "garbage-collector-controller";
 const DEFAULT: &str = "default";
 
 /// Creates a warning Event for each owner whose namespace differs from the namespace of its dependent. Kubernetes does
-/// not allow such owners.
+/// not allow owners in other namespaces.
 ///
 /// If an owner is not in the namespace of the dependent, this function searches all namespaces for the owner.
 pub(super) fn report_cross_namespace_owners(
@@ -46,7 +46,7 @@ fn is_elsewhere(registry: &Registry, kinds: &Kinds, target: &RequestTarget, refe
     !is_in(&target.namespace) && all(registry, NAMESPACES).any(|(namespace, _)| is_in(&namespace))
 }
 
-/// Creates the Event. Returns the reason if the creation fails.
+/// Creates the Event. If the Event cannot be created, returns the reason.
 fn warn(
     registry: &Arc<Registry>,
     kinds: &Kinds,

@@ -1,4 +1,4 @@
-//! Finds the kinds that the resource rules of a policy name.
+//! Finds the kinds that are named in the resource rules of a policy.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -7,13 +7,14 @@ use pintle_json::Json;
 
 use crate::kinds::{Kind, Kinds};
 
-/// The number of kinds in one rule after which kube-controller-manager ignores the rest of the rules.
+/// If a rule has more kinds than this number, kube-controller-manager ignores the remaining rules.
 const MAX_OF_RULE: usize = 10;
 
-/// The served kinds, by version and then by plural and singular name.
+/// The served kinds, by version, and then by plural name and singular name.
 pub(super) struct MatchedKinds<'k>(HashMap<&'k str, HashMap<&'k str, Vec<&'k Arc<Kind>>>>);
 
-/// The lookup of a resource in kube-controller-manager: the group in the rule, the version, and the resource. It determines the order.
+/// The key of a resource lookup in kube-controller-manager. The key consists of the group in the rule, the version and the resource. It
+/// determines the order.
 type Lookup<'a> = (&'a str, &'a str, &'a str);
 
 impl<'k> MatchedKinds<'k> {
@@ -30,7 +31,8 @@ impl<'k> MatchedKinds<'k> {
 
     /// Returns the kinds that the policy with this spec names, sorted by group, version and kind.
     ///
-    /// As in kube-controller-manager, rules with a wildcard group or version and resources with a wildcard or a subresource are ignored.
+    /// As in kube-controller-manager, rules with a wildcard group or version are ignored. Resources with a wildcard or a subresource are
+    /// ignored, too.
     pub(super) async fn of(&self, spec: &Json) -> Vec<&'k Arc<Kind>> {
         let mut found = BTreeMap::new();
         for rule in spec.list("/matchConstraints/resourceRules") {
@@ -63,14 +65,14 @@ impl<'k> MatchedKinds<'k> {
         let mut found = Vec::new();
         for version in versions {
             let Some(names) = self.0.get(version) else { continue };
-            // A rule can have more resources than there are kinds, and the other way round.
+            // Either list can be longer. A rule can have more resources than the server has kinds, or fewer.
             let named: Vec<_> = match resources.len() < names.len() {
                 true => resources.iter().filter_map(|(name, text)| Some((*text, names.get(name.as_str())?))).collect(),
                 false => names.iter().filter_map(|(name, kinds)| Some((*resources.get(*name)?, kinds))).collect(),
             };
             for (resource, kinds) in named {
                 for kind in kinds {
-                    // The REST mapper takes the core group as a missing group, and finds the resource in all groups.
+                    // The REST mapper treats the core group as a missing group, so it searches for the resource in all groups.
                     let of_group = ["", kind.group.as_str()];
                     let of_group = if kind.group.is_empty() { &of_group[..1] } else { &of_group[..] };
                     let matching = of_group.iter().filter_map(|group| groups.get(group));
@@ -85,7 +87,8 @@ impl<'k> MatchedKinds<'k> {
     }
 }
 
-/// Returns whether a policy with this spec can match resources in one of these groups, or has parameters in one of them.
+/// Returns whether a policy with this spec refers to one of these groups. A policy can match resources of a group, or have parameters of a
+/// group.
 pub(super) fn names_group(spec: &Json, groups: &BTreeSet<&str>) -> bool {
     let of_params = spec.text("/paramKind/apiVersion").split_once('/').map(|(group, _)| group);
     let mut of_rules = spec.list("/matchConstraints/resourceRules").flat_map(|rule| rule.texts("/apiGroups"));

@@ -12,8 +12,8 @@ pub(super) fn errors(schema: &Json, path: FieldPath<'_>, errors: &mut FieldError
     below(schema, path, true, errors);
 }
 
-/// Reports the errors in all branches. The types of an int-or-string are allowed in only two places: in the `anyOf` of the schema, and
-/// in the `anyOf` of the first item of its `allOf`.
+/// Reports the errors in all branches. The types of an int-or-string are allowed in only two parts of a schema. The first part is the
+/// `anyOf` of the schema. The second part is the `anyOf` of the first item of its `allOf`.
 fn below(schema: &Json, path: FieldPath<'_>, types_allowed: bool, errors: &mut FieldErrors) {
     let is_int_or_string = types_allowed && has_types_of_int_or_string(schema);
     each(schema, path, |branch, path| match path {
@@ -30,7 +30,7 @@ pub(super) fn undeclared(schema: &Json, path: FieldPath<'_>, errors: &mut FieldE
     each(schema, path, |branch, branch_path| missing(branch, branch_path, Some(schema), path, errors));
 }
 
-/// Calls `visit` for the direct branches of a schema, with their paths.
+/// Calls `visit` for each direct branch of a schema and its path.
 pub(super) fn each(schema: &Json, path: FieldPath<'_>, mut visit: impl FnMut(&Json, FieldPath<'_>)) {
     for key in BRANCHES {
         let branches = path.member(key);

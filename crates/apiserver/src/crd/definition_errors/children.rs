@@ -4,7 +4,7 @@ use pintle_json::Json;
 
 use crate::crd::field_path::FieldPath;
 
-/// Calls `visit` for the schemas of direct fields, items and map values, with their paths.
+/// Calls `visit` for the schemas of direct fields, items and map values. Each call receives the path of the schema.
 pub(super) fn fields(schema: &Json, path: FieldPath<'_>, mut visit: impl FnMut(&Json, FieldPath<'_>)) {
     let properties = path.member("properties");
     for (name, property) in schema.members("/properties") {

@@ -7,10 +7,11 @@ use crate::crd::field_path::FieldPath;
 use crate::crd::rules::{Compiled, Level, RuleEnvironments, RuleSource, is_valid_field_path};
 use crate::validate::{FieldError, FieldErrorType, FieldErrors};
 
-/// The limits of estimated costs: `StaticEstimatedCostLimit` for one rule, `StaticEstimatedCRDCostLimit` for a schema.
+/// The limits of estimated costs. `StaticEstimatedCostLimit` is the limit of one rule, and `StaticEstimatedCRDCostLimit` is the limit of a
+/// schema.
 const RULE_LIMIT: u64 = 10_000_000;
 const SCHEMA_LIMIT: u64 = 100_000_000;
-/// The number of rules in the error message when the costs of a schema exceed the limit.
+/// The number of rules that the error message lists when the costs of a schema exceed the limit.
 const MOST_EXPENSIVE: usize = 4;
 const REASONS: [&str; 4] = ["FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired"];
 const RULES: &str = "x-kubernetes-validations";
@@ -67,8 +68,8 @@ fn has_line_break(text: &str) -> bool {
     text.contains(['\n', '\r'])
 }
 
-/// Reports rules that do not compile or cost too much. `errors` contains the other errors of the schema. A rule is not checked if its
-/// schema, or a schema nested in it, has an error.
+/// Reports rules that do not compile or cost too much. `errors` contains the other errors of the schema. A rule is not checked if its own
+/// schema, or a schema nested in that schema, has an error.
 pub(super) fn expressions(schema: &Json, path: FieldPath<'_>, errors: &mut FieldErrors) {
     let mut check = Check { faulty: errors.fields(), ..Check::default() };
     check.schema(schema, path, &Place::ROOT);
@@ -89,7 +90,7 @@ pub(super) fn expressions(schema: &Json, path: FieldPath<'_>, errors: &mut Field
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RuleCost {
-    /// The field of the definition that has the expression.
+    /// The path of the field in the definition that contains the expression.
     pub field: String,
     /// The estimated cost of all evaluations of the expression for one object.
     pub cost: u64,
@@ -118,7 +119,7 @@ struct Place {
     level: Level,
     /// The maximum number of values of this schema in one object. `None` if an enclosing list or map has no size limit.
     cardinality: Option<u64>,
-    /// The path of the outermost enclosing list whose items cannot be matched with old items.
+    /// The path of the outermost enclosing list for which the items of an update cannot be matched with the old items.
     uncorrelated: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! Validates the schema of a definition. For example, the schema must be structural.
+//! Validates the schema of a definition. The rules require, for example, that the schema is structural.
 
 use pintle_json::{Json, json};
 
@@ -13,12 +13,12 @@ use crate::validate::{FieldError, FieldErrors};
 const TYPES: &[&str] = &["array", "boolean", "integer", "number", "object", "string"];
 /// JSON Schema keywords that a schema must not contain.
 const UNSUPPORTED: &[&str] = &["id", "patternProperties", "additionalItems", "definitions", "dependencies", "$ref"];
-/// The maximum number of keys of a list map, and the maximum length of the keys' defaults. These limits bound the cost of comparing
-/// items. kube-apiserver does not have these limits.
+/// The maximum number of keys of a list map. The default values of the keys have the same maximum length. The limits bound the cost of
+/// comparing items. kube-apiserver does not have these limits.
 const MAX_KEYS: usize = 100;
 const MAX_KEY_DEFAULT: usize = 1024;
 
-/// Returns the errors of the schema of a version. Validating all defaults of a definition takes at most `steps` steps.
+/// Returns the errors of the schema of a version. The checks of all defaults in a definition take at most `steps` steps.
 pub(super) fn all(schema: &Json, path: &str, patterns: &mut Patterns, steps: &mut usize) -> FieldErrors {
     let path = FieldPath::Start(path);
     let mut errors = FieldErrors::default();
@@ -47,7 +47,7 @@ pub(super) fn all(schema: &Json, path: &str, patterns: &mut Patterns, steps: &mu
     errors
 }
 
-/// The position of a schema. It selects the message about a missing type.
+/// The position of a schema. The position determines the error message about a missing type.
 #[derive(Clone, Copy, PartialEq)]
 enum Position {
     Root,
@@ -268,7 +268,7 @@ const EMBEDDED: &str = "x-kubernetes-embedded-resource";
 const INT_OR_STRING: &str = "x-kubernetes-int-or-string";
 const PRESERVE: &str = "x-kubernetes-preserve-unknown-fields";
 
-/// Validates a schema with `x-kubernetes-embedded-resource`. `more` is true if it has `additionalProperties`.
+/// Validates a schema with `x-kubernetes-embedded-resource`. `more` is true if the schema has `additionalProperties`.
 fn embedded(schema: &Json, path: FieldPath<'_>, more: bool, errors: &mut FieldErrors) {
     let type_name = schema.text("/type");
     let empty = schema.get("properties").is_none_or(Json::is_empty);

@@ -1,4 +1,4 @@
-//! Tests of the errors for invalid schemas, which match kube-apiserver.
+//! Tests that the errors for invalid schemas match the errors of kube-apiserver.
 
 use pintle_json::{Json, json};
 
@@ -189,13 +189,13 @@ fn defaults_must_pass_the_rules_of_their_schemas() {
     );
     check(text("self > 1", "y"), &[&wrong]);
 
-    // Such a rule can pass as an update and fail as a create.
+    // A rule that uses `optionalOldSelf` can succeed for an update and fail for a create.
     let optional = json!([{"rule": "oldSelf.hasValue() || self != 'y'", "optionalOldSelf": true}]);
     let schema = json!({"type": "string", "maxLength": 9, "default": "y", "x-kubernetes-validations": optional});
     let failed = "failed rule: oldSelf.hasValue() || self != 'y'";
     check(with(schema), &[&format!("{at}: Invalid value: \"y\": {failed}")]);
 
-    // The rules of nested schemas, and paths in rules.
+    // The following schemas contain rules of nested schemas, and paths in rules.
     let item = json!({"type": "integer", "x-kubernetes-validations": rules(&["self > 0"])});
     let list = json!({"type": "array", "maxItems": 9, "items": item});
     let ratio = json!([{"rule": "self.n < 5", "message": "too large", "fieldPath": ".n"}]);

@@ -12,8 +12,8 @@ use crate::validate::{FieldError, FieldErrorType, FieldErrors, NameRule, is_prin
 const COLUMN_TYPES: &[&str] = &["boolean", "date", "integer", "number", "string"];
 const COLUMN_FORMATS: &[&str] = &["byte", "date", "date-time", "double", "float", "int32", "int64", "password"];
 const MAX_SELECTABLE: usize = 8;
-/// Limits that kube-apiserver does not have. They bound memory, because each version becomes a kind with a copy of all names, and a table
-/// has one cell per column and object.
+/// Limits that kube-apiserver does not have. The limits bound memory, because each version becomes a kind with a copy of all names. The
+/// limits also bound tables, because a table has one cell per column and object.
 const MAX_VERSIONS: usize = 100;
 const MAX_COLUMNS: usize = 100;
 const MAX_WARNING: usize = 256;

@@ -29,7 +29,7 @@ fn ipv6(text: &str) -> Option<Ipv6Addr> {
     format!("{}:{last}", without_zeros(groups, ':')).parse().ok()
 }
 
-/// Returns an IP address after removing the leading zeros of its numbers.
+/// Returns an IP address without the leading zeros of its numbers.
 fn without_zeros(text: &str, separator: char) -> String {
     let plain = |number: &str| {
         let rest = number.trim_start_matches('0');
@@ -38,8 +38,8 @@ fn without_zeros(text: &str, separator: char) -> String {
     text.split(separator).map(plain).collect::<Vec<_>>().join(&separator.to_string())
 }
 
-/// Returns whether the text is a MAC address of 6, 8 or 20 bytes. The digits are in groups of two with colons or
-/// dashes, or in groups of four with dots.
+/// Returns whether the text is a MAC address of 6, 8 or 20 bytes. The digits form groups of two that are separated by
+/// colons or dashes, or groups of four that are separated by dots.
 pub(super) fn is_mac(text: &str) -> bool {
     let groups = |separator: char, width: usize, counts: [usize; 3]| {
         let parts: Vec<_> = text.split(separator).collect();

@@ -1,4 +1,4 @@
-//! Formats of digits: ISBNs, credit card numbers and social security numbers.
+//! String formats that consist of digits: ISBNs, credit card numbers and social security numbers.
 
 /// Returns whether the digits have the prefix of a known card issuer and a valid Luhn checksum. Other characters are ignored.
 pub(super) fn is_credit_card(text: &str) -> bool {

@@ -37,7 +37,7 @@ fn is_go_duration(text: &str) -> bool {
     false
 }
 
-/// Returns the first number in nanoseconds, and the text after its unit.
+/// Returns the first number converted to nanoseconds, and the text after its unit.
 fn first_number(text: &str) -> Option<(u128, &str)> {
     let (whole, rest) = text.split_at(text.bytes().take_while(u8::is_ascii_digit).count());
     let fraction = rest.strip_prefix('.').unwrap_or("");

@@ -1,4 +1,4 @@
-//! Email addresses as in RFC 5322. The text must be `a@b.c`, `Name <a@b.c>`, or a group with one address.
+//! Checks email addresses according to RFC 5322. The text must be `a@b.c`, `Name <a@b.c>`, or a group with one address.
 
 /// Returns whether the text is a single email address. Comments can be nested to any depth, because the parser does
 /// not use recursion.

@@ -1,5 +1,5 @@
-//! URIs that Go's `url.ParseRequestURI` accepts. The URI format: a text is valid if it is an absolute URI or an absolute path. The
-//! format has no fragments, because `#` is treated as an ordinary character.
+//! URIs that Go's `url.ParseRequestURI` accepts. The URI format accepts absolute URIs and absolute paths. The format does not support
+//! fragments, because it treats `#` as an ordinary character.
 
 use std::net::Ipv6Addr;
 
@@ -20,8 +20,7 @@ pub(super) fn is_request_uri(text: &str) -> bool {
     is_authority(scheme, authority) && is_escaped(path)
 }
 
-/// Splits the text into the scheme, which may be empty, and the text after the scheme. Returns `None` if the text begins with a
-/// colon.
+/// Splits the text into a scheme, which may be empty, and the text that follows the scheme. Returns `None` if the text begins with a colon.
 fn scheme(text: &str) -> Option<(&str, &str)> {
     let none = Some(("", text));
     for (at, c) in text.char_indices() {

@@ -8,7 +8,7 @@ use pintle_json::Json;
 use super::field_path;
 use crate::validate::FieldErrorType;
 
-/// The names of the variables in rules.
+/// The names of the variables that rules use.
 pub(super) const SELF: &str = "self";
 pub(super) const OLD_SELF: &str = "oldSelf";
 
@@ -36,13 +36,13 @@ impl<'a> RuleSource<'a> {
         })
     }
 
-    /// Returns the name of the rule as used in error messages.
+    /// Returns the name of the rule for error messages.
     fn name(&self) -> String {
         let text = if self.message.is_empty() { self.rule } else { self.message };
         text.trim().into()
     }
 
-    /// Formats the rule as the invalid value of an error, which is Go's JSON of `ValidationRule`.
+    /// Formats the rule as the invalid value in an error. The format is Go's JSON encoding of `ValidationRule`.
     pub(crate) fn to_go_json(self) -> String {
         let text = |text: &str| {
             let quoted = Json::from(text).to_string();
@@ -60,7 +60,7 @@ impl<'a> RuleSource<'a> {
     }
 }
 
-/// The CEL environments for the rules of one schema. The environments differ in the type of `oldSelf`.
+/// The CEL environments for the rules of one schema. The environments differ only in the type of `oldSelf`.
 #[derive(Clone, Debug)]
 pub(crate) struct RuleEnvironments {
     plain: Environment,
@@ -78,12 +78,12 @@ impl RuleEnvironments {
     }
 }
 
-/// The compiled programs of a rule, or the reason why the rule cannot be used.
+/// The compiled programs of a rule, or the reason why the rule does not compile.
 #[derive(Debug)]
 pub(crate) struct Compiled {
     pub(crate) program: Result<Program, String>,
-    /// The compiled message expression. The program is `None` if there is no message expression, or if the rule itself
-    /// cannot be used.
+    /// The compiled message expression. The field is `None` if there is no message expression, or if the rule itself
+    /// does not compile.
     pub(crate) message: Option<Result<Program, String>>,
 }
 
@@ -113,12 +113,12 @@ impl Compiled {
 pub(super) struct CompiledRule {
     pub(super) program: Program,
     pub(super) message_program: Option<Program>,
-    /// The message of a failure if the message expression returns no message.
+    /// The message for a violation if the message expression returns no message.
     pub(super) message: String,
     /// The name of the rule in evaluation errors.
     pub(super) name: String,
     pub(super) reason: FieldErrorType,
-    /// The path of the failure in errors, relative to the value and without a leading dot.
+    /// The path of a violation in errors. The path is relative to the value and has no leading dot.
     pub(super) field_path: String,
     pub(super) has_optional_old_self: bool,
     pub(super) uses_old_self: bool,

@@ -1,4 +1,4 @@
-//! Finds the old values that rules can compare with, and determines whether an update changes a value.
+//! Finds the old values that rules compare with new values, and determines whether an update changes a value.
 
 use std::collections::HashMap;
 
@@ -8,25 +8,26 @@ use super::RuleTree;
 use crate::crd::ratchet::is_unchanged;
 use crate::crd::structural::Structural;
 
-/// A value with its old value. The type also determines whether a failure for an unchanged value becomes a warning.
+/// The old value that corresponds to a value in an update. The correlation also determines whether a violation in an unchanged value
+/// becomes a warning.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Correlation<'a> {
-    /// The old value at the same path, to which `oldSelf` refers. The old value is `None` if it does not exist, or if the
-    /// value is in a list whose items cannot be matched.
+    /// The old value at the same path as the new value. Rules access it as `oldSelf`. The field is `None` if there is no old value. The
+    /// field is also `None` if the value is in a list whose items cannot be matched with the old items.
     pub(super) old: Option<&'a Json>,
     ratchet: Ratchet,
 }
 
-/// Determines whether a failure becomes a warning because the value is unchanged.
+/// Determines whether a violation becomes a warning because the value is unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ratchet {
-    /// A failure becomes a warning if the value equals its old value.
+    /// A violation becomes a warning if the value equals its old value.
     Compare,
-    /// The value is a list item that cannot be matched with an old item. A failure becomes a warning if the enclosing
-    /// list is unchanged. The variant contains whether the enclosing list is unchanged.
+    /// The value is a list item that cannot be matched with an old item. A violation becomes a warning if the enclosing list is unchanged.
+    /// The boolean is true if the enclosing list is unchanged.
     Above(bool),
-    /// A failure never becomes a warning. Either the write creates the object, or the value is a default in a
-    /// definition, a `kind` or an `apiVersion`.
+    /// A violation never becomes a warning. If the write creates the object, a violation is always an error. Violations by defaults in a
+    /// definition, by `kind` and by `apiVersion` are always errors, too.
     Never,
 }
 
@@ -36,12 +37,12 @@ impl<'a> Correlation<'a> {
         Self { old, ratchet: if old.is_some() { Ratchet::Compare } else { Ratchet::Never } }
     }
 
-    /// Returns the correlation of a value whose failures never become warnings.
+    /// Returns the correlation of a value whose violations never become warnings.
     pub(super) fn without_ratcheting(old: Option<&'a Json>) -> Self {
         Self { old, ratchet: Ratchet::Never }
     }
 
-    /// Returns whether a failure of a rule for the value becomes a warning.
+    /// Returns whether a violation of a rule becomes a warning because the value is unchanged.
     pub(super) fn is_unchanged(&self, shape: &Structural, value: &Json) -> bool {
         match self.ratchet {
             Ratchet::Compare => self.old.is_some_and(|old| is_unchanged(shape, value, old)),
@@ -50,7 +51,7 @@ impl<'a> Correlation<'a> {
         }
     }
 
-    /// Returns the correlation for a member of an object. `is_root` is true for the members of the whole object.
+    /// Returns the correlation for a member of an object. `is_root` is true if the object is the root object.
     pub(super) fn member(&self, name: &str, is_root: bool) -> Self {
         let old = self.old.and_then(|old| old.get(name)).filter(|old| !old.is_null());
         let ratchet = match self.ratchet {
@@ -75,7 +76,7 @@ impl<'a> Correlation<'a> {
     }
 }
 
-/// Joins the values of an item's map keys into one string.
+/// Joins the values of the map keys in an item into one string.
 fn key(keys: &[String], item: &Json) -> String {
     keys.iter().map(|key| item.get(key).map_or_else(String::new, Json::to_string) + "\n").collect()
 }

@@ -10,15 +10,16 @@ use crate::crd::field_path::FieldPath;
 use crate::crd::structural::Structural;
 use crate::validate::{FieldError, FieldErrorType, FieldErrors};
 
-/// The maximum length of a message that a message expression returns, in bytes: `MaxEvaluatedMessageExpressionSizeBytes`.
+/// The maximum length in bytes of a message that a message expression returns. Kubernetes calls this limit
+/// `MaxEvaluatedMessageExpressionSizeBytes`.
 const MAX_MESSAGE: usize = 5 * 1024;
 const OUT_OF_BUDGET: &str =
     "validation failed due to running out of cost budget, no further validation rules will be run";
 
-/// Evaluates the rules for an object. `shape` is the schema that belongs to the rule tree. For an update, `old` is the stored
+/// Evaluates the rules for an object. `shape` is the schema from which the rule tree was created. For an update, `old` is the stored
 /// object.
 ///
-/// A failure for an unchanged value is a warning, unless the rule uses `oldSelf`. When the total cost exceeds the budget, the
+/// A violation by an unchanged value becomes a warning, unless the rule uses `oldSelf`. When the total cost exceeds the budget, the
 /// remaining rules are not evaluated.
 pub(crate) fn evaluate(tree: &RuleTree, shape: &Structural, object: &Json, old: Option<&Json>) -> FieldErrors {
     let mut run = Run::new(OBJECT_BUDGET, false);
@@ -26,7 +27,7 @@ pub(crate) fn evaluate(tree: &RuleTree, shape: &Structural, object: &Json, old: 
     run.errors
 }
 
-/// The remaining cost budget for the rules of all defaults in a schema. `None` if it was exceeded.
+/// The remaining cost budget for evaluating the rules for all defaults in a schema. `None` if it was exceeded.
 #[derive(Debug)]
 pub(crate) struct DefaultBudget(Option<u64>);
 
@@ -37,10 +38,10 @@ impl Default for DefaultBudget {
 }
 
 impl DefaultBudget {
-    /// Evaluates the rules for a default. `shape` is the schema of the tree.
+    /// Evaluates the rules for a default value. `shape` is the schema from which the rule tree was created.
     ///
-    /// As in kube-apiserver, the rules must accept the default as an unchanged value and as a first value. No rule is evaluated after the
-    /// budget was exceeded.
+    /// As in kube-apiserver, the rules must accept the default both as an unchanged value and as a new value. After the budget has been
+    /// exceeded, no more rules are evaluated.
     pub(crate) fn evaluate(&mut self, tree: &RuleTree, shape: &Structural, default: &Json) -> FieldErrors {
         let mut errors = FieldErrors::default();
         let Some(budget) = self.0 else { return errors };
@@ -59,7 +60,7 @@ impl DefaultBudget {
     }
 }
 
-/// The variables of a rule. Unlike an [`Activation`](pintle_cel::Activation), they need no memory on the heap.
+/// The variables of a rule. Unlike an [`Activation`](pintle_cel::Activation), this type needs no memory on the heap.
 struct RuleVariables<'a> {
     value: Result<Value<'a>, Failure>,
     old: Option<Result<Value<'a>, Failure>>,
@@ -90,8 +91,8 @@ struct Run {
     /// The remaining cost budget.
     budget: u64,
     is_over: bool,
-    /// Whether the value is a default in a definition. Otherwise the rules of the definition were validated. A rule of an older definition
-    /// may not compile, and is skipped.
+    /// Whether the value is a default in a definition that is being validated. If the value is not such a default, the definition has
+    /// already been validated. A rule of an older definition may still fail to compile. Such a rule is skipped.
     is_default: bool,
 }
 
@@ -107,7 +108,7 @@ impl Run {
         correlation: Correlation<'_>,
         path: FieldPath<'_>,
     ) {
-        // Rules are not evaluated for a null value. The rules of the enclosing schema can check for null.
+        // Rules are not evaluated for a null value. The rules of the enclosing schema can check whether the value is null.
         if value.is_null() || self.is_over {
             return;
         }
@@ -181,7 +182,7 @@ impl Run {
         }
     }
 
-    /// Evaluates a rule. An error contains the message for the user.
+    /// Evaluates a rule. The returned error is the message for the user.
     fn evaluate(&mut self, rule: &CompiledRule, variables: &RuleVariables<'_>) -> Result<bool, String> {
         let result = rule.program.evaluate(variables, CALL_BUDGET.min(self.budget));
         let error = match result {
@@ -203,8 +204,8 @@ impl Run {
         })
     }
 
-    /// Subtracts the cost of a failed evaluation from the remaining budget. If the evaluation exceeded a limit, returns a
-    /// message, and the remaining rules are not evaluated.
+    /// Subtracts the cost of a failed evaluation from the remaining budget. If the evaluation exceeded a limit, returns a message. After
+    /// such a message, the remaining rules are not evaluated.
     fn spend(&mut self, error: &EvalError, over_call: impl FnOnce(&str) -> String) -> Option<String> {
         if !error.is_out_of_budget() {
             self.budget = self.budget.saturating_sub(error.cost());
@@ -262,7 +263,7 @@ impl Run {
     }
 }
 
-/// Formats a path for a message. The text is empty for the root.
+/// Formats a path for a message. The text of the root path is empty.
 fn text(path: FieldPath<'_>) -> String {
     match path {
         FieldPath::Start("") => "<nil>".into(),

@@ -1,5 +1,5 @@
-//! Parses the `fieldPath` of a rule. The path consists of the fields and map keys that lead from the value to a nested value, such
-//! as `.spec.labels['example.com/tier']`.
+//! Parses the `fieldPath` of a rule. The path leads from the value to a nested value. The path consists of fields and map keys, for example
+//! `.spec.labels['example.com/tier']`.
 
 use pintle_json::Json;
 
@@ -8,8 +8,8 @@ pub(crate) fn is_valid(path: &str, schema: &Json) -> bool {
     normalised(path, schema).is_some()
 }
 
-/// Returns the path in the format of error messages, without a leading dot: `spec.labels[example.com/tier]`. Returns `None` if the
-/// path does not refer to a field of the schema.
+/// Returns the path in the format of error messages, which has no leading dot. An example is `spec.labels[example.com/tier]`. Returns
+/// `None` if the path does not refer to a field of the schema.
 pub(super) fn normalised(path: &str, schema: &Json) -> Option<String> {
     let (mut left, mut schema, mut written) = (path, schema, String::new());
     while !left.is_empty() {
@@ -25,7 +25,7 @@ pub(super) fn normalised(path: &str, schema: &Json) -> Option<String> {
                 (if name.is_empty() { None } else { Some(name.to_owned()) }?, after)
             }
         };
-        // An object whose schema declares fields has no other members.
+        // If the schema of an object declares fields, the object has no other members.
         if let Some(properties) = schema.get("properties").filter(|properties| properties.is_object()) {
             schema = properties.get(&name)?;
             if !written.is_empty() {
@@ -41,7 +41,7 @@ pub(super) fn normalised(path: &str, schema: &Json) -> Option<String> {
     Some(written)
 }
 
-/// Reads a key in single quotes, with Go's escape sequences. Returns the key and the text after it.
+/// Reads a key in single quotes, with Go's escape sequences. Returns the key and the text that follows it.
 fn quoted_key(text: &str) -> Option<(String, &str)> {
     let mut key = String::new();
     let text = text.strip_prefix('\'')?;

@@ -82,8 +82,7 @@ fn message_reason_and_field_path_are_used() {
     assert_eq!(write(&schema, json!({"spec": {"n": 9}}), None).0, ["spec.n: Forbidden: n is 9"]);
 }
 
-/// Evaluating the rule is cheap for each item, but the total cost of all items exceeds the budget of
-/// an object.
+/// Evaluating the rule is cheap for one item, but the total cost for all items exceeds the budget of an object.
 #[test]
 fn budget_of_an_object_ends_the_evaluation() {
     let item = json!({"type": "string", "x-kubernetes-validations": rules(&["!self.contains('y')"])});

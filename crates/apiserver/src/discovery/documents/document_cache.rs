@@ -8,28 +8,28 @@ use bytes::Bytes;
 
 use super::{Document, DocumentScope, DocumentSubject};
 
-/// The maximum size of the cached documents in bytes. If the limit is exceeded, the cache keeps only the ETags of some documents, and the
-/// server creates these documents again on request. The OpenAPI 2 documents do not count towards the limit and are always kept, because
-/// they take longest to create.
+/// The maximum size of the cached documents in bytes. If the limit is exceeded, the cache keeps only the ETags of some documents. The
+/// server creates these documents again when a client requests them. OpenAPI 2 documents do not count towards the limit and are never
+/// evicted, because they take longest to create.
 const LARGEST: usize = 16 * 1024 * 1024;
 
-/// The cache of documents. The time for a lookup or insertion does not depend on the number of documents.
+/// The cache of documents. Lookups and insertions take the same time regardless of the number of documents.
 #[derive(Debug, Default)]
 pub(super) struct DocumentCache {
     documents: HashMap<DocumentScope, CachedDocument>,
     /// The documents whose bytes are cached. The documents are ordered from the least recently used to the most recently used.
     whole: BTreeMap<u64, DocumentScope>,
     bytes: usize,
-    /// How often documents have been used so far, for all documents together.
+    /// The total number of uses of all documents so far.
     uses: u64,
-    /// When the cache has this number of documents, it removes the documents of outdated kinds.
+    /// When the cache contains this number of documents, it removes the documents that describe outdated kinds.
     sweep_at: usize,
 }
 
 #[derive(Debug)]
 struct CachedDocument {
-    /// The kinds that the document describes. When kinds change, the changed kinds have a new address. The weak pointer does not keep the
-    /// kinds in memory, but prevents other kinds from getting the same address.
+    /// The kinds that the document describes. When kinds change, the changed kinds are stored at a new address. The weak pointer does not
+    /// keep the kinds in memory. The weak pointer only prevents other kinds from getting the same address.
     subject: Weak<dyn Any + Send + Sync>,
     tag: Arc<str>,
     bytes: Option<Bytes>,
@@ -60,7 +60,7 @@ impl DocumentCache {
         Some(kept.tag.clone())
     }
 
-    /// Caches a document, or only its ETag. If the cache is larger than the limit afterwards, evicts documents.
+    /// Caches a document, or only its ETag. If the cache then exceeds its maximum size, evicts documents.
     pub(super) fn keep(&mut self, scope: DocumentScope, subject: &DocumentSubject, document: &Document, whole: bool) {
         self.remove(&scope);
         self.sweep();
@@ -81,7 +81,7 @@ impl DocumentCache {
         }
     }
 
-    /// Removes the documents whose kinds no longer exist. Does nothing if the number of documents has not doubled since the last removal.
+    /// Removes the documents whose kinds no longer exist. Does nothing unless the number of documents has doubled since the last removal.
     fn sweep(&mut self) {
         if self.documents.len() < self.sweep_at {
             return;

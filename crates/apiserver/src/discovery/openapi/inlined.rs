@@ -10,10 +10,10 @@ use crate::kinds::Kind;
 /// The maximum number of parts of a schema. The largest built-in kinds have a few thousand parts.
 const MAX_PARTS: usize = 100_000;
 
-/// Returns the types in the published schema of a kind, without references, descriptions and constraints. As in kube-apiserver, a
-/// recursive type ends as an object without fields.
+/// Returns the types in the published schema of a kind. References are resolved, and descriptions and constraints are removed. As in
+/// kube-apiserver, the schema of a recursive type ends with an object that has no fields.
 ///
-/// Returns `None` if the kind has no schema, or one that is too large.
+/// Returns `None` if the kind has no schema, or if its schema is too large.
 pub(crate) fn inlined(kind: &Kind) -> Option<Json> {
     let declared = kind.strategy.openapi().cloned().map(kind_schemas::declared);
     let mut types = vec![pintle_schema::named("meta.ObjectMeta")];
@@ -31,7 +31,7 @@ pub(crate) fn inlined(kind: &Kind) -> Option<Json> {
 
 struct Inliner<'a> {
     schemas: &'a Map,
-    /// The names of the schemas around the current part.
+    /// The names of the schemas that enclose the current part.
     open: Vec<&'a str>,
     left: usize,
 }
@@ -82,7 +82,8 @@ impl<'a> Inliner<'a> {
     }
 }
 
-/// Returns the name of the schema to which a schema refers. A reference with a description is in an `allOf`.
+/// If a schema is a reference, returns the name of the schema to which it refers. If the reference has a description, the reference is
+/// inside an `allOf`.
 fn reference(schema: &Json) -> Option<&str> {
     let direct = |schema: &'_ Json| schema.get("$ref").is_some();
     let referring = if direct(schema) { schema } else { schema.list("/allOf").find(|part| direct(part))? };
@@ -99,7 +100,7 @@ mod tests {
         let kinds = Kinds::builtin();
         for kind in kinds.kinds() {
             let schema = inlined(kind).expect("a schema");
-            // A field of JSONSchemaProps has this name.
+            // JSONSchemaProps has a field with this name.
             assert!(!schema.to_string().contains("\"$ref\":\""), "{kind:?}");
         }
         let of = |group: &str, kind: &str| inlined(kinds.group_kind(group, kind).expect("a kind")).expect("a schema");

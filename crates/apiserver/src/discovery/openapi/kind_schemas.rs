@@ -17,7 +17,7 @@ const KIND: &str = "Kind is a string value representing the REST resource this o
 const EMBEDDED_API_VERSION: &str = "apiVersion defines the versioned schema of this representation of an object.";
 const EMBEDDED_KIND: &str = "kind is a string value representing the type of this object. In CamelCase.";
 
-/// Adds fields to the schema of a kind: `apiVersion`, `kind`, `metadata` and the extension with the kind's name.
+/// Adds `apiVersion`, `kind`, `metadata` and the extension with the kind's name to the schema of a kind.
 pub(super) fn complete(kind: &Kind, schema: &mut Json) {
     let metadata = documented(METADATA_SCHEMA, &format!("Standard object's metadata. {CONVENTIONS}#metadata"));
     add_object_fields(schema, metadata);
@@ -54,8 +54,8 @@ fn add_object_fields(schema: &mut Json, metadata: Json) {
     }
 }
 
-/// Returns the schema of a definition in the form for clients. The result contains additional schemas for clients that
-/// ignore the `x-kubernetes-` extensions. The recursion depth is limited, because stored objects have a nesting limit.
+/// Returns the schema of a definition in the form that clients receive. The result contains additional schemas for clients that ignore the
+/// `x-kubernetes-` extensions. The recursion is safe because stored objects have a nesting limit.
 pub(super) fn declared(mut schema: Json) -> Json {
     expand_extensions(&mut schema);
     schema

@@ -1,12 +1,12 @@
-//! Writes protobuf from the end to the start. A message is preceded by its length, but the length is known only after the message is
-//! written. A writer that starts at the end never moves bytes, even in deeply nested messages.
+//! Writes protobuf from the end to the start. In protobuf, a message is preceded by its length, but the length is known only after the
+//! message is written. A writer that starts at the end need not move bytes to insert the length, even in deeply nested messages.
 
-/// The output so far. The bytes of the output are in reverse order.
+/// The output so far. The bytes are stored in reverse order.
 #[derive(Default)]
 pub(super) struct Backwards(Vec<u8>);
 
 impl Backwards {
-    /// Returns the output in the usual order. The output begins with the field that was written last.
+    /// Returns the output in forward order. The output begins with the field that was written last.
     pub(super) fn finish(mut self) -> Vec<u8> {
         self.0.reverse();
         self.0
@@ -39,7 +39,7 @@ impl Backwards {
         self.digits(u64::from(number) << 3 | wire_type);
     }
 
-    /// Writes a varint. Each byte contains seven bits of the number. The top bit is set in all bytes except the last.
+    /// Writes a varint. Each byte of a varint contains seven bits of the number. The top bit is set in all bytes except the last byte.
     fn digits(&mut self, value: u64) {
         let count = (u64::BITS - (value | 1).leading_zeros()).div_ceil(7);
         let digit = |at: u32| (value >> (7 * at) & 0x7f) as u8;

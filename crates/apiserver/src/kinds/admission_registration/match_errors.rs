@@ -34,7 +34,7 @@ fn named_rule(rule: Check<'_>) -> Check<'_> {
     rule_errors(rule.also(errors))
 }
 
-/// Reports operations that the rules of a mutating policy must not contain, such as DELETE.
+/// Reports the operations that the rules of a mutating policy must not contain, such as DELETE.
 pub(super) fn only_writes(resources: &Json, path: &str) -> FieldErrors {
     let operations = resources.list("/resourceRules").flat_map(|rule| rule.texts("/operations"));
     const KNOWN: [&str; 4] = ["*", "CONNECT", "CREATE", "UPDATE"];
@@ -47,7 +47,7 @@ pub(super) fn only_writes(resources: &Json, path: &str) -> FieldErrors {
         .collect()
 }
 
-/// Returns the errors of a binding.
+/// Returns the errors of a policy binding.
 pub(super) fn binding(object: &Json, is_mutating: bool) -> FieldErrors {
     let spec = &object["spec"];
     let mut check = Check::at(spec, "spec").required_name("policyName", NameRule::Subdomain);

@@ -9,7 +9,7 @@ use crate::validate::FieldErrors;
 use jiff::Timestamp;
 use pintle_json::Json;
 
-/// The descriptions of columns in kube-apiserver.
+/// The descriptions of table columns. The texts are the same as in kube-apiserver.
 const VALIDATIONS: &str = "Validations indicates the number of validation rules defined in this configuration";
 const MUTATIONS: &str = "Mutation indicates the number of mutations rules defined in this configuration";
 const PARAM_KIND: &str = "ParamKind specifies the kind of resources used to parameterize this policy";

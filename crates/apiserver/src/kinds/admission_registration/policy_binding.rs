@@ -8,7 +8,7 @@ use crate::validate::FieldErrors;
 use jiff::Timestamp;
 use pintle_json::Json;
 
-/// The descriptions of columns in kube-apiserver.
+/// The descriptions of table columns. The texts are the same as in kube-apiserver.
 const POLICY_NAME: &str = "PolicyName indicates the policy definition which the policy binding binded to";
 const PARAM_REF: &str = "ParamRef indicates the param resource which sets the configuration param";
 

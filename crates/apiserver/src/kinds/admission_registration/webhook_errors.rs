@@ -116,7 +116,7 @@ fn resource_errors(rule: Check<'_>) -> Check<'_> {
     })
 }
 
-/// Validates the review versions. They must be unique labels, and the server must support one of them.
+/// Validates the review versions. The review versions must be unique labels, and the server must support one of them.
 fn version_errors(webhook: &Json, path: &str) -> FieldErrors {
     let field = format!("{path}admissionReviewVersions");
     let versions: Vec<&str> = webhook.texts("/admissionReviewVersions").collect();

@@ -38,7 +38,7 @@ impl Strategy for DaemonSet {
                     strategy.set("type", "RollingUpdate");
                 }
                 let fewer = i32::from(strategy.text("/type") == "RollingUpdate");
-                // If `rollingUpdate` is present, both numbers are set, because their Go fields are not pointers.
+                // If `rollingUpdate` is present, both numbers get a default, because their Go fields are not pointers.
                 if (fewer == 1 || strategy.has("/rollingUpdate"))
                     && let Some(rolling) = strategy.member("rollingUpdate")
                 {
@@ -67,8 +67,8 @@ impl Strategy for DaemonSet {
         }
     }
 
-    /// Sets the template generation. A change of the template increases it. The annotation in the request is ignored, because the
-    /// template generation is a field of the spec in Go.
+    /// Sets the template generation. A change of the template increases the template generation. The annotation in the request is ignored,
+    /// because in Go the template generation is a field of the spec.
     fn prepare_for_update(&self, _: &Context<'_>, new: &mut Json, old: &Json, subresource: Subresource) {
         let changed = subresource == Subresource::None && new.at(TEMPLATE) != old.at(TEMPLATE);
         if template_generation(new).is_ok() {
@@ -134,7 +134,7 @@ impl Strategy for DaemonSet {
     }
 }
 
-/// Validates the rolling update. Exactly one of `maxUnavailable` and `maxSurge` must be non-zero.
+/// Validates the rolling update. Exactly one of `maxUnavailable` and `maxSurge` must be greater than zero.
 fn rolling_errors(object: &Json) -> FieldErrors {
     const FEWER: &str = "spec.updateStrategy.rollingUpdate.maxUnavailable";
     const MORE: &str = "spec.updateStrategy.rollingUpdate.maxSurge";
@@ -159,7 +159,7 @@ fn template_generation(object: &Json) -> Outcome<i64> {
     parse_int(object.text(&format!("/metadata/annotations/{TEMPLATE_GENERATION}")))
 }
 
-/// Reports a negative template generation, which can be the result of an overflow.
+/// Reports a negative template generation. An overflow can cause a negative value.
 fn template_generation_errors(object: &Json) -> FieldErrors {
     let generation = template_generation(object).unwrap_or_default();
     let error = |why| FieldError::invalid("spec.templateGeneration", &generation.into(), why);

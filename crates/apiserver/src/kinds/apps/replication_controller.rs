@@ -1,4 +1,4 @@
-//! The kind ReplicationController. This kind belongs to the core group.
+//! The kind ReplicationController. The kind ReplicationController belongs to the core group.
 
 use super::{TEMPLATE, replica_cells, replica_columns, status_errors, workload_spec};
 use crate::kinds::check::Check;

@@ -26,7 +26,7 @@ impl Strategy for StatefulSet {
         let (mut found, path) = match old {
             _ if subresource == Subresource::Status => return Vec::new(),
             None => (template_warnings::of(object, TEMPLATE), ""),
-            // The paths in warnings have this prefix only for updates, as in kube-apiserver.
+            // As in kube-apiserver, the paths in warnings have this prefix only for updates.
             Some(old) => (template_warnings::on_update(object, old, TEMPLATE), ".Spec"),
         };
         for (at, claim) in object.list("/spec/volumeClaimTemplates").enumerate() {
@@ -65,7 +65,7 @@ impl Strategy for StatefulSet {
                 policy.set_default("whenScaled", "Retain");
             }
             for claim in spec.items_mut("volumeClaimTemplates") {
-                // The server sets both fields, whatever their values in the request are.
+                // The server sets both fields, regardless of their values in the request.
                 claim.set("apiVersion", "v1");
                 claim.set("kind", "PersistentVolumeClaim");
                 if let Some(spec) = claim.member("spec") {
@@ -142,7 +142,7 @@ impl Strategy for StatefulSet {
     }
 }
 
-/// Validates a StatefulSet. The claim templates and the service name are immutable, so they are validated only at creation.
+/// Validates a StatefulSet. The claim templates and the service name cannot change, so they are validated only when the object is created.
 fn spec_errors(object: &Json, new: bool) -> FieldErrors {
     let management = object.text("/spec/podManagementPolicy");
     let strategy = object.text("/spec/updateStrategy/type");
@@ -182,9 +182,9 @@ fn drop_max_unavailable(object: &mut Json) {
     }
 }
 
-/// Returns the object with the pod template that the controller uses. Each claim template becomes a volume, and replaces a volume of the
-/// same name. Host name and subdomain are removed, because they come from the StatefulSet. The result also omits the replicas and two other
-/// numbers, because other rules validate them.
+/// Returns the object with the pod template as the controller uses it. Each claim template becomes a volume. The volume of a claim template
+/// replaces another volume of the same name. The host name and the subdomain are removed, because the StatefulSet determines them. The
+/// result omits the replicas and two other numbers, because other rules validate these numbers.
 fn with_claim_volumes(object: &Json) -> Json {
     let mut object = object.clone();
     let Some(spec) = object.get_mut("spec").filter(|spec| spec.is_object()) else { return object };

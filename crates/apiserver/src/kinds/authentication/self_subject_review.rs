@@ -1,4 +1,4 @@
-//! The kind SelfSubjectReview. A review returns the user of the request.
+//! The kind SelfSubjectReview. A SelfSubjectReview returns the user that sent the request.
 
 use pintle_json::{Json, json};
 

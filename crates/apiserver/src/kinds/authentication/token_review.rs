@@ -34,7 +34,7 @@ impl PostHandler for TokenReview {
     }
 }
 
-/// Returns the status of a TokenReview. The status contains the user and audiences of the token, or an
+/// Returns the status of a TokenReview. The status contains either the user and the audiences of the token, or an
 /// error.
 pub(crate) fn status(found: Result<(User, Vec<String>), String>) -> Json {
     match found {

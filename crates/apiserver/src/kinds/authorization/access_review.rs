@@ -1,5 +1,5 @@
-//! The kinds SubjectAccessReview, LocalSubjectAccessReview and SelfSubjectAccessReview. A review states whether a user
-//! may perform an action.
+//! The kinds SubjectAccessReview, LocalSubjectAccessReview and SelfSubjectAccessReview. An access review states whether
+//! a user may perform an action.
 
 use pintle_json::{Json, json};
 
@@ -108,7 +108,8 @@ impl AccessReview {
     }
 }
 
-/// Validates a field or label selector. The selector must contain either a raw selector or requirements, but not both.
+/// Validates a field selector or a label selector. The selector must contain either a raw selector or requirements. It
+/// must not contain both.
 fn selector_errors(selector: Check<'_>) -> Check<'_> {
     let raw = selector.object().text("/rawSelector");
     let some = selector.object().list("/requirements").next().is_some();

@@ -1,4 +1,4 @@
-//! The kind SelfSubjectRulesReview. A review lists the permissions of the user in a namespace.
+//! The kind SelfSubjectRulesReview. A SelfSubjectRulesReview lists the permissions of the user in one namespace.
 
 use pintle_json::{Json, json};
 
@@ -31,8 +31,8 @@ impl PostHandler for SelfSubjectRulesReview {
     }
 }
 
-/// Returns the status of a rules review. The status contains the rules of the user, and errors about rules that
-/// could not be read.
+/// Returns the status of a rules review. The status contains the rules that apply to the user, and errors about rules
+/// that could not be read.
 pub(crate) fn status<'a>(rules: impl Iterator<Item = &'a Json>, wrong: Option<String>) -> Json {
     let (paths, resources): (Vec<_>, Vec<_>) = rules.cloned().partition(|rule| rule.has("/nonResourceURLs"));
     let mut status = json!({"resourceRules": resources, "nonResourceRules": paths, "incomplete": wrong.is_some()});

@@ -60,7 +60,7 @@ impl Strategy for Job {
         }
         let (uid, name) = (metadata::uid(object).to_owned(), metadata::name(object).to_owned());
         let generated = GENERATED.map(|key| (key, if key.ends_with("uid") { &uid } else { &name }));
-        // If defaulting copied the Job's labels from the template, the Job also gets the generated labels.
+        // If the defaults copied the labels from the template to the Job, the Job also gets the generated labels.
         let own = object.at("/metadata/labels").filter(|labels| !labels.is_empty());
         let shared =
             !context.labelled && own.is_some_and(|own| object.at("/spec/template/metadata/labels") == Some(own));
@@ -89,7 +89,8 @@ impl Strategy for Job {
         if subresource == Subresource::Status {
             return status_errors(new);
         }
-        // The errors of the spec occur twice. kube-apiserver validates the spec together with the Job, and again for the update.
+        // The errors of the spec occur twice, as in kube-apiserver. kube-apiserver validates the spec together with the Job, and once more
+        // for the update.
         let spec = job_spec_errors(new);
         let mut errors: FieldErrors =
             [generated_errors(new), spec.clone(), job_name_errors(new), spec].into_iter().flatten().collect();
@@ -122,14 +123,14 @@ impl Strategy for Job {
     }
 
     fn to_stored(&self, mut object: Json) -> Json {
-        // Missing defaults are added. kube-apiserver does so when it reads the object from its store, and copies missing labels from the
-        // template.
+        // Missing defaults are added first. kube-apiserver adds defaults when it reads the object from its store, and also copies missing
+        // labels from the template.
         self.defaults(&mut object);
         object
     }
 
     fn stores_defaults_late(&self, created: &Json) -> bool {
-        // Returns true if the labels of the Job come from the template, and the template has only generated labels. kube-apiserver copies
+        // Returns true if the labels of the Job come from the template and the template has only generated labels. kube-apiserver copies
         // generated labels only when it reads the object.
         let labels = |pointer: &str| created.at(pointer).and_then(Json::as_object);
         let template = labels("/spec/template/metadata/labels");
@@ -197,8 +198,7 @@ fn job_spec_errors(job: &Json) -> FieldErrors {
     errors
 }
 
-/// Validates the host name of the last pod of an indexed Job. The host name of a pod consists of the name of the Job and the index of the
-/// pod.
+/// Validates the host name of the last pod of an indexed Job. A pod's host name consists of the Job's name and the pod's index.
 fn job_name_errors(job: &Json) -> FieldErrors {
     let completions = job.integer("/spec/completions").filter(|completions| *completions > 0);
     let Some(completions) = completions.filter(|_| job.text("/spec/completionMode") == "Indexed") else {
@@ -215,7 +215,8 @@ fn job_name_errors(job: &Json) -> FieldErrors {
     }
 }
 
-/// Validates that the generated labels and selector do not change, unless the Job has a manual selector.
+/// Validates that the generated labels and the generated selector do not change. These labels and the selector may change only if the Job
+/// has a manual selector.
 fn generated_errors(job: &Json) -> FieldErrors {
     let selector = job.at("/spec/selector").filter(|selector| !selector.is_null());
     let Some(selector) = selector.filter(|_| !job.is_true("/spec/manualSelector")) else {

@@ -14,10 +14,11 @@ const MAX_CONDITIONS: usize = 20;
 const MAX_EXIT_CODES: usize = 255;
 const MAX_INDEXES: usize = 64 * 1024;
 const MAX_MANAGED_BY: usize = 63;
-/// The maximum number of parallel indexes. It is also the maximum number of failed indexes. If the number of completions exceeds
+/// The maximum number of parallel indexes. This maximum also applies to the number of failed indexes. If a Job has more completions than
 /// this number, [`MAX_WITH_MANY_COMPLETIONS`] applies instead.
 const MAX_INDEXED: i64 = 100_000;
-/// The maximum number of parallel indexes, and of failed indexes, for Jobs with many completions and a back-off limit per index.
+/// The maximum number of parallel indexes for Jobs that have many completions and a back-off limit per index. This maximum also applies to
+/// the number of failed indexes.
 const MAX_WITH_MANY_COMPLETIONS: i64 = 10_000;
 
 /// Validates both policies of a Job spec.
@@ -173,7 +174,7 @@ fn success_rule(rule: Check<'_>, completions: i64) -> Check<'_> {
     })
 }
 
-/// Returns how many indexes a text like `1,3-5` contains.
+/// Returns the number of indexes in a text like `1,3-5`.
 fn count_indexes(text: &str, completions: i64) -> Result<i64, String> {
     let index = |text: &str| match text.parse::<i64>() {
         Err(_) => Err(format!("cannot convert string to integer for index: {}", quoted(text))),
@@ -206,7 +207,7 @@ fn count_indexes(text: &str, completions: i64) -> Result<i64, String> {
     Ok(total)
 }
 
-/// Reports a field that is missing or has an unknown value. The error about a missing field lists the known values.
+/// Reports a field that is missing, or whose value is unknown. The error about a missing field lists the known values.
 fn one_of<'a>(check: Check<'a>, field: &str, known: &[&str]) -> Check<'a> {
     let listed: Vec<_> = known.iter().map(|item| quoted(item)).collect();
     check.required_because(field, &format!("valid values: [{}]", listed.join(" "))).one_of(field, known)

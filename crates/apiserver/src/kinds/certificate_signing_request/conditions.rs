@@ -7,7 +7,7 @@ use crate::validate::{FieldError, FieldErrors};
 
 const FIELD: &str = "status.conditions";
 const DECISIONS: [&str; 2] = ["Approved", "Denied"];
-/// The conditions whose status can only be `True`.
+/// The conditions whose status must be `True`.
 const TRUE_ONLY: [&str; 3] = ["Approved", "Denied", "Failed"];
 
 fn conditions(object: &Json) -> impl Iterator<Item = &Json> {
@@ -36,8 +36,8 @@ pub(super) fn set_times(new: &mut Json, old: &Json, now: &str) {
     }
 }
 
-/// Restores the old approvals and denials. If the request adds or removes an approval or a denial, nothing is restored, and validation
-/// rejects the change.
+/// Restores the approvals and denials of the old object. If the request adds or removes an approval or a denial, nothing is restored.
+/// Validation rejects such a change.
 pub(super) fn keep_decisions(new: &mut Json, old: &Json) {
     for decision in DECISIONS {
         let kept = of_type(old, decision);
@@ -85,8 +85,8 @@ pub(super) fn errors(object: &Json, old: Option<&Json>) -> FieldErrors {
     errors
 }
 
-/// Reports changes of conditions that are not allowed. `decides` is true if the write is for the approval subresource. Such a write may
-/// add approvals and denials.
+/// Reports changes of conditions that are not allowed. If `decides` is true, the write is for the approval subresource and may add
+/// approvals and denials.
 pub(super) fn change_errors(new: &Json, old: &Json, decides: bool) -> FieldErrors {
     let mut errors = FieldErrors::default();
     let refuse = |what: &str, kind: &str| {

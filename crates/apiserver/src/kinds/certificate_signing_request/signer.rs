@@ -14,15 +14,15 @@ const CLIENT_SIGNER: &str = "kubernetes.io/kube-apiserver-client";
 const LONGEST_DOMAIN: usize = 253;
 const LONGEST_LABEL: usize = 63;
 
-/// Checks that the user may approve or sign. The user needs a permission on the signer, or on all signers of its
-/// domain.
+/// Checks whether the user may approve or sign the request. The user needs a permission for this signer or for all
+/// signers of the signer's domain.
 pub(super) fn extra_permission(
     new: &Json,
     old: Option<&Json>,
     subresource: Subresource,
 ) -> Outcome<Option<ExtraPermission>> {
     let Some(old) = old else { return check_client_groups(new).map(|()| None) };
-    // The signer of the old object is used, because updates cannot change the signer.
+    // The signer is read from the old object, because updates cannot change the signer.
     let signer = old.text("/spec/signerName");
     let differ = |pointer: &str| new.at(pointer) != old.at(pointer);
     let verb = match subresource {
@@ -36,7 +36,7 @@ pub(super) fn extra_permission(
     Ok(Some(ExtraPermission { verb, resource: "signers", names, refusal }))
 }
 
-/// Rejects a request for a client certificate of the administrators' group.
+/// Rejects a request for a client certificate that contains the administrators' group.
 fn check_client_groups(object: &Json) -> Outcome<()> {
     if object.text("/spec/signerName") != CLIENT_SIGNER {
         return Ok(());

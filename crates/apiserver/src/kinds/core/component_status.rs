@@ -1,5 +1,5 @@
 //! The kind ComponentStatus, which contains the health of the control plane components. An object of this kind is
-//! computed for each read and has no resourceVersion.
+//! computed for each read. It has no resourceVersion.
 
 use crate::kinds::Strategy;
 use crate::kinds::table::{self, Column, Row};
@@ -11,8 +11,8 @@ use pintle_json::{Json, json};
 pub(in crate::kinds) struct ComponentStatus;
 
 impl Strategy for ComponentStatus {
-    /// Returns the component statuses of a cluster that has no scheduler and no controller manager. The store is
-    /// always reported as healthy.
+    /// Returns the component statuses of a cluster without a scheduler and a controller manager. The store is always
+    /// reported as healthy.
     fn computed_objects(&self) -> Option<Vec<Json>> {
         let absent = |name: &str, port: u16| {
             let refused = format!("dial tcp 127.0.0.1:{port}: connect: connection refused");

@@ -94,8 +94,8 @@ impl Strategy for Node {
         taint_errors(object).into_iter().chain(amount_errors(object)).chain(range_errors(object)).collect()
     }
 
-    /// Validates an update. Applies the rules for a new node first, unless only the status is updated. After that, applies the rules for
-    /// updates. These rules check taints and amounts again.
+    /// Validates an update. The rules for new nodes are applied first, unless only the status is updated. The rules for updates are applied
+    /// next. The rules for updates check taints and quantities a second time.
     fn validate_update(&self, new: &Json, old: &Json, subresource: Subresource) -> FieldErrors {
         let mut errors =
             if subresource == Subresource::Status { FieldErrors::default() } else { self.validate_create(new) };
@@ -167,7 +167,7 @@ impl Strategy for Node {
     }
 }
 
-/// Synchronizes `podCIDR` with the first item of `podCIDRs`. If the two values differ, `podCIDR` takes precedence.
+/// Synchronizes `podCIDR` with the first item of `podCIDRs`. If the two values differ, the value of `podCIDR` is kept.
 fn complete_ranges(spec: &mut Json) {
     let (first, single) = (spec.text("/podCIDRs/0").to_owned(), spec.text("/podCIDR").to_owned());
     match () {
@@ -227,7 +227,7 @@ fn range_errors(object: &Json) -> FieldErrors {
     errors
 }
 
-/// Validates the fields that cannot change after they are set.
+/// Validates the fields that cannot change after they have been set.
 fn fixed_errors(new: &Json, old: &Json) -> FieldErrors {
     const FIXED: &str = "node updates may not change podCIDR except from \"\" to valid";
     let mut errors = FieldErrors::default();

@@ -130,7 +130,7 @@ impl Strategy for PersistentVolume {
         if subresource != Subresource::None {
             return FieldErrors::default();
         }
-        // The errors of the volume occur twice, because kube-apiserver validates the volume twice.
+        // The errors of the volume occur twice, because kube-apiserver validates the volume twice, too.
         let mut errors = self.validate_create(new);
         errors.extend(self.validate_create(new));
         if sources(new) != sources(old) {
@@ -185,7 +185,7 @@ impl Strategy for PersistentVolume {
     }
 }
 
-/// Returns the members of the spec that define the volume source.
+/// Returns the members of the spec that specify the volume source.
 fn sources(object: &Json) -> Vec<(&Text, &Json)> {
     const OTHERS: &[&str] = &[
         "accessModes",
@@ -202,7 +202,8 @@ fn sources(object: &Json) -> Vec<(&Text, &Json)> {
     members.filter(|(key, value)| !OTHERS.contains(&key.as_str()) && !value.is_null()).collect()
 }
 
-/// The volume sources, in the order of validation. The second name is the spelling in errors.
+/// The volume sources, in the order in which they are validated. The second name in each pair is the spelling in
+/// errors.
 const PERSISTENT_SOURCES: &[(&str, &str)] = &[
     ("hostPath", "hostPath"),
     ("gcePersistentDisk", "gcePersistentDisk"),

@@ -60,7 +60,7 @@ impl Strategy for PersistentVolumeClaim {
     }
 
     fn stores_defaults_late(&self, _: &Json) -> bool {
-        // kube-apiserver stores a new claim without the phase, and adds the phase when it reads the claim.
+        // kube-apiserver stores a new claim without the phase. kube-apiserver adds the phase when it reads the claim.
         true
     }
 
@@ -81,7 +81,7 @@ impl Strategy for PersistentVolumeClaim {
                 }
                 Ok(())
             }
-            // The check is skipped for an invalid update, because validation reports the update later.
+            // The check is skipped if the update is invalid, because validation reports the error later.
             Some(old)
                 if subresource == Subresource::None && self.validate_update(object, old, subresource).is_empty() =>
             {
@@ -147,7 +147,7 @@ impl Strategy for PersistentVolumeClaim {
         let volume = object.text("/spec/volumeName");
         let (capacity, access) = match volume {
             "" => (String::new(), String::new()),
-            // A missing capacity is shown as zero, as in kube-apiserver.
+            // As in kube-apiserver, a missing capacity is shown as zero.
             _ => (
                 text(Some(object.at("/status/capacity/storage").unwrap_or(&"0".into()))),
                 table::access_modes(object, "/status/accessModes"),
@@ -222,8 +222,8 @@ fn source_errors(source: Check<'_>) -> Check<'_> {
         .name("apiGroup", NameRule::Subdomain)
 }
 
-/// Synchronizes `dataSource` and `dataSourceRef`. A source of another kind is removed from `dataSource`, because `dataSource` supports only
-/// claims and snapshots.
+/// Synchronizes `dataSource` and `dataSourceRef`. If `dataSource` has an unsupported kind, it is removed, because `dataSource` supports
+/// only claims and snapshots.
 fn align_sources(claim: &mut Json, old: &Json) {
     let has = |object: &Json, key: &str| object.has(&format!("/spec/{key}"));
     let in_use = has(old, "dataSource") || has(old, "dataSourceRef");
@@ -261,7 +261,7 @@ fn amount(claim: &Json, path: &str) -> Option<i128> {
     quantity::nanos(claim.at(path)?.as_str()?)
 }
 
-/// Returns an error if the requested size increases and the storage class does not allow volume expansion.
+/// Returns an error if the update increases the requested size but the storage class does not allow volume expansion.
 fn check_growth(cluster: &dyn Cluster, new: &Json, old: &Json) -> Outcome<()> {
     if amount(new, SIZE) <= amount(old, SIZE) {
         return Ok(());

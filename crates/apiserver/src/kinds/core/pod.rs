@@ -62,7 +62,7 @@ pub(in crate::kinds) use volumes::host_path;
 /// The name of the resource in the store.
 const PODS: &str = "pods";
 
-/// The object in which a pod spec occurs.
+/// The type of object that contains a pod spec.
 #[derive(Clone, Copy, Debug)]
 enum SpecOwner<'a> {
     /// A pod with this name. The name may be empty.
@@ -184,7 +184,7 @@ impl Strategy for Pod {
             found.extend(template_warnings::name(pod, "the Pod's hostname"));
             found.extend(pod_warnings::pod(pod, ""));
         }
-        // Updates of the spec cause no warnings, because almost none of its fields can change.
+        // Updates of the spec cause no warnings, because almost no field of the spec can change.
         if subresource == Subresource::Status {
             for key in ["podIPs", "hostIPs"] {
                 for (at, entry) in pod.list(&format!("/status/{key}")).enumerate() {

@@ -23,11 +23,11 @@ pub(super) const OF_POD: Stream = Stream {
     answer: to_pod,
 };
 
-/// The `/proxy` subresource of services. The target is a pod of the service.
+/// The `/proxy` subresource of services. The target of a proxy request is a pod of the service.
 pub(super) const OF_SERVICE: Stream =
     Stream { options: |_, rest| Ok(options("ServiceProxyOptions", rest)), answer: to_service, ..OF_POD };
 
-/// The `/proxy` subresource of nodes. The target is the kubelet or another port of the node.
+/// The `/proxy` subresource of nodes. A proxy request to a node goes to the kubelet or to another port of the node.
 pub(super) const OF_NODE: Stream =
     Stream { options: |_, rest| Ok(options("NodeProxyOptions", rest)), answer: to_node, ..OF_POD };
 
@@ -88,7 +88,7 @@ struct PodAddresses<'a> {
 }
 
 impl PodAddresses<'_> {
-    /// Returns whether an endpoint's address belongs to the pod that the endpoint refers to.
+    /// Returns whether the address of an endpoint belongs to the pod to which the endpoint refers.
     fn contains(&mut self, address: &Json) -> bool {
         let says = |name: &str| address["targetRef"].text(name);
         if (says("/kind"), says("/namespace")) != ("Pod", self.namespace) {
@@ -115,7 +115,7 @@ fn to_node(cluster: &dyn Cluster, target: &RequestTarget, _: &Json) -> Outcome<S
     Ok(connection_refused(&ip.to_string(), if destination.port.is_empty() { &port } else { destination.port }))
 }
 
-/// The last part of a proxy path, which names the target. The text has the form `name`, `name:port` or `scheme:name:port`.
+/// The part of a proxy path that names the target. The text has the form `name`, `name:port` or `scheme:name:port`.
 struct Destination<'a> {
     scheme: &'a str,
     name: &'a str,
@@ -146,7 +146,7 @@ fn find(cluster: &dyn Cluster, resource: &str, namespace: &str, name: &str) -> O
     cluster.object(&resource, namespace, name).ok_or_else(|| Failure::not_found(&resource, name))
 }
 
-/// Parses the IP address of a proxy target. Returns `None` if the address is local to the server or is not a unicast address.
+/// Parses the IP address of a proxy target. Returns `None` if the address is local to the server, or if it is not a unicast address.
 fn reachable(text: &str) -> Option<IpAddr> {
     let ip = text.parse::<IpAddr>().ok()?.to_canonical();
     let is_local = match ip {
@@ -156,7 +156,7 @@ fn reachable(text: &str) -> Option<IpAddr> {
     (!is_local && !ip.is_unspecified() && !ip.is_loopback() && !ip.is_multicast()).then_some(ip)
 }
 
-/// Returns the error about the refused connection.
+/// Returns the error that reports a refused connection.
 fn connection_refused(host: &str, port: &str) -> StreamAnswer {
     StreamAnswer::Unreachable(match port.parse::<u16>() {
         Ok(port) if host.contains(':') => format!("dial tcp [{host}]:{port}: connect: connection refused"),
@@ -171,8 +171,8 @@ mod tests {
 
     use super::*;
 
-    /// A cluster in which all endpoints refer to the same pod, but have an address that differs from the pod's address. The cluster
-    /// counts how often the pod is read.
+    /// A cluster in which all endpoints refer to the same pod. The address of the endpoints differs from the address of the pod. The
+    /// cluster counts how often the pod is read.
     struct OnePod(Json, Cell<usize>);
 
     impl Cluster for OnePod {

@@ -21,7 +21,7 @@ const SCOPES: &[&str] = &[
     "VolumeAttributesClass",
 ];
 
-/// Standard resources that a quota can limit.
+/// The standard resources that a quota can limit.
 const STANDARD: &[&str] = &[
     "configmaps",
     "count",
@@ -46,7 +46,7 @@ const STANDARD: &[&str] = &[
     "storage",
 ];
 
-/// Resources whose limits must be integers.
+/// The resources whose limits must be integers.
 const COUNTED: &[&str] = &[
     "configmaps",
     "persistentvolumeclaims",
@@ -59,10 +59,10 @@ const COUNTED: &[&str] = &[
     "services.nodeports",
 ];
 
-/// Resources for which a quota can limit requests and limits separately.
+/// The resources for which a quota can limit requests and limits separately.
 const REQUESTED: &[&str] = &["cpu", "memory", "storage", "ephemeral-storage"];
 
-/// Warns if the hard limit for the requests of a resource is greater than the hard limit for its limits.
+/// Warns if a quota allows greater requests than limits for a resource.
 fn requests_above_limits(quota: &Json, resource: &str) -> Option<String> {
     let hard = quota.at("/spec/hard")?;
     let there = |key: &String| hard.get(key).is_some();
@@ -178,8 +178,9 @@ fn applies(scope: &str, resource: &str) -> bool {
     }
 }
 
-/// Returns the number of errors for each scope. A quota with a scope may limit only some of the standard resources. The
-/// number for a scope is the number of the quota's standard resources that this scope does not allow.
+/// Returns a map from each scope to the number of errors for this scope. A quota with a scope may limit only some of
+/// the standard resources. The number of errors is the number of standard resources in the quota that the scope does
+/// not allow.
 fn out_of_scope(object: &Json) -> HashMap<&'static str, usize> {
     let standard: Vec<_> = object.members("/spec/hard").filter(|(name, _)| STANDARD.contains(&name.as_str())).collect();
     let count = |scope: &&'static str| standard.iter().filter(|(name, _)| !applies(scope, name)).count();

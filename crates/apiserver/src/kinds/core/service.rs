@@ -81,7 +81,7 @@ impl Strategy for Service {
         }
     }
 
-    /// Allocates addresses and node ports. Drops fields that the Service's type does not use. As in kube-apiserver, this method runs
+    /// Allocates addresses and node ports. Also removes fields that the Service's type does not use. As in kube-apiserver, this method runs
     /// before validation. Therefore, if an allocation fails, the response contains no validation errors.
     fn admit(
         &self,
@@ -126,7 +126,7 @@ impl Strategy for Service {
         if [old, new].iter().all(|service| allocation::needs_health_check(&service["spec"])) && port(old) != port(new) {
             found.push(FieldError::forbidden("spec.healthCheckNodePort", "field is immutable"));
         }
-        // The load balancer class is validated twice, as in kube-apiserver for updates.
+        // As in kube-apiserver, updates validate the load balancer class twice.
         found.extend(traffic::class_errors(new));
         found.extend(errors(new));
         found
@@ -217,7 +217,7 @@ fn field_warnings(object: &Json) -> Vec<String> {
     found
 }
 
-/// Validates the status. Only load balancers may have ingress addresses in the status.
+/// Validates the status. The status may contain ingress addresses only if the Service is a load balancer.
 fn status_errors(new: &Json, old: &Json) -> FieldErrors {
     let is_balanced = new.text("/spec/type") == "LoadBalancer";
     if !is_balanced && new.has("/status/loadBalancer/ingress/0") {
@@ -233,7 +233,7 @@ fn default_if_empty(object: &mut Json, key: &str, value: &str) {
     }
 }
 
-/// If `clusterIPs` is empty, sets it to the `clusterIP`.
+/// If `clusterIPs` is empty, sets `clusterIPs` to a list that contains `clusterIP`.
 fn list_address(service: &mut Json) {
     if let Some(spec) = service.member("spec")
         && !spec.text("/clusterIP").is_empty()
@@ -274,7 +274,8 @@ fn keep_allocated(new: &mut Json, old: &Json) {
     }
 }
 
-/// Drops fields that the new type of the Service does not use. Fields that the client has changed are kept, so validation rejects them.
+/// Removes fields that the new type of the Service does not use. Fields that the client has changed are kept, so that validation rejects
+/// them.
 fn drop_unused(new: &mut Json, old: &Json) {
     let was = old.text("/spec/type").to_owned();
     let Some(spec) = new.member("spec") else { return };
@@ -310,7 +311,7 @@ fn drop_unused(new: &mut Json, old: &Json) {
     }
 }
 
-/// Returns the protocol and the number of a port. Together, they identify the port.
+/// Returns the protocol and the number of a Service port. Together, they identify the port.
 fn port_key(port: &Json) -> (Option<Json>, Option<i64>) {
     (port.get("protocol").cloned(), port.integer("/port"))
 }
@@ -333,8 +334,8 @@ fn is_reachable(spec: &Json) -> bool {
     }
 }
 
-/// Gives each port without a node port its old node port. Matches the ports by name. A node port is not restored if another port of the
-/// Service already uses it.
+/// Restores the old node port of each port that has no node port. Matches the ports by name. A node port is not restored if another port of
+/// the Service already has it.
 fn keep_node_ports(spec: &mut Json, old: &Json) {
     let number = |port: &Json| port.integer("/nodePort").filter(|number| *number != 0);
     let by_name: HashMap<&str, i64> =
@@ -355,7 +356,7 @@ fn drop_internal_policy(service: &mut Json) {
     }
 }
 
-/// Returns the external addresses for the table cell.
+/// Returns the text of the table cell for external addresses.
 fn external(object: &Json) -> String {
     let given = object.texts("/spec/externalIPs").collect::<Vec<_>>().join(",");
     match object.text("/spec/type") {

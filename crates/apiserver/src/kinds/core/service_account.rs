@@ -50,7 +50,7 @@ impl Strategy for ServiceAccount {
     }
 }
 
-/// Removes all fields from the secret references, except the names.
+/// Removes all fields except the names from the secret references.
 fn keep_secret_names(object: &mut Json) {
     for secret in object.items_mut("secrets") {
         *secret = match secret.text("/name") {

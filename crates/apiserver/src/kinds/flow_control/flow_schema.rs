@@ -25,7 +25,7 @@ impl Strategy for FlowSchema {
     }
 
     fn without_effect(&self, object: &Json, _: &Kinds, _: &dyn Cluster) -> Vec<String> {
-        // A schema without rules matches no request, as in kube-apiserver.
+        // As in kube-apiserver, a schema without rules matches no request.
         if object.list("/spec/rules").next().is_some() { object_warning(object, FLOW_CONTROL) } else { Vec::new() }
     }
 

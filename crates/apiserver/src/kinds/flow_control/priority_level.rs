@@ -93,7 +93,7 @@ fn errors(object: &Json) -> FieldErrors {
         .refuse(kind == "Limited" && !limited, || FieldError::required("limited", "must not be empty"))
         .done();
     match name {
-        // In the spec of the level `exempt`, only the field `exempt` may change.
+        // The spec of the level `exempt` must not change, except for the field `exempt`.
         "exempt" if kind != "Exempt" || limited => {
             errors.push(super::fixed_spec_error(name, spec, " except the 'spec.exempt' field"));
         }

@@ -1,4 +1,4 @@
-//! Lossless conversion between `autoscaling/v1` and `autoscaling/v2`.
+//! Converts objects between `autoscaling/v1` and `autoscaling/v2` without losing data.
 
 use std::sync::OnceLock;
 
@@ -21,7 +21,7 @@ pub(super) fn between(object: &Json, from: &str, to: &str) -> Option<Json> {
     }
 }
 
-/// Converts v1 to v2. An annotation with an invalid value is ignored.
+/// Converts v1 to v2. Annotations with invalid values are ignored.
 pub(super) fn to_new(old: &Json) -> Json {
     let mut new = old.clone();
     new.set("apiVersion", NEW);
@@ -111,7 +111,7 @@ fn is_cpu(metric: &Json) -> bool {
     metric.text("/type") == "Resource" && metric.text("/resource/name") == "cpu"
 }
 
-/// Returns the target CPU utilization of a metric, if v1 has a field for this target.
+/// Returns the target CPU utilization of a metric if v1 has a field for it.
 fn share(metric: &Json) -> Option<&Json> {
     metric.at("/resource/target/averageUtilization").filter(|share| is_cpu(metric) && !share.is_null())
 }
@@ -120,12 +120,12 @@ fn cpu(side: &str, amount: Json) -> Json {
     json!({"type": "Resource", "resource": {"name": "cpu", side: amount}})
 }
 
-/// Removes a member. Returns `None` if the member was null.
+/// Removes a member. If the removed member was null, returns `None`.
 fn take_non_null(object: &mut Json, key: &str) -> Option<Json> {
     object.as_object_mut()?.remove(key).filter(|value| !value.is_null())
 }
 
-/// Returns whether the JSON type of the value is the type of a v2 field.
+/// Returns whether the JSON type of the value is correct for a v2 field.
 fn fits(part: &str, field: &str, value: &Json) -> bool {
     new_schema().is_some_and(|schema| schema.read(json!({part: {field: value}})).is_ok())
 }

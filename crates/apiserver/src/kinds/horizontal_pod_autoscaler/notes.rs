@@ -1,5 +1,5 @@
-//! The annotations that store v2 fields in objects of v1. The annotations contain JSON in the format of Go types
-//! that exist only in v1.
+//! The annotations that store v2 fields in objects of v1. The annotations contain JSON in the format of Go types that
+//! only v1 uses.
 
 use pintle_json::Json;
 
@@ -11,7 +11,7 @@ pub(super) const CURRENT_METRICS: &str = "autoscaling.alpha.kubernetes.io/curren
 pub(super) const CONDITIONS: &str = "autoscaling.alpha.kubernetes.io/conditions";
 pub(super) const OF_SPEC: &[&str] = &[METRICS, BEHAVIOR];
 pub(super) const OF_STATUS: &[&str] = &[CURRENT_METRICS, CONDITIONS];
-/// All annotations of v1. Two of them were written only by older versions of Kubernetes.
+/// All annotations of v1. Only older versions of Kubernetes wrote two of these annotations.
 pub(super) const ALL: &[&str] = &[
     METRICS,
     BEHAVIOR,
@@ -117,7 +117,7 @@ fn write_field(value: Option<&Json>, form: FieldForm) -> Option<String> {
     }
 }
 
-/// Returns a string member, or an empty text if the member is absent.
+/// Returns a string member, or an empty text if there is no such member.
 fn plain(object: &Json, key: &str) -> String {
     json(&object.text(&format!("/{key}")).into())
 }

@@ -7,7 +7,7 @@ use crate::kinds::check::Check;
 use crate::kinds::core::pod::container_resource_errors;
 use crate::validate::{FieldError, FieldErrors, NameRule};
 
-/// The metric types and their fields, in the order of error messages.
+/// The metric types and their fields, in the order in which error messages list them.
 const METRIC_TYPES: &[(&str, &str)] = &[
     ("ContainerResource", "containerResource"),
     ("External", "external"),
@@ -15,7 +15,7 @@ const METRIC_TYPES: &[(&str, &str)] = &[
     ("Pods", "pods"),
     ("Resource", "resource"),
 ];
-/// The metric sources, in the order of validation.
+/// The metric sources, in the order in which they are validated.
 const SOURCE_ORDER: &[&str] = &["object", "external", "pods", "resource", "containerResource"];
 const LONGEST_WINDOW: i64 = 3600;
 const LONGEST_PERIOD: i64 = 1800;
@@ -50,8 +50,8 @@ pub(super) fn spec(object: &Json, old: Option<&Json>) -> FieldErrors {
         .done()
 }
 
-/// Validates a reference to an object. If `known` is true, the version of the referenced object is not validated. If `groupless` is
-/// true, the reference may be to the core group.
+/// Validates a reference to an object. If `known` is true, the function does not validate the version of the referenced object. If
+/// `groupless` is true, the referenced object may belong to the core group.
 fn reference(check: Check<'_>, known: bool, groupless: bool) -> Check<'_> {
     let version = check.object().text("/apiVersion");
     let why = match version.matches('/').count() {
@@ -77,7 +77,7 @@ fn metric<'a>(check: Check<'a>, old: Option<&Json>) -> Check<'a> {
     if let Some(first) = there.first() {
         check = check.inside(first, |check| source(check, first, old));
     }
-    // The type and the source are checked separately, as in kube-apiserver.
+    // As in kube-apiserver, the type and the source are checked separately.
     check = match expected {
         None => check.refuse(true, unknown),
         Some(source) => check.refuse(!there.contains(&source), || {

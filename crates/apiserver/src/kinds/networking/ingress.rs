@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use pintle_json::{Json, json};
 use std::net::IpAddr;
 
-/// The deprecated annotation for the ingress class.
+/// The deprecated annotation that contains the ingress class.
 const INGRESS_CLASS_ANNOTATION: &str = "kubernetes.io/ingress.class";
 /// The annotation that marks an IngressClass as the default.
 const DEFAULT_INGRESS_CLASS: &str = "ingressclass.kubernetes.io/is-default-class";
@@ -132,8 +132,7 @@ fn class_errors(object: &Json) -> FieldErrors {
     why.iter().map(|why| FieldError::invalid_text("spec.ingressClassName", class, why)).collect()
 }
 
-/// Validates a backend. A backend is either a port of a Service, or a reference to an object of any
-/// kind.
+/// Validates a backend. A backend refers either to a port of a Service or to an object of any kind.
 fn backend(check: Check<'_>) -> Check<'_> {
     let object = check.object();
     match (object.has("/resource"), object.has("/service")) {

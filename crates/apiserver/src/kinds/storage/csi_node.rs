@@ -52,8 +52,8 @@ impl Strategy for CsiNode {
     }
 }
 
-/// Validates the topology keys of a driver. As in kube-apiserver, the errors contain the path of the
-/// driver.
+/// Validates the topology keys of a driver. As in kube-apiserver, the errors contain the path of the driver instead of
+/// the key.
 fn topology_errors(node: &Json, at: usize) -> FieldErrors {
     let path = format!("spec.drivers[{at}]");
     let mut seen = HashSet::new();

@@ -93,11 +93,12 @@ pub(super) fn parameter_errors(object: &Json) -> FieldErrors {
     errors
 }
 
-/// Validates the topology terms. The keys within a term must be unique. The terms must also be unique.
+/// Validates the topology terms. The keys in one topology term must be unique. The topology terms must also be unique.
 fn topology_errors(object: &Json) -> FieldErrors {
     let mut errors = FieldErrors::default();
-    // kube-apiserver creates a list with as many empty terms as the class has terms, and compares each term with
-    // this list. Therefore, kube-apiserver reports an empty term as a duplicate.
+    // kube-apiserver creates a list that contains an empty term for each term of the class. kube-apiserver then
+    // compares each term with all elements of this list. Therefore, kube-apiserver reports an empty term as a
+    // duplicate.
     let count = object.list("/allowedTopologies").count();
     let mut terms: HashMap<Vec<(String, Vec<String>)>, usize> = HashMap::from([(Vec::new(), count)]);
     for (at, term) in object.list("/allowedTopologies").enumerate() {

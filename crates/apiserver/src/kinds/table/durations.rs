@@ -1,14 +1,14 @@
-//! Durations in tables, such as `2m1s`.
+//! Formats durations for tables, for example as `2m1s`.
 
 use jiff::Timestamp;
 
-/// Formats the time since `time` in one or two units, such as `119s`, `2m1s`, `3h1m`, `2d` or `2y59d`.
+/// Formats the time since `time` with one or two units, such as `119s`, `2m1s`, `3h1m`, `2d` or `2y59d`.
 pub(crate) fn age(time: Timestamp, now: Timestamp) -> String {
     seconds(now.as_second() - time.as_second())
 }
 
-/// Formats a number of seconds in one or two units. Returns `<invalid>` for numbers below -1. The result for -1 is
-/// `0s`, because a small clock skew can cause this number.
+/// Formats a number of seconds with one or two units. Returns `<invalid>` for numbers below -1. For -1, the result is
+/// `0s`, because a small clock skew can lead to this number.
 pub(crate) fn seconds(seconds: i64) -> String {
     if seconds < -1 {
         return "<invalid>".into();

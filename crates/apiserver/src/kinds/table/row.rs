@@ -7,7 +7,7 @@ use super::durations;
 use crate::object::text;
 use crate::selector::structured_text;
 
-/// The maximum number of list items in one cell.
+/// The maximum number of list items that one cell shows.
 const SHOWN: usize = 3;
 
 /// The object from which a table row is created.
@@ -41,7 +41,7 @@ impl<'a> Row<'a> {
         self.object.text(pointer).into()
     }
 
-    /// Returns a string, or `none` if it is empty.
+    /// Returns a string. If the string is empty, returns `none` instead.
     pub(crate) fn text_or(&self, pointer: &str, none: &str) -> Json {
         match self.object.text(pointer) {
             "" => none.into(),
@@ -66,7 +66,7 @@ impl<'a> Row<'a> {
         (self.object.is_true(pointer)).into()
     }
 
-    /// Returns the number of an object's members or a list's items.
+    /// Returns the number of members in an object, or the number of items in a list.
     pub(crate) fn size(&self, pointer: &str) -> Json {
         self.object.at(pointer).map_or(0, size).into()
     }
@@ -76,7 +76,7 @@ impl<'a> Row<'a> {
         self.object.texts(pointer).collect::<Vec<_>>().join(",").into()
     }
 
-    /// Formats the number of ready replicas and the number of desired replicas.
+    /// Formats the numbers of ready and desired replicas.
     pub(crate) fn ready(&self) -> Json {
         format!("{}/{}", self.number("/status/readyReplicas"), self.number("/spec/replicas")).into()
     }
@@ -90,7 +90,7 @@ impl<'a> Row<'a> {
     }
 }
 
-/// Returns the number of an object's members or a list's items.
+/// Returns the number of members in an object, or the number of items in a list.
 pub(crate) fn size(value: &Json) -> usize {
     match value {
         Json::Array(items) => items.len(),

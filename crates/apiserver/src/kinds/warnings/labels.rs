@@ -24,7 +24,7 @@ pub(in crate::kinds) fn node_label(key: &str) -> Option<&'static str> {
     DEPRECATED.iter().find(|(label, _)| *label == key).map(|(_, why)| *why)
 }
 
-/// Warns about the keys of a node selector term. If `values` is true, also warns about the values in the term. Pass true for terms
+/// Warns about the keys of a node selector term. If `values` is true, also warns about the values in the term. Callers pass true for terms
 /// whose values are not validated.
 pub(in crate::kinds) fn selector_term(term: &Json, path: &str, values: bool) -> Vec<String> {
     let mut found = Vec::new();

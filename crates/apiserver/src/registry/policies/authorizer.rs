@@ -13,7 +13,7 @@ use crate::request::path::ResourcePath;
 use crate::request::user::User;
 use crate::store::Db;
 
-/// Checks the permissions of the user of a request, or of a service account.
+/// Checks permissions for the user of a request, or for a service account.
 pub(super) struct UserAuthorizer {
     authorizer: Arc<auth::Authorizer>,
     db: Arc<Db>,
@@ -66,7 +66,7 @@ fn service_account(namespace: &str, name: &str) -> User {
     }
 }
 
-/// Returns a [`Question`] about the resource of the request, for the authorizer. The verb is not set.
+/// Returns a [`Question`] that asks the authorizer about the resource of the request. The verb is not set.
 pub(super) fn question(request: &AdmissionRequest<'_>) -> Question {
     let target = request.target;
     Question {

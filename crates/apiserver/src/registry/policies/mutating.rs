@@ -17,8 +17,8 @@ use crate::policy::MutationError;
 use crate::registry::Registry;
 use crate::registry::admission_plugin::{AdmissionRequest, Operation};
 
-/// The invocations of reinvocable policies for one request. A policy is reinvocable if its reinvocation policy is `IfNeeded`. Mutating
-/// admission runs again if a policy has changed the object. The second run invokes only reinvocable policies.
+/// The invocations of reinvocable policies while one request is processed. A policy is reinvocable if its reinvocation policy is
+/// `IfNeeded`. If a policy has changed the object, mutating admission runs a second time. The second run invokes only reinvocable policies.
 #[derive(Debug, Default)]
 pub(in crate::registry) struct Reinvocation {
     is_second: bool,
@@ -34,7 +34,7 @@ pub(in crate::registry) struct Reinvocation {
 type InvocationKey = (String, String, Option<(String, String)>);
 
 impl Reinvocation {
-    /// Returns whether mutating admission must run a second time, and begins this run.
+    /// Returns whether mutating admission must run a second time. If it must run, this method starts the second run.
     pub(in crate::registry) fn begin_second(&mut self) -> bool {
         self.is_second = true;
         self.is_needed
@@ -52,7 +52,7 @@ impl Reinvocation {
     }
 }
 
-/// Applies the policies to the object of a request. Deletions have no object.
+/// Applies the mutating policies to the object of a request. Deletions have no object.
 pub(in crate::registry) fn mutate(
     registry: &Registry,
     request: &mut AdmissionRequest<'_>,
@@ -133,12 +133,12 @@ fn invoke(
         runs.invoked.insert(key);
     }
     if is_applied {
-        // As in kube-apiserver, a mutation without an effect counts as a change for the reinvocation.
+        // As in kube-apiserver, a mutation without an effect counts as a change that causes the second run.
         runs.changed();
         let own = request.target.kind.clone();
         if let (Some(object), Some(new)) = (variables.object, request.new.as_deref_mut()) {
             *new = if object.text("/kind") == own.kind { convert(&object, kind, &own) } else { object };
-            // As in kube-apiserver, an empty list is the same as no list.
+            // As in kube-apiserver, an empty list is treated like an absent list.
             if new.at("/metadata/managedFields").is_some_and(|fields| fields.is_null() || fields.is_empty()) {
                 metadata_mut(new).unset("managedFields");
             }
@@ -154,7 +154,7 @@ fn key(invocation: &Invocation<'_>) -> InvocationKey {
     (invocation.policy.name.clone(), invocation.binding.name.clone(), param)
 }
 
-/// Returns the schema of the object. The object can also be a Scale or the options of a connect.
+/// Returns the schema that describes the object. The object can also be a Scale or the options of a connect request.
 fn schema(kind: &Kind, object: &Json) -> Outcome<Arc<Schema>> {
     let (version, name) = (object.text("/apiVersion"), object.text("/kind"));
     let schema = match name == kind.kind {
@@ -171,7 +171,8 @@ fn schema(kind: &Kind, object: &Json) -> Outcome<Arc<Schema>> {
     })
 }
 
-/// Returns an error if a mutation changed the type of the object, or set a resourceVersion before the object exists.
+/// Returns an error if a mutation changed the type of the object. Also returns an error if a mutation set a resourceVersion on an object
+/// that does not exist yet.
 fn check_identity(before: &Json, after: &Json, operation: Operation) -> Outcome<()> {
     let of = |object: &Json| (object.text("/apiVersion").to_owned(), object.text("/kind").to_owned());
     if of(before) != of(after) {
@@ -186,7 +187,7 @@ fn check_identity(before: &Json, after: &Json, operation: Operation) -> Outcome<
     Ok(())
 }
 
-/// Sets the defaults of the kind.
+/// Sets the default values that the kind defines.
 fn complete(kind: &Kind, object: &mut Json) {
     if object.text("/kind") == kind.kind {
         kind.strategy.defaults(object);
@@ -197,12 +198,12 @@ fn complete(kind: &Kind, object: &mut Json) {
 #[derive(Debug, Default)]
 struct Errors {
     messages: Vec<String>,
-    /// The reason of the first error. `None` means `Forbidden`.
+    /// The reason for the first error. `None` means `Forbidden`.
     reason: Option<&'static str>,
 }
 
 impl Errors {
-    /// Adds an error unless the failure policy ignores it.
+    /// Adds an error unless the failure policy says that errors are ignored.
     fn add(&mut self, policy: &BoundPolicy, reason: Option<&'static str>, message: String) {
         if policy.compiled.fails() {
             if self.messages.is_empty() {

@@ -7,7 +7,7 @@ pub(super) fn is_namespace(kind: &Kind) -> bool {
     kind.group.is_empty() && kind.plural == "namespaces"
 }
 
-/// Returns the namespace of a request. The namespace of an existing Namespace is its own name.
+/// Returns the namespace of a request. If the request is about a Namespace, returns the name of this Namespace.
 pub(super) fn namespace_of(target: &RequestTarget) -> &str {
     if is_namespace(&target.kind) { &target.name } else { &target.namespace }
 }

@@ -1,4 +1,5 @@
-//! The admission plugin that checks the rights to read parameters. The author of a policy could otherwise read any object in its messages.
+//! An admission plugin that checks whether the author of a policy may read the parameters of the policy. Without this check, the author
+//! could read any object through the messages of the policy.
 
 use pintle_json::Json;
 
@@ -14,7 +15,7 @@ use crate::request::user::{MASTERS, User};
 use crate::store::Charge;
 use crate::validate::{FieldError, FieldErrors};
 
-/// Rejects a policy or binding whose author may not read its parameters.
+/// Rejects a policy or a binding if its author may not read the parameters.
 #[derive(Debug)]
 pub(in crate::registry) struct ParamRights;
 
@@ -99,7 +100,7 @@ fn of_binding(
     Some(FieldError::forbidden("spec.paramRef", why))
 }
 
-/// What the author must be allowed to read.
+/// The objects that the author of a policy must be allowed to read.
 struct Required {
     group: String,
     version: String,
@@ -107,7 +108,7 @@ struct Required {
 }
 
 impl Required {
-    /// A kind that is unknown requires the right for all resources.
+    /// For an unknown kind, the author needs the permission for all resources.
     fn of(registry: &Registry, param_kind: Option<&Json>) -> Self {
         let Some(param_kind) = param_kind else {
             return Self { group: "*".into(), version: "*".into(), resource: "*".into() };

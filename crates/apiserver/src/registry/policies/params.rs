@@ -20,7 +20,7 @@ fn kind(registry: &Registry, policy: &Json) -> Result<Arc<Kind>, String> {
     let (api_version, name) = (policy.text("/paramKind/apiVersion"), policy.text("/paramKind/kind"));
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
     let kinds = registry.kinds();
-    // The REST mapper of kube-apiserver also knows each kind by its name in lower case.
+    // The REST mapper of kube-apiserver also finds each kind under its name in lower case.
     let in_lower_case = || {
         let served = kinds.version(group, version)?.kinds();
         served.into_iter().find(|kind| kind.kind.to_lowercase() == name)
@@ -32,8 +32,8 @@ fn kind(registry: &Registry, policy: &Json) -> Result<Arc<Kind>, String> {
         .ok_or_else(|| format!("failed to find resource referenced by paramKind: '{group}/{version}, Kind={name}'"))
 }
 
-/// Returns the parameters of a binding. The policy is evaluated once for each parameter. A policy or binding that needs no
-/// parameter is evaluated once without `params`.
+/// Returns the parameters of a binding. The policy is evaluated once for each parameter. If a policy or binding needs no parameters, the
+/// policy is evaluated once without `params`.
 pub(super) fn collect(
     registry: &Registry,
     policy: &Json,
@@ -85,7 +85,7 @@ fn typed(kind: &Kind, stored: &Arc<Json>) -> Arc<Json> {
     if kind.strategy.openapi().is_none()
         && let Some(metadata) = shown.get_mut("metadata")
     {
-        // kube-apiserver reads built-in kinds through informers that drop this member.
+        // kube-apiserver reads built-in kinds through informers that remove the managed fields.
         metadata.unset("managedFields");
     }
     Arc::new(shown)

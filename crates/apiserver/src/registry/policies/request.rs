@@ -1,4 +1,4 @@
-//! Computes the variables `request` and `namespaceObject`.
+//! Computes the values of the variables `request` and `namespaceObject`.
 
 use pintle_json::{Json, json};
 use pintle_meta::FieldValidation;
@@ -8,7 +8,7 @@ use crate::kinds::Kind;
 use crate::registry::admission_plugin::{AdmissionOptions, AdmissionRequest, Operation};
 use crate::request::options::{DeleteOptions, WriteOptions};
 
-/// Returns the name of the operation in rules, such as `CREATE`.
+/// Returns the name that rules use for the operation, such as `CREATE`.
 pub(super) fn operation(operation: Operation) -> &'static str {
     match operation {
         Operation::Create => "CREATE",
@@ -18,8 +18,8 @@ pub(super) fn operation(operation: Operation) -> &'static str {
     }
 }
 
-/// Returns the AdmissionRequest of a request, without its objects. `kind` is the kind that the policy matches. `own_type` is the object of
-/// the request if its type differs from the type of the resource, such as a Scale.
+/// Returns the AdmissionRequest for a request. The result does not contain the objects. `kind` is the kind in the version that the policy
+/// matches. `own_type` is the object of the request if its type differs from the type of the resource. An example is a Scale.
 pub(super) fn attributes(request: &AdmissionRequest<'_>, kind: &Kind, own_type: Option<&Json>) -> Json {
     let (target, user) = (request.target, &request.by.user);
     let gvk = |kind: &Kind| match own_type {
@@ -80,7 +80,7 @@ fn written(options: &WriteOptions, kind: &str) -> Json {
         json.set("fieldManager", options.field_manager.as_str());
     }
     match options.field_validation {
-        // This is also the value of a request without the option, which expressions do not see.
+        // `Warn` is also the value of a request without the option `fieldValidation`. Expressions do not receive it.
         FieldValidation::Warn => {}
         FieldValidation::Ignore => json.set("fieldValidation", "Ignore"),
         FieldValidation::Strict => json.set("fieldValidation", "Strict"),
@@ -111,7 +111,7 @@ fn deleted(options: &DeleteOptions) -> Json {
     json
 }
 
-/// Returns the members of a namespace that expressions can read.
+/// Returns the members of a namespace object that expressions can read.
 pub(super) fn namespace(namespace: &Json) -> Json {
     const HIDDEN: [&str; 3] = ["managedFields", "ownerReferences", "selfLink"];
     let mut shown = namespace.clone();

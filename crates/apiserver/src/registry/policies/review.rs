@@ -1,4 +1,4 @@
-//! Prepares a request for the evaluation of policies.
+//! Prepares a request so that policies can be evaluated for it.
 
 use std::sync::Arc;
 
@@ -14,28 +14,28 @@ use crate::registry::Registry;
 use crate::registry::admission_plugin::{AdmissionRequest, Operation};
 use crate::request::Subresource;
 
-/// A policy that matches a request, with a matching binding and one of its parameters.
+/// A policy that matches a request, together with a matching binding and one parameter of the binding.
 pub(super) struct Invocation<'p> {
     pub(super) policy: &'p BoundPolicy,
     pub(super) binding: &'p Binding,
     pub(super) param: Option<Arc<Json>>,
-    /// The kind that the policy matches. Its version can differ from the version of the request.
+    /// The kind in the version that the policy matches. The version of this kind can differ from the version of the request.
     pub(super) kind: Arc<Kind>,
 }
 
-/// A matching policy that cannot be invoked.
+/// A policy that matches a request but cannot be invoked.
 pub(super) struct Misconfigured<'p> {
     pub(super) policy: &'p BoundPolicy,
-    /// The binding with the error. `None` if the error is in the policy.
+    /// The binding with the error. The binding is `None` if the error is in the policy.
     pub(super) binding: Option<&'p Binding>,
     pub(super) why: String,
 }
 
-/// One request, prepared for the evaluation of policies.
+/// A request that has been prepared for the evaluation of policies.
 pub(super) struct Review<'a> {
     pub(super) registry: &'a Registry,
     pub(super) request: &'a AdmissionRequest<'a>,
-    /// The kinds in all versions in which the resource is served. The first is the kind of the request.
+    /// The kind in all versions in which the resource is served. The first element is the kind of the request.
     kinds: Vec<Arc<Kind>>,
     /// The namespace of the object. `None` for a cluster-scoped object.
     namespace: Option<Arc<Json>>,
@@ -45,7 +45,7 @@ impl<'a> Review<'a> {
     pub(super) fn new(registry: &'a Registry, request: &'a AdmissionRequest<'a>) -> Self {
         let own = &request.target.kind;
         let all = registry.kinds();
-        // Events are also served in another group.
+        // Events are also served in a second API group.
         let is_other =
             |kind: &&Arc<Kind>| kind.store == own.store && (kind.group != own.group || kind.version != own.version);
         let others = all.kinds().filter(is_other);
@@ -61,7 +61,7 @@ impl<'a> Review<'a> {
         self.request.new.as_deref().filter(|_| self.request.operation != Operation::Delete)
     }
 
-    /// Returns the name of the object for messages.
+    /// Returns the name of the object that messages contain.
     pub(super) fn name(&self) -> String {
         match self.request.target.name.as_str() {
             "" => name_of(self.object()),
@@ -90,17 +90,17 @@ impl<'a> Review<'a> {
         let target = self.request.target;
         let writes = matches!(self.request.operation, Operation::Create | Operation::Update);
         let namespace = match is_namespace(&target.kind) {
-            // As in kube-apiserver, a subresource cannot move a Namespace out of a selector.
+            // As in kube-apiserver, selectors are matched against the old Namespace if the request writes a subresource.
             true if writes && target.subresource == Subresource::None => object.or(old_object),
             true => old_object,
             false => self.namespace.as_deref(),
         };
-        // The options of a connect have no labels, so no selector matches them.
+        // The options of a connect request have no labels, so no selector matches them.
         let object = object.filter(|_| self.request.operation != Operation::Connect);
         Matched { object, old_object, namespace }
     }
 
-    /// Returns the invocations of matching policies, in their order. The match conditions are not evaluated yet.
+    /// Returns the invocations of all matching policies, in the order of the policies. The match conditions are not evaluated yet.
     pub(super) fn invocations<'p>(
         &self,
         policies: &'p [BoundPolicy],
@@ -135,14 +135,14 @@ impl<'a> Review<'a> {
         invocations
     }
 
-    /// Returns the object of the request if its type differs from the type of the resource, such as a Scale. Such an
-    /// object is not converted to other versions.
+    /// Returns the object of the request if its type differs from the type of the resource. An example is a Scale. An object whose type
+    /// differs is not converted to other versions.
     fn own_type(&self) -> Option<&Json> {
         let own = &self.request.target.kind;
         self.object().or(self.request.old).filter(|object| object.text("/kind") != own.kind)
     }
 
-    /// Returns the variables for expressions, with the objects in the version of `kind`.
+    /// Returns the variables for expressions. The objects in the variables are in the version of `kind`.
     pub(super) fn converted(&self, kind: &Kind) -> Converted<'_> {
         let own = &*self.request.target.kind;
         let own_type = self.own_type();
@@ -166,7 +166,7 @@ pub(super) fn convert(object: &Json, from: &Kind, to: &Kind) -> Json {
         return object.clone();
     }
     if from.strategy.openapi().is_some() {
-        // The conversion of custom resources changes only the version, and keeps fields that the other version does not have.
+        // Converting a custom resource changes only the version, and keeps the fields that the other version does not have.
         let mut converted = object.clone();
         converted.set("apiVersion", to.api_version());
         return converted;
@@ -178,7 +178,7 @@ pub(super) fn convert(object: &Json, from: &Kind, to: &Kind) -> Json {
     shown
 }
 
-/// The objects of a request in the version that a policy matches, and the other variables.
+/// The objects of a request in the version that a policy matches, together with the other variables.
 pub(super) struct Converted<'a> {
     review: &'a Review<'a>,
     pub(super) object: Option<Json>,

@@ -15,7 +15,7 @@ use crate::registry::Registry;
 use crate::registry::admission_plugin::{AdmissionRequest, Plugin};
 use crate::store::Charge;
 
-/// Evaluates the validating policies for each request, except requests for policies and webhook configurations.
+/// Evaluates the validating policies for each request. Requests for policies and webhook configurations are excluded.
 #[derive(Debug)]
 pub(in crate::registry) struct ValidatingPolicies;
 
@@ -31,7 +31,7 @@ impl Plugin for ValidatingPolicies {
         for invocation in review.invocations(&policies) {
             match invocation {
                 Ok(invocation) => {
-                    // Conversions copy the object, so bindings and parameters share them.
+                    // A conversion copies the object, so bindings and parameters share converted objects.
                     let (_, inputs) = match converted.take().filter(|(kind, _)| Arc::ptr_eq(kind, &invocation.kind)) {
                         Some(known) => converted.insert(known),
                         None => converted.insert((invocation.kind.clone(), review.converted(&invocation.kind))),
@@ -56,13 +56,13 @@ impl Plugin for ValidatingPolicies {
     }
 }
 
-/// The audit annotations of a request.
+/// The audit annotations that policies add to a request.
 type Audited = BTreeMap<String, String>;
 
-/// The annotation with the first failure that a binding audits.
+/// The audit annotation that contains the first failure for a binding with the action Audit.
 const FAILURE: &str = "validation.policy.admission.k8s.io/validation_failure";
 
-/// Returns the value of the annotation.
+/// Returns the value of the audit annotation for a failure.
 fn failure(policy: &BoundPolicy, binding: &Binding, denial: &Denial, actions: &[&str]) -> Json {
     json!([{
         "message": denial.message,
@@ -73,7 +73,8 @@ fn failure(policy: &BoundPolicy, binding: &Binding, denial: &Denial, actions: &[
     }])
 }
 
-/// Adds a denial, a warning or both for each failed validation, according to the actions of the binding.
+/// Processes each failed validation. Depending on the actions of the binding, a failed validation adds a denial, a
+/// warning or both.
 fn act(
     request: &AdmissionRequest<'_>,
     invocation: &Invocation<'_>,
@@ -101,7 +102,7 @@ fn act(
     }
     for (key, value) in verdict.annotations {
         let values = audited.entry(format!("{}/{key}", policy.name)).or_default();
-        // As in kube-apiserver, distinct values of several bindings are joined.
+        // As in kube-apiserver, the distinct values of several bindings are joined.
         if values.is_empty() {
             *values = value;
         } else if !values.split(", ").any(|known| known == value) {
@@ -112,7 +113,7 @@ fn act(
     denials.extend(always.map(|denial| Denial::new(denied(policy, Some(binding), &denial.message))));
 }
 
-/// Returns the message of a denial. It contains the names of the policy and the binding.
+/// Returns the message of a denial. The message contains the names of the policy and the binding.
 fn denied(policy: &BoundPolicy, binding: Option<&Binding>, why: &str) -> String {
     let policy = &policy.name;
     match binding {

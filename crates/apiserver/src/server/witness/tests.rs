@@ -1,12 +1,12 @@
-//! Tests that the admission chain is called for all writes and connects. The tests also check that the chain can
-//! change and reject requests.
+//! Tests that the admission chain is called for all writes and for all connect requests. The tests also check that the
+//! chain can change and reject requests.
 
 use http::Method;
 use pintle_json::{Json, json};
 
 use super::{APPLY, IN, JSON, MERGE, Reaction, SAMPLED_FIELDS, WitnessedServer};
 
-/// A request of the user Jane, and the effects that the test expects.
+/// A request of the user Jane, together with the effects that the test expects.
 struct Case {
     method: Method,
     /// The path of the request. A path without a leading slash is relative to the namespace.
@@ -17,14 +17,15 @@ struct Case {
     record: &'static str,
     /// The status code of the response if no plugin rejects the request.
     code: u16,
-    /// The change that the witness makes. The tuple contains the path at which the change is visible, the JSON pointer
-    /// and the value. If the path is empty, the change is visible in the response.
+    /// The change that the witness makes to the object. The tuple consists of a path, a JSON pointer and a value. The
+    /// path is where the change is visible, the pointer names the changed field, and the value is the new value. If the
+    /// path is empty, the change is visible in the response.
     seen: (&'static str, &'static str, Json),
 }
 
-/// Sends the request four times. The witness rejects the first request in `admit`, and the second request in
-/// `validate`. The third request is a dry run that the witness accepts. In the fourth request, the witness changes the
-/// object.
+/// Sends the request four times. The witness rejects the first request in the phase `admit`, and the second request in
+/// the phase `validate`. The third request is a dry run, which the witness accepts. In the fourth request, the witness
+/// changes the object.
 async fn check(server: &WitnessedServer, case: Case) {
     let Case { method, path, media, body, record, code, seen } = case;
     let absolute = |path: &str| if path.starts_with('/') { path.to_owned() } else { format!("{IN}/{path}") };
@@ -66,12 +67,12 @@ async fn check(server: &WitnessedServer, case: Case) {
     assert_eq!(found.at(pointer), Some(&value), "after {method} {path}: {found}");
 }
 
-/// Returns the expected records of a request that the witness does not change.
+/// Returns the records that a request causes if the witness does not change it.
 fn admit_and_validate(record: &str) -> Vec<String> {
     vec![format!("admit {record}"), format!("validate {record}")]
 }
 
-/// Returns the expected record of a request that the witness changes.
+/// Returns the record that a request causes after the witness has changed it.
 fn after_change(record: &str) -> String {
     let Some((before, sent)) = record.split_once("-> ").filter(|(_, sent)| !sent.starts_with('-')) else {
         return record.into();
@@ -210,7 +211,7 @@ async fn admission_sees_and_may_change_posts() {
             "Create localsubjectaccessreviews.authorization.k8s.io/ n/ - -> LocalSubjectAccessReview(u) options manager ",
             ("", "/spec/user", json!("changed")),
         ),
-        // An eviction also updates the pod, but admission is not called for this update.
+        // An eviction also updates the pod, but this update does not call admission.
         (
             "pods/p/eviction",
             eviction,
@@ -332,8 +333,8 @@ async fn admission_sees_writes_of_controllers() {
     assert_eq!(server.call(Method::GET, "/api/v1/namespaces/n", JSON, &Json::Null).await.code, 404);
 }
 
-/// Returns the expected records of a write by the namespace controller. The write changes a subresource of the
-/// namespace and sets these finalizers.
+/// Returns the records that a write by the namespace controller causes. The write changes a subresource of the
+/// namespace and sets the given finalizers.
 fn as_controller(part: &str, finalizers: &str) -> Vec<String> {
     let user = "system:serviceaccount:kube-system:namespace-controller";
     let (old, new) = (r#"Namespace(["kubernetes"])"#, format!("Namespace({finalizers})"));
@@ -525,6 +526,7 @@ async fn admission_sees_quota_charges_except_in_dry_runs() {
     let made = server.call(Method::POST, &maps, JSON, &config_map("a", "1")).await;
     let records =
         [&admit_and_validate(create)[..1], &admit_and_validate(charge)[..], &admit_and_validate(create)[1..]].concat();
-    // The quota update comes before the witness validates the request, because the witness is the last plugin.
+    // The quota is updated before the witness validates the request, because the witness is the last plugin in the
+    // chain.
     assert_eq!((made.code, server.witness.take_records()), (201, records), "{}", made.body);
 }

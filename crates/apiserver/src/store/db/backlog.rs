@@ -1,4 +1,4 @@
-//! The queue of unread changes for a follower of several resources.
+//! A queue of unread changes, from which a follower of several resources reads.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -7,15 +7,15 @@ use tokio::sync::Notify;
 
 use crate::store::Change;
 
-/// The maximum number of unread changes of a follower. A follower that exceeds this number must list again.
+/// The maximum number of changes that a follower has not read yet. A follower that exceeds this number must list again.
 const MAX_CHANGES: usize = 16_384;
 
 /// A stream of the changes to several resources, sorted by revision.
 #[derive(Debug)]
 pub(crate) struct Changes(Arc<Backlog>);
 
-/// The error that a follower gets if it reads too slowly. The follower has lost changes and must list again. After this
-/// error, the follower again gets all later changes.
+/// The error that a follower receives if it reads too slowly. The follower has missed changes and must list again.
+/// After the error, the follower receives all later changes again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Lagged;
 
@@ -23,8 +23,8 @@ pub(crate) struct Lagged;
 struct Backlog {
     unread: Mutex<UnreadChanges>,
     notify: Notify,
-    /// The approximate maximum size of unread changes, in bytes. Without this limit, unread changes could keep too many
-    /// overwritten objects in memory.
+    /// The approximate maximum size in bytes of all unread changes. Without this limit, unread changes could keep too
+    /// many overwritten objects in memory.
     max_bytes: usize,
 }
 
@@ -32,11 +32,11 @@ struct Backlog {
 struct UnreadChanges {
     changes: VecDeque<Arc<Change>>,
     bytes: usize,
-    /// Whether changes were lost. If changes were lost, the backlog is empty.
+    /// Whether changes were lost. If changes were lost, the backlog contains no changes.
     lagged: bool,
 }
 
-/// The half of a backlog that the store writes to.
+/// The half of a backlog to which the store writes.
 #[derive(Debug)]
 pub(super) struct ChangeSender(Weak<Backlog>);
 
@@ -49,7 +49,7 @@ impl Changes {
         ChangeSender(Arc::downgrade(&self.0))
     }
 
-    /// Returns the next change. Returns `None` if the backlog contains no change.
+    /// Returns the next change. If the backlog contains no change, returns `None`.
     pub(crate) fn try_next(&mut self) -> Option<Result<Arc<Change>, Lagged>> {
         let mut unread = self.0.unread();
         if std::mem::take(&mut unread.lagged) {
@@ -74,7 +74,7 @@ impl Changes {
         }
     }
 
-    /// Returns whether the follower has read all changes. Also returns the [`Lagged`] error if there is one.
+    /// Returns whether the follower has read all changes. Also returns the [`Lagged`] error, if there is one.
     pub(crate) fn is_empty(&self) -> bool {
         let unread = self.0.unread();
         unread.changes.is_empty() && !unread.lagged
@@ -82,7 +82,7 @@ impl Changes {
 }
 
 impl ChangeSender {
-    /// Adds a change. Returns false if the follower has been dropped.
+    /// Adds a change. If the follower has been dropped, returns false.
     pub(super) fn send(&self, change: &Arc<Change>) -> bool {
         let Some(backlog) = self.0.upgrade() else { return false };
         let mut unread = backlog.unread();

@@ -1,4 +1,4 @@
-//! The followers of one resource by scope, and the feeds that they read.
+//! The followers of one resource, grouped by scope. This module also contains the feeds from which the followers read.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -8,20 +8,20 @@ use tokio::sync::watch;
 use super::Db;
 use crate::store::{Change, ResourceKey};
 
-/// The limits for one read from the log: the number of returned changes, their approximate size in bytes, and the
-/// number of examined changes.
+/// The maximum number of changes that one read from the log returns. The next constants limit the approximate size of
+/// the returned changes in bytes, and the number of examined changes.
 const MAX_BATCH: usize = 64;
 const MAX_BATCH_BYTES: usize = 1 << 20;
 const MAX_SCANNED: usize = 4096;
 
-/// The set of objects in a resource whose changes a feed returns.
+/// The set of objects whose changes a feed returns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum FeedScope {
     All,
     Namespace(String),
     /// A single object. The value is its key.
     Object(String),
-    /// All objects that have this value in their selectable field with the index `at`, before or after a change.
+    /// All objects whose selectable field with the index `at` has this value, before or after a change.
     Field {
         at: usize,
         value: String,
@@ -43,8 +43,8 @@ fn namespace_of(key: &str) -> Option<&str> {
     key.split_once('/').map(|(namespace, _)| namespace)
 }
 
-/// Returns the value of a field after a change. If the field had another value before the change, also returns the old
-/// value.
+/// Returns the value that a field has after a change. If the field had a different value before the change, the old
+/// value is returned, too.
 fn values_of(change: &Change, at: usize) -> impl Iterator<Item = &str> {
     let new = change.new.kept_field(at);
     let old = change.old.as_ref().and_then(|old| old.kept_field(at));
@@ -58,9 +58,10 @@ pub(super) struct Followers {
     all: Option<RecentChanges>,
     namespaces: HashMap<String, RecentChanges>,
     objects: HashMap<String, RecentChanges>,
-    /// The followers of field values. The first key is the index of the field, and the second key is its value.
+    /// The followers of field values. The first key is the index of the field, and the second key is the value of the
+    /// field.
     fields: HashMap<usize, HashMap<String, RecentChanges>>,
-    /// When the number of scopes reaches this number, the next insertion removes all scopes without followers.
+    /// When the map contains this number of scopes, the next insertion removes all scopes that have no followers.
     sweep_at: usize,
 }
 
@@ -68,8 +69,7 @@ pub(super) struct Followers {
 #[derive(Debug)]
 struct RecentChanges {
     revisions: VecDeque<u64>,
-    /// The latest revision that was removed from `revisions`. All changes of the scope after this revision are still in
-    /// `revisions`.
+    /// The latest revision that is no longer in `revisions`. All later changes of the scope are in `revisions`.
     dropped: u64,
     /// The sender that publishes the revision of the last change.
     last: watch::Sender<u64>,
@@ -92,7 +92,7 @@ impl RecentChanges {
         self.last.send_replace(revision);
     }
 
-    /// Returns the changes after a revision. Returns `None` if some of these changes have been dropped.
+    /// Returns the changes after a revision. Returns `None` if some of these changes were dropped.
     fn since(&self, revision: u64) -> Option<impl Iterator<Item = u64>> {
         let first = self.revisions.partition_point(|change| *change <= revision);
         (revision >= self.dropped).then(|| self.revisions.range(first..).copied())
@@ -100,8 +100,8 @@ impl RecentChanges {
 }
 
 impl Followers {
-    /// Adds a follower of `scope`. The follower is removed when the returned receiver is dropped. The receiver gets the
-    /// revision of each change that is later than the revision `now`.
+    /// Adds a follower of `scope`. Dropping the returned receiver removes the follower. The receiver gets the revision
+    /// of each change after the revision `now`.
     pub(super) fn follow(&mut self, scope: &FeedScope, now: u64) -> watch::Receiver<u64> {
         if self.parts() >= self.sweep_at {
             let places = [&mut self.namespaces, &mut self.objects].into_iter().chain(self.fields.values_mut());
@@ -127,7 +127,7 @@ impl Followers {
         self.namespaces.len() + self.objects.len() + self.fields.values().map(HashMap::len).sum::<usize>()
     }
 
-    /// Notifies the followers of all scopes that contain the change. For each scope, at most `max` revisions are kept.
+    /// Notifies the followers of all scopes that contain the change. At most `max` revisions are kept for each scope.
     pub(super) fn notify(&mut self, change: &Change, max: usize) {
         let namespace = namespace_of(&change.key).and_then(|namespace| self.namespaces.get_mut(namespace));
         let object = self.objects.get_mut(&*change.key);
@@ -154,16 +154,17 @@ impl Followers {
     }
 }
 
-/// A stream of the changes in one scope of a resource, read from the log. A feed buffers only one batch of changes at
-/// the same time, even if it is read slowly.
+/// A stream of the changes in one scope of a resource. The changes are read from the log. A feed never buffers more
+/// than one batch of changes, even if it is read slowly.
 #[derive(Debug)]
 pub(crate) struct Feed {
     resource: ResourceKey,
     scope: FeedScope,
     /// The revision of the last change that the feed has read from the log.
     after: u64,
-    /// Whether the feed has read the whole log up to its end. If a feed starts at a past revision, it first scans all
-    /// later changes of the resource up to the end of the log. During this scan, a feed may lag behind without limit.
+    /// Whether the feed has reached the end of the log. A feed that starts at a past revision first scans all later
+    /// changes of the resource. The scan ends at the end of the log. While a feed scans past changes, it may lag behind
+    /// without limit.
     live: bool,
     last: watch::Receiver<u64>,
     ready: VecDeque<Arc<Change>>,
@@ -172,9 +173,9 @@ pub(crate) struct Feed {
 /// The reason why a feed has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FeedEnd {
-    /// The feed was read too slowly and has lost changes.
+    /// The feed was read too slowly, so it has missed changes.
     TooSlow,
-    /// The resource was removed, or it was renewed and its history was dropped.
+    /// The resource was removed, or a new resource has replaced it and its history was dropped.
     Ended,
 }
 
@@ -219,19 +220,19 @@ impl Feed {
         }
     }
 
-    /// Returns whether the resource was removed, or was renewed so that its history was dropped. If the result is true,
-    /// no more changes follow.
+    /// Returns whether the resource was removed, or was replaced by a new resource so that its history was dropped. If
+    /// the result is true, no more changes follow.
     pub(crate) fn has_ended(&self) -> bool {
         self.last.has_changed().is_err()
     }
 
-    /// Returns whether a change or the end of the feed may be available without waiting.
+    /// Returns whether a change, or the end of the feed, may be available without waiting.
     pub(crate) fn has_more(&self) -> bool {
         !self.ready.is_empty() || self.last.has_changed().unwrap_or(true)
     }
 
-    /// Reads the next batch of changes up to the revision `last` from the log. Returns whether the feed has now reached
-    /// the end of the log.
+    /// Reads the next batch of changes from the log, up to the revision `last`. Returns whether the feed has now
+    /// reached the end of the log.
     fn read(&mut self, db: &Db, last: u64) -> Result<bool, FeedEnd> {
         let inner = db.lock();
         if self.live {
@@ -257,7 +258,7 @@ impl Feed {
                 self.ready.push_back(change.clone());
             }
         }
-        // The log has no further change in this scope, so the feed continues from the current revision.
+        // The log contains no further change in this scope, so the feed continues from the current revision.
         self.after = self.after.max(inner.store.revision());
         Ok(true)
     }

@@ -1,9 +1,9 @@
-//! Copies the objects of another cluster, which is called the upstream cluster, for a plan.
+//! Copies the objects of another cluster for a plan. The other cluster is called the upstream cluster.
 //!
-//! Each known object has a base. The base is the state of the object in the upstream cluster. The first local write of
-//! an object freezes its base. After the first local write, the store ignores the content of upstream changes, and only
-//! records that the object has changed upstream. Therefore, the local writes cause all differences between the base and
-//! the object.
+//! Each known object has a base, which is the state of the object in the upstream cluster. The first local write of an
+//! object freezes the object's base. After the first local write, the store ignores the content of upstream changes to
+//! the object. The store only records that the object has changed upstream. Therefore, all differences between the base
+//! and the object come from local writes.
 
 use std::collections::{HashMap, HashSet};
 use std::slice;
@@ -20,21 +20,21 @@ pub(super) struct Mirror {
 
 #[derive(Debug, Default)]
 struct Base {
-    /// The upstream object. The object is `None` if the upstream cluster does not have it.
+    /// The upstream object. The field is `None` if the object does not exist in the upstream cluster.
     object: Option<Arc<Stored>>,
-    /// The last known version of the object in the upstream cluster. If the object was deleted, this is the version of
-    /// the deletion.
+    /// The last known version of the object in the upstream cluster. If the object was deleted, the version is the
+    /// version of the deletion.
     at: u64,
-    /// The revision of the first local write to the object. The revision is `None` if there was no local write.
+    /// The revision of the first local write to the object. The field is `None` if the object has no local writes.
     written: Option<u64>,
-    /// Whether the object has changed in the upstream cluster since the first local write.
+    /// Whether the object has changed in the upstream cluster since its first local write.
     moved: bool,
 }
 
-/// The state of an object in the upstream cluster. The object may not exist in the upstream cluster.
+/// The state of an object in the upstream cluster. The object may be absent in the upstream cluster.
 #[derive(Debug)]
 pub(crate) struct UpstreamObject {
-    /// The version in the upstream cluster, or 0 if the version is unknown.
+    /// The version of the object in the upstream cluster, or 0 if this version is unknown.
     pub(crate) at: u64,
     pub(crate) object: Option<Draft>,
 }
@@ -43,17 +43,17 @@ pub(crate) struct UpstreamObject {
 #[derive(Clone, Debug)]
 pub(crate) struct LocalWrite {
     pub(crate) resource: ResourceKey,
-    /// The upstream state of the object before the first local write.
+    /// The upstream state of the object before its first local write.
     pub(crate) base: Option<Arc<Stored>>,
     /// The current local object.
     pub(crate) object: Option<Arc<Stored>>,
-    /// Whether the object has changed in the upstream cluster since the first local write.
+    /// Whether the object has changed in the upstream cluster since its first local write.
     pub(crate) moved: bool,
 }
 
 impl Mirror {
-    /// Records that a change is a local write. A method that copies an object from the upstream cluster removes this
-    /// record again.
+    /// Records a change as a local write. The methods that copy objects from the upstream cluster remove the record of
+    /// the change again.
     pub(super) fn note(&mut self, change: &Change) {
         let base = self.bases.entry((change.resource().clone(), change.key.clone())).or_default();
         base.written.get_or_insert(change.revision());
@@ -61,17 +61,17 @@ impl Mirror {
 }
 
 impl Db {
-    /// Makes this store a copy of another cluster.
+    /// Makes this store a copy of the upstream cluster.
     pub(crate) fn begin_mirror(&self) {
         self.lock().mirror = Some(Mirror::default());
     }
 
-    /// Returns whether this store is a copy of another cluster.
+    /// Returns whether this store is a copy of an upstream cluster.
     pub(crate) fn is_mirror(&self) -> bool {
         self.lock().mirror.is_some()
     }
 
-    /// Returns whether the object has no local write, so that the upstream cluster determines its state.
+    /// Returns true if the object has no local writes. The upstream cluster determines the state of such an object.
     pub(crate) fn is_left_alone(&self, resource: &str, key: &str) -> bool {
         let inner = self.lock();
         inner.mirror.as_ref().is_some_and(|mirror| {
@@ -80,13 +80,14 @@ impl Db {
         })
     }
 
-    /// Returns the upstream state of the object, or its state before the first local write.
+    /// Returns the upstream state of the object. If the object has local writes, returns the upstream state before the
+    /// first of them.
     pub(crate) fn base(&self, resource: &str, key: &str) -> Option<Arc<Stored>> {
         let inner = self.lock();
         inner.mirror.as_ref()?.bases.get(&(resource.into(), key.into()))?.object.clone()
     }
 
-    /// Returns all objects with local writes. The order is the order of their first local writes.
+    /// Returns all objects that have local writes, in the order of their first local writes.
     pub(crate) fn local_writes(&self) -> Vec<LocalWrite> {
         let inner = self.lock();
         let bases = inner.mirror.iter().flat_map(|mirror| &mirror.bases);
@@ -101,14 +102,14 @@ impl Db {
         written.into_iter().map(of).collect()
     }
 
-    /// Stores the upstream state of an object. Does nothing if the object has a local write, or if the store contains a
-    /// newer state. If the collection is already `followed`, its watchers are notified. If not, the object becomes
-    /// visible without an event.
+    /// Stores the upstream state of an object. Does nothing if the object has local writes, or if the store already
+    /// contains a newer state. If `followed` is true, the watchers of the collection are notified. If `followed` is
+    /// false, the object becomes visible without an event.
     pub(crate) fn show(&self, resource: &ResourceKey, key: &str, shown: UpstreamObject, followed: bool) {
         self.show_in(&mut self.lock(), resource, key, shown, followed);
     }
 
-    /// Records that the upstream cluster had no objects other than `present` in this range at the version `at`.
+    /// Records that at the version `at`, the upstream cluster had no objects in this range except `present`.
     pub(crate) fn show_no_others(&self, resource: &ResourceKey, range: &Range, present: &HashSet<String>, at: u64) {
         let mut inner = self.lock();
         let Some(mirror) = &inner.mirror else { return };
@@ -145,7 +146,7 @@ impl Db {
         let Some(mirror) = &mut inner.mirror else { return };
         let Some(base) = mirror.bases.get_mut(&place) else { return };
         (base.object, base.written) = (object, None);
-        // The mirror needs no entry for an object that does not exist and has no version.
+        // The mirror needs no entry for an object that does not exist and has no known version.
         if base.at == 0 && base.object.is_none() {
             mirror.bases.remove(&place);
         }
@@ -154,7 +155,7 @@ impl Db {
     fn show_absent(&self, inner: &mut Inner, resource: &ResourceKey, key: &str, current: &Arc<Stored>, followed: bool) {
         let now = self.clock.instant();
         if followed {
-            // The removal cannot fail, because no other write can change the object while the lock is held.
+            // The removal cannot fail, because no other write can change the object while the store is locked.
             if let Ok(change) = inner.store.remove(now, resource, key, current.revision()) {
                 self.notify(inner, slice::from_ref(&change));
             }
@@ -195,7 +196,7 @@ impl Db {
         Some(new)
     }
 
-    /// Only the controllers are notified, and the watchers are not.
+    /// The controllers are notified, but the watchers are not.
     fn notify_background(&self, inner: &mut Inner, change: Change) {
         self.publish(inner);
         inner.notify_multi(&Arc::new(change));

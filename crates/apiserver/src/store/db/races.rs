@@ -14,8 +14,7 @@ use crate::store::{Draft, Key, Order};
 const WRITERS: u64 = 2;
 const WRITES: u64 = 400;
 const PODS: &str = "pods";
-/// The key of the object that stores the number of pods. Each step that writes a pod also updates the number
-/// of pods.
+/// The key of the object that contains the number of pods. Each step that writes a pod also updates the number of pods.
 const COUNT: (&str, &str) = ("counts", "pods");
 
 fn counted(pods: u64) -> Json {
@@ -39,7 +38,7 @@ fn names(pods: Run) -> Vec<(Key, u64)> {
     pods.map(|(key, stored)| (key, stored.revision())).collect()
 }
 
-/// Creates pods. Each step writes one pod and the number of pods. Retries after conflicts.
+/// Creates pods. Each step writes one pod together with the number of pods. Retries after conflicts.
 fn write(db: &Db, writer: u64) {
     for number in 0..WRITES {
         let key = format!("{writer}/{number}");
@@ -104,8 +103,8 @@ fn reads_see_whole_steps_and_growing_revisions() {
 
 #[test]
 fn list_and_feed_deliver_each_change_once() {
-    // The number of revisions between the start revisions of two feeds. With this distance, the feeds start at
-    // revisions throughout the test.
+    // The distance between the start revisions of two feeds. With this distance, feeds start at many different
+    // revisions during the test.
     const INTERVAL: u64 = 30;
     let (db, _) = empty();
     let (mut begun, mut next) = (Vec::new(), 0);

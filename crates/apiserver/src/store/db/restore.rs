@@ -6,11 +6,12 @@ use std::sync::Arc;
 use super::{Db, Inner};
 use crate::store::{Change, Draft, Expect, Key, Present, ResourceKey, Stored};
 
-/// The resource of an object, and its key in the store.
+/// The resource of an object, and the key of the object in the store.
 type StoreKey = (ResourceKey, Key);
 
-/// The maximum number of attempts to compute the difference while the lock is not held. An attempt fails if another
-/// request writes to the store during it. If all attempts fail, the difference is computed while the lock is held.
+/// The maximum number of attempts to compute the difference without holding the lock. An attempt fails if another
+/// request writes to the store during the attempt. If all attempts fail, the difference is computed while the lock is
+/// held.
 const OPTIMISTIC_ATTEMPTS: usize = 3;
 
 /// The difference between the current objects and the objects in the snapshot.
@@ -18,20 +19,21 @@ const OPTIMISTIC_ATTEMPTS: usize = 3;
 struct Difference<'a> {
     /// The current objects that have the same content in the snapshot.
     same: HashMap<StoreKey, Arc<Stored>>,
-    /// The objects that must be removed, with their revisions. Such objects do not occur in the snapshot, or have
-    /// different content in the snapshot.
+    /// The objects that must be removed, and their revisions. The snapshot does not contain these objects, or it
+    /// contains them with a different content.
     to_remove: Vec<(StoreKey, u64)>,
     to_create: Vec<&'a StoreKey>,
     drafts: HashMap<&'a StoreKey, Draft>,
 }
 
 impl Db {
-    /// Replaces all objects of the store with the objects in `wanted` in one step. Objects that are not in `wanted` are
-    /// removed. Objects with the same content are kept. All other objects are written. Returns the number of writes.
+    /// Replaces all objects of the store by the objects in `wanted`, in a single step. Objects that are not in `wanted`
+    /// are removed. Objects whose content is the same are kept. All other objects are written. Returns the number of
+    /// writes.
     ///
-    /// The replacement is a single step, because readers must not see a partial state. For example, the garbage
-    /// collector would delete the dependents of an owner that has not been restored yet. The lock is held only while
-    /// objects are written. Objects are encoded and compared without the lock, unless every attempt conflicts with
+    /// Readers must not observe a partial state, so the replacement is a single step. For example, the garbage
+    /// collector would delete the dependents of an owner that is not restored yet. The lock is held only while the
+    /// objects are written. The objects are encoded and compared without the lock, unless each attempt conflicts with
     /// another write.
     pub(crate) fn restore(&self, wanted: &BTreeMap<StoreKey, Arc<Stored>>) -> usize {
         let mut difference = Difference::default();
@@ -56,8 +58,9 @@ impl Db {
     fn apply_difference(&self, inner: &mut Inner, mut difference: Difference<'_>) -> Replaced {
         let now = self.clock.instant();
         let mut changes = Vec::new();
-        // An object with different content is removed and then created again. All objects are removed before the first
-        // is created, because a new object may claim values of removed objects.
+        // If the content of an object differs, the object is removed and then created again. All objects are removed
+        // before the first object is created. Otherwise, a new object could conflict with a unique value of a removed
+        // object.
         for ((resource, key), revision) in difference.to_remove {
             changes.extend(inner.store.remove(now, &resource, &key, revision));
         }
@@ -79,8 +82,8 @@ struct Replaced {
 }
 
 impl<'a> Difference<'a> {
-    /// Compares the objects in the store with the objects in `wanted`. A later call compares only the objects that have
-    /// changed since the last call.
+    /// Compares the objects in the store with `wanted`. Later calls compare only the objects that have changed since
+    /// the previous call.
     fn update(
         &mut self,
         db: &Db,
@@ -160,7 +163,7 @@ mod tests {
         static RESTORED: OnceLock<Db> = OnceLock::new();
         static BUSY: AtomicBool = AtomicBool::new(false);
         static DRAFTS: AtomicUsize = AtomicUsize::new(0);
-        // In this test, another write happens whenever the restore encodes an object.
+        // In this test, another write occurs whenever the restore encodes an object.
         const WITH_WRITES: Drafting = |interner, resource, object| {
             if let Some(db) = RESTORED.get()
                 && !BUSY.swap(true, Ordering::Relaxed)

@@ -1,4 +1,5 @@
-//! Responses that are expensive to create. The object has the maximum size, or is not served in its stored form.
+//! Requests whose responses are expensive to create. Each request returns an object of maximum size, or an object that
+//! is not served in its stored form.
 
 use std::sync::Arc;
 
@@ -18,14 +19,14 @@ const PROTOBUF_STREAM: &[(&str, &str)] = &[("accept", "application/vnd.kubernete
 const TABLE: &[(&str, &str)] = &[("accept", "application/json;as=Table;g=meta.k8s.io;v=v1")];
 const GZIP: &[(&str, &str)] = &[("accept-encoding", "gzip")];
 
-/// A request whose response is expensive, and the writes that create the objects for the request.
+/// A request with an expensive response, and the writes that prepare the objects for the request.
 #[derive(Clone)]
 pub(crate) struct HeavyAnswer {
     pub(crate) name: &'static str,
     before: Vec<(Method, String, Json)>,
     path: String,
     headers: &'static [(&'static str, &'static str)],
-    /// The collection that contains the object which the test changes while it reads a watch. Set only for watches.
+    /// The collection that contains the object that the test changes while it reads a watch. Set only for watches.
     changed: Option<&'static str>,
 }
 
@@ -79,7 +80,7 @@ pub(crate) fn answers() -> Vec<HeavyAnswer> {
 }
 
 impl HeavyAnswer {
-    /// Starts a server with the prepared objects.
+    /// Starts a server that contains the prepared objects.
     pub(crate) async fn serve(&self) -> Arc<ApiServer> {
         let server = Arc::new(ApiServer::start(ApiServerConfig::default()).await.expect("a server"));
         for (method, path, object) in &self.before {
@@ -94,7 +95,7 @@ impl HeavyAnswer {
     pub(crate) async fn read(self, server: Arc<ApiServer>) {
         let (head, mut body) = send(&server, Method::GET, &self.path, self.headers, "").await.into_parts();
         assert_eq!(head.status, 200, "{}", self.name);
-        // The response is not parsed, because the parser would also block this thread.
+        // The response is not parsed, because parsing would also block this thread.
         let Some(path) = self.changed else {
             body.collect().await.expect("a whole body");
             return;

@@ -1,5 +1,5 @@
-//! The kind Event of `events.k8s.io`. In this API group, some fields have other names than in the stored form, and the
-//! rules are stricter.
+//! The kind Event of `events.k8s.io`. In this API group, some fields have other names than in the stored form. The validation rules are
+//! stricter than in the core group.
 
 use std::sync::Arc;
 
@@ -17,7 +17,8 @@ use jiff::Timestamp;
 #[derive(Clone, Copy, Debug)]
 pub(in crate::kinds) struct Event;
 
-/// The fields that have different names in the core group and in `events.k8s.io`. The core group's name is first.
+/// The fields that have different names in the core group and in `events.k8s.io`. In each pair, the first name is the name in the core
+/// group.
 const NAMES: &[(&str, &str)] = &[
     ("involvedObject", "regarding"),
     ("message", "note"),

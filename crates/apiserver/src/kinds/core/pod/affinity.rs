@@ -1,4 +1,4 @@
-//! Validates affinity and topology spread constraints.
+//! Validates the affinity and the topology spread constraints of pods.
 
 use std::collections::{HashMap, HashSet};
 

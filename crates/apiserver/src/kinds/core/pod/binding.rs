@@ -11,7 +11,7 @@ use crate::kinds::{Context, GroupResource, Kind, RequestTarget, Strategy};
 use crate::object::{metadata, set_condition};
 use crate::request::Subresource;
 
-/// The strategy of Binding in `v1`. Clients post a Binding to the pod's subresource, or to the collection `bindings` of the namespace.
+/// The strategy of Binding in `v1`. Clients post a Binding to the subresource of the pod, or to the collection `bindings` of the namespace.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::kinds) struct Binding;
 
@@ -49,8 +49,8 @@ impl PostHandler for Binding {
     fn task(&self, context: &Context<'_>, target: &RequestTarget, sent: &Json, dry_run: bool) -> Outcome<Task> {
         let name = metadata::name(sent).to_owned();
         let (mut binding, now) = (sent.clone(), context.time());
-        // kube-apiserver's plugin PodTopologyLabels handles a binding only if it is posted to the subresource and its target has the kind
-        // Node.
+        // In kube-apiserver, the plugin PodTopologyLabels does not handle all bindings. The plugin requires that the binding is
+        // posted to the subresource and that the target has the kind Node.
         if target.subresource == Subresource::Binding && sent.text("/target/kind") == "Node" {
             topology::label(context, sent.text("/target/name"), &mut binding);
         }

@@ -12,7 +12,7 @@ use crate::object::duplicates;
 use crate::validate::{FieldError, FieldErrors, NameRule};
 
 const RESTART_POLICIES: &[&str] = &["Always", "Never", "OnFailure"];
-/// The fields that are not allowed in ephemeral containers, in the order of the errors.
+/// The fields that ephemeral containers must not have. The fields are in the order of the errors.
 const NOT_EPHEMERAL: [&str; 9] = [
     "ports",
     "resources",
@@ -25,7 +25,7 @@ const NOT_EPHEMERAL: [&str; 9] = [
     "lifecycle",
 ];
 
-/// Validates one container of a pod spec. The argument `double` is true if an earlier container has the same name.
+/// Validates one container of a pod spec. `double` is true if an earlier container has the same name.
 pub(super) fn errors(
     spec: &Json,
     list: &str,
@@ -81,7 +81,7 @@ pub(super) fn errors(
     }
 }
 
-/// Reports whitespace around an image in a pod. As in kube-apiserver, whitespace is ignored in a pod template.
+/// Reports whitespace before or after the name of an image in a pod. As in kube-apiserver, whitespace is ignored in a pod template.
 pub(super) fn padded_image(container: &Json, path: &str) -> Option<FieldError> {
     let image = container.text("/image");
     let why = "must not have leading or trailing whitespace";
@@ -107,7 +107,8 @@ fn ports(container: &Json, path: &str) -> FieldErrors {
     of_container.done()
 }
 
-/// Validates restart policy and restart rules. The rules of an init container are validated only if the container has a restart policy.
+/// Validates the restart policy and the restart rules of a container. For an init container, the restart rules are validated only if the
+/// container has a restart policy.
 fn restart_rules(container: &Json, path: &str, sidecar: bool) -> FieldErrors {
     let count = container.list("/restartPolicyRules").count();
     let open = count > 0 && !container.has("/restartPolicy");

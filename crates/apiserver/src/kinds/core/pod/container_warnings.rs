@@ -6,10 +6,11 @@ use pintle_json::Json;
 
 use crate::kinds::warnings::fractional_bytes;
 
-/// A container and its path in warnings.
+/// A container and the path that warnings use for it.
 pub(super) type ContainerAt<'a> = (&'a Json, String);
 
-/// Returns all containers of a pod in the order of kube-apiserver's warnings. `path` is empty or ends with a dot.
+/// Returns all containers of a pod in the order in which kube-apiserver warns about them. `path` is empty or ends with
+/// a dot.
 pub(super) fn all<'a>(pod: &'a Json, path: &str) -> Vec<ContainerAt<'a>> {
     let of = |key: &'static str| {
         let containers = pod.list(&format!("/spec/{key}")).enumerate();
@@ -30,7 +31,7 @@ pub(super) fn amounts((container, path): &ContainerAt<'_>) -> Vec<String> {
     found
 }
 
-/// Warns about variables that are set twice, unless the later value refers to the earlier variable.
+/// Warns about environment variables that are set twice, unless the later value refers to the earlier variable.
 pub(super) fn variables((container, path): &ContainerAt<'_>) -> Vec<String> {
     let (mut seen, mut found) = (HashSet::new(), Vec::new());
     for (at, variable) in container.list("/env").enumerate() {
@@ -45,11 +46,10 @@ pub(super) fn variables((container, path): &ContainerAt<'_>) -> Vec<String> {
     found
 }
 
-/// The maximum number of warnings about ports. A larger number of warnings would not fit into the headers of a
-/// response.
+/// The maximum number of warnings about ports. More warnings would not fit into the headers of a response.
 const MAX_WARNINGS: usize = 1000;
 
-/// Warns about overlapping ports in all containers.
+/// Warns about ports that overlap, in the same or in different containers.
 pub(super) fn ports(containers: &[ContainerAt<'_>]) -> Vec<String> {
     let mut seen: HashMap<(i64, &str), SeenPorts<'_>> = HashMap::new();
     let mut found = Vec::new();
@@ -70,8 +70,8 @@ pub(super) fn ports(containers: &[ContainerAt<'_>]) -> Vec<String> {
     found
 }
 
-/// The earlier ports with one number and protocol. With the index by host port, overlaps are found without comparing
-/// all pairs.
+/// The earlier ports that have the same number and protocol. The index by host port makes it possible to find overlaps
+/// without comparing all pairs.
 #[derive(Default)]
 struct SeenPorts<'a> {
     all: Vec<(Port<'a>, String)>,
@@ -111,7 +111,7 @@ impl<'a> SeenPorts<'a> {
     }
 }
 
-/// Warns about ports that have the same name, because a lookup by name finds only the first of them.
+/// Warns about ports that have the same name, because a lookup by name finds only the first port.
 pub(super) fn port_names(containers: &[ContainerAt<'_>]) -> Vec<String> {
     let mut seen: BTreeMap<&str, String> = BTreeMap::new();
     let mut found = Vec::new();
@@ -153,7 +153,7 @@ impl<'a> Port<'a> {
     }
 
     /// Classifies the overlap with another port that has the same number and protocol. Returns `None` if the overlap
-    /// needs no warning.
+    /// causes no warning.
     fn overlap(&self, other: &Self) -> Option<&'static str> {
         match () {
             () if (self.host_ip, self.host) == (other.host_ip, other.host) => Some("duplicate"),

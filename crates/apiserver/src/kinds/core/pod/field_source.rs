@@ -1,4 +1,4 @@
-//! Validates references to fields and resources of the pod itself, such as in the downward API.
+//! Validates references to fields and resources of the pod. The downward API, for example, uses such references.
 
 use pintle_json::Json;
 use pintle_schema::quantity;
@@ -6,7 +6,7 @@ use pintle_schema::quantity;
 use crate::kinds::check::Check;
 use crate::validate::{FieldError, FieldErrors, annotation_key_errors, label_key_faults};
 
-/// The container resources that variables and files can refer to.
+/// The container resources to which variables and files can refer.
 const RESOURCES: &[&str] = &[
     "limits.cpu",
     "limits.ephemeral-storage",
@@ -16,8 +16,8 @@ const RESOURCES: &[&str] = &[
     "requests.memory",
 ];
 const DIVISORS: &[&str] = &["1", "1k", "1M", "1G", "1T", "1P", "1E", "1Ki", "1Mi", "1Gi", "1Ti", "1Pi", "1Ei"];
-/// All pod fields that variables or files can refer to in the downward API. Errors report other paths as unknown
-/// field labels.
+/// All pod fields to which variables or files can refer in the downward API. Errors call all other paths unknown field
+/// labels.
 const LABELS: &[&str] = &[
     "metadata.annotations",
     "metadata.labels",
@@ -35,7 +35,7 @@ const LABELS: &[&str] = &[
     "status.podIPs",
 ];
 
-/// Validates a `fieldRef`, whose path must be one of `fields`.
+/// Validates a `fieldRef`. The path of the `fieldRef` must be one of `fields`.
 pub(super) fn field(source: &Json, path: &str, fields: &[&str]) -> FieldErrors {
     let check = Check::at(source, path).required("apiVersion");
     if source.text("/apiVersion").is_empty() {
@@ -81,7 +81,7 @@ pub(super) fn field(source: &Json, path: &str, fields: &[&str]) -> FieldErrors {
         .done()
 }
 
-/// Validates a `resourceFieldRef`. In a volume, the reference must name the container.
+/// Validates a `resourceFieldRef`. In a volume, the reference must contain the name of the container.
 pub(super) fn resource(source: &Json, path: &str, of_volume: bool) -> FieldErrors {
     let resource = source.text("/resource");
     let huge = resource.starts_with("limits.hugepages-") || resource.starts_with("requests.hugepages-");

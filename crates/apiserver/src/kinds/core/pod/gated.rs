@@ -1,5 +1,5 @@
-//! The pod changes that are allowed only while the pod has scheduling gates. The node constraints of such a
-//! pod may become stricter.
+//! Validates the pod changes that are allowed only while the pod has scheduling gates. While the pod has scheduling
+//! gates, its node constraints may become stricter.
 
 use pintle_json::Json;
 
@@ -12,7 +12,7 @@ pub(super) fn errors(new: &Json, old: &Json) -> FieldErrors {
     selector_error(new, old).into_iter().chain(affinity_errors(new, old)).collect()
 }
 
-/// Removes all fields from a spec that a client may change while the pod has scheduling gates.
+/// Removes all spec fields that a client may change while the pod has scheduling gates.
 pub(super) fn remove_narrowable(spec: &mut Json) {
     spec.set("nodeSelector", Json::Null);
     if let Some(affinity) = spec.get_mut("affinity") {

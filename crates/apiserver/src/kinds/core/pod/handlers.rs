@@ -10,7 +10,7 @@ const HANDLERS: &[&str] = &["exec", "httpGet", "tcpSocket", "grpc", "sleep"];
 const HEADER_NAME: &str = "a valid HTTP header must consist of alphanumeric characters or '-' (e.g. 'X-Header-Name', regex used for \
                       validation is '[-A-Za-z0-9]+')";
 const NOT_AT_INIT: &str = "may not be set for init containers without restartPolicy=Always";
-/// The container fields that contain handlers, in the order of validation.
+/// The container fields that contain handlers, in the order in which they are validated.
 const WITH_HANDLERS: [&str; 4] = ["lifecycle", "livenessProbe", "readinessProbe", "startupProbe"];
 
 /// Validates the probes and the lifecycle of a container.

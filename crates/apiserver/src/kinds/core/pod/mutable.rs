@@ -1,4 +1,5 @@
-//! Validates updates of pods and of pod subresources. This module determines which fields an update may change.
+//! Validates updates of pods and of pod subresources. This module determines which fields of a pod an update may
+//! change.
 
 use std::collections::{HashMap, HashSet};
 
@@ -23,7 +24,7 @@ pub(super) fn keep_class(pod: &mut Json, old: &Json) {
     }
 }
 
-/// Synchronizes `podIP` with the first item of `podIPs`. If the two values differ, `podIP` takes precedence.
+/// Synchronizes `podIP` with the first item of `podIPs`. If the two values differ, the value of `podIP` is kept.
 pub(super) fn complete_addresses(pod: &mut Json) {
     let Some(status) = pod.get_mut("status") else { return };
     let first = status.list("/podIPs").next().map(|address| address.text("/ip").to_owned());
@@ -112,8 +113,8 @@ fn spec_errors(new: &Json, old: &Json) -> FieldErrors {
             errors.push(FieldError::forbidden(format!("spec.{key}"), why));
             return errors;
         }
-        // kube-apiserver validates images twice. The first validation checks mutable fields, and the second checks the
-        // whole container.
+        // kube-apiserver validates images twice. The first validation checks the mutable fields, and the second
+        // validation checks the whole container.
         for (at, image) in images_of.0.iter().enumerate() {
             let field = format!("spec.{key}[{at}].image");
             if image.is_empty() {
@@ -141,7 +142,7 @@ fn spec_errors(new: &Json, old: &Json) -> FieldErrors {
             errors.push(FieldError::forbidden(format!("spec.schedulingGates[{at}].name"), why));
         }
     }
-    // The pod has scheduling gates, so its node constraints may become stricter.
+    // If the pod has scheduling gates, its node constraints may become stricter.
     let is_gated = !gates.is_empty();
     if is_gated {
         errors.extend(gated::errors(new, old));
@@ -167,8 +168,8 @@ fn spec_errors(new: &Json, old: &Json) -> FieldErrors {
     errors
 }
 
-/// Validates a change of `activeDeadlineSeconds`. Returns the error. Also returns whether validation stops after this
-/// error.
+/// Validates a change of `activeDeadlineSeconds`. Returns the error. The returned boolean is true if validation stops
+/// after this error.
 fn deadline_error(new: &Json, old: &Json) -> (Option<FieldError>, bool) {
     const FIELD: &str = "spec.activeDeadlineSeconds";
     const RANGE: &str = "must be between 0 and 2147483647, inclusive";

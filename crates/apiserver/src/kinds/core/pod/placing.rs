@@ -5,11 +5,11 @@ use pintle_json::Json;
 use crate::kinds::check::Check;
 use crate::validate::{FieldError, FieldErrors, NameRule, label_key_faults, label_value_faults, name_errors};
 
-/// The names of two fields: required and preferred node affinity terms.
+/// The field name for required node affinity terms. The next constant is the field name for preferred terms.
 pub(super) const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 pub(super) const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
 
-/// Validates the `tolerations` in the object `part`, whose path is `path`.
+/// Validates the `tolerations` of the object `part`. The path of this object is `path`.
 pub(in crate::kinds) fn tolerations(part: &Json, path: &str) -> FieldErrors {
     let all = Check::at(part, path).each("tolerations", |check, at| {
         let toleration = check.object();
@@ -103,7 +103,7 @@ fn label_requirement(check: Check<'_>, values_are_checked: bool) -> Check<'_> {
     })
 }
 
-/// Validates a requirement on a node field. The only supported field is `metadata.name`.
+/// Validates a requirement on a node field. The only supported node field is `metadata.name`.
 fn field_requirement(check: Check<'_>) -> Check<'_> {
     let requirement = check.object();
     let key = requirement.text("/key");

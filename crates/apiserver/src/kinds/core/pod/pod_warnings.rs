@@ -26,8 +26,8 @@ const DEPRECATED_VOLUMES: [(&str, &str); 9] = [
 ];
 const NO_SELECTOR: &str = "a null labelSelector results in matching no pod";
 
-/// Returns the warnings for a pod or a template. The warnings have the same order as in kube-apiserver. If the object is a
-/// template, its path must end with a dot.
+/// Returns the warnings for a pod or a template. The warnings have the same order as in kube-apiserver. For a template, `path` must end
+/// with a dot.
 pub(in crate::kinds) fn pod(pod: &Json, path: &str) -> Vec<String> {
     let placed = container_warnings::all(pod, path);
     let mut found = nodes(pod, path);
@@ -99,7 +99,7 @@ fn nodes(pod: &Json, path: &str) -> Vec<String> {
 pub(in crate::kinds) fn plugin(source: &Json, plugin: &str, path: &str) -> Option<String> {
     let (_, why) =
         DEPRECATED_VOLUMES.iter().find(|(known, _)| *known == plugin && source.has(&format!("/{plugin}")))?;
-    // The message spells the field as Go does.
+    // The message contains the spelling of the field in Go.
     let shown = if plugin == "storageos" { "storageOS" } else { plugin };
     Some(format!("{path}.{shown}: {why}"))
 }
@@ -137,16 +137,15 @@ fn repeated(pod: &Json, path: &str) -> Vec<String> {
     found
 }
 
-/// Warns about a deprecated annotation that has been replaced by a field. `holder` is the pod or container that contains the
-/// field.
+/// Warns about a deprecated annotation that a field has replaced. `holder` is the pod or the container that contains the field.
 fn seccomp(pod: &Json, holder: &Json, key: &str, path: &str) -> Option<String> {
     let has_field = holder.has("/securityContext/seccompProfile") || holder.has("/spec/securityContext/seccompProfile");
     let why = "non-functional in v1.27+; use the \"seccompProfile\" field instead";
     (!has_field && is_annotated(pod, key)).then(|| format!("{path}metadata.annotations[{key}]: {why}"))
 }
 
-/// Warns about a deprecated annotation that has been replaced by a field of the container. There is no warning if the pod has the
-/// same profile.
+/// Warns about a deprecated annotation that a field of the container has replaced. There is no warning if the pod itself has the same
+/// profile.
 fn app_armor(pod: &Json, (container, _): &ContainerAt<'_>, path: &str) -> Option<String> {
     const FIELD: &str = "/securityContext/appArmorProfile";
     let key = format!("container.apparmor.security.beta.kubernetes.io/{}", container.text("/name"));
@@ -162,7 +161,7 @@ fn app_armor(pod: &Json, (container, _): &ContainerAt<'_>, path: &str) -> Option
     (!same && !container.has(FIELD)).then(|| format!("{path}metadata.annotations[{key}]: {why}"))
 }
 
-/// Warns about affinity terms that match no pod.
+/// Warns about affinity terms that do not match any pod.
 fn affinity(pod: &Json, path: &str) -> Vec<String> {
     let mut found = Vec::new();
     for kind in ["podAffinity", "podAntiAffinity"] {

@@ -1,4 +1,4 @@
-//! Validates projected, downward API, secret and config map volumes.
+//! Validates projected volumes, downward API volumes, secret volumes and config map volumes.
 
 use std::collections::HashSet;
 
@@ -8,12 +8,12 @@ use super::{field_source, file_path};
 use crate::kinds::check::Check;
 use crate::validate::{FieldError, FieldErrors};
 
-/// The pod fields that a file can refer to.
+/// The pod fields to which a file can refer.
 const PROJECTED_FIELDS: &[&str] =
     &["metadata.annotations", "metadata.labels", "metadata.name", "metadata.namespace", "metadata.uid"];
 const DOUBLE: &str = "conflicting duplicate paths";
 
-/// Validates items that select keys of an object, and the file paths of these items.
+/// Validates the items that select keys of an object. Also validates the file paths of these items.
 pub(super) fn items(object: &Json, path: &str) -> FieldErrors {
     let all = Check::at(object, path).each("items", |item, at| {
         let file = item.object().text("/path");

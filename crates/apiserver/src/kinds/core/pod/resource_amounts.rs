@@ -11,7 +11,7 @@ use crate::kinds::resource_quantities::{is_extended, is_native, page_error, quan
 use crate::validate::{FieldError, FieldErrors, NameRule, qualified_name_faults};
 
 const CONTAINER_AMOUNTS: &[&str] = &["cpu", "memory", "ephemeral-storage"];
-/// Standard resources that only quotas and limit ranges may contain.
+/// The standard resources that may occur only in quotas and limit ranges.
 const QUOTA_RESOURCES: &[&str] = &[
     "requests.cpu",
     "requests.memory",
@@ -35,7 +35,7 @@ const QUOTA_RESOURCES: &[&str] = &[
 /// The resource claims of a pod.
 pub(super) struct PodClaims<'a> {
     names: HashSet<&'a str>,
-    /// The list of claim names, for errors about unknown claims. The list is computed on first use.
+    /// The names of the claims as a list, for errors about unknown claims. The list is computed when it is first used.
     listed: OnceCell<String>,
 }
 
@@ -140,7 +140,7 @@ pub(super) fn overhead(spec: &Json, path: &str) -> FieldErrors {
         .collect()
 }
 
-/// Validates resource limits outside of containers. `path` is the path of the parent field.
+/// Validates resource limits of objects other than containers. `path` is the path of the parent field.
 pub(crate) fn limit_errors(limits: Option<&Json>, path: &str) -> FieldErrors {
     let limits = limits.and_then(Json::as_object).into_iter().flatten();
     limits
@@ -221,8 +221,8 @@ fn limit_error(name: &str, amount: &Json, limits: &Json, path: &str) -> Option<F
     Some(FieldError::invalid_text(format!("{path}.requests"), amount, format!("must be {how} {name} limit of {limit}")))
 }
 
-/// Validates the resize policies. As in kube-apiserver, most of these errors contain the path of the list. Only errors about duplicates
-/// contain an index.
+/// Validates the resize policies. As in kube-apiserver, most of these errors contain the path of the list. Only errors about duplicate
+/// items contain an index.
 fn resize_policies(spec: &Json, container: &Json, path: &str) -> FieldErrors {
     let list = format!("{path}.resizePolicy");
     let never = spec.text("/restartPolicy") == "Never";
@@ -272,8 +272,8 @@ mod tests {
                 }
                 assert_eq!(errors.is_empty(), !missing);
             };
-            // Each error contains the names of all resource claims. Therefore, many errors reach the size limit of errors, and validation
-            // stops early.
+            // Each error contains the names of all resource claims. Therefore, with many errors, the size limit for errors is reached and
+            // validation stops early.
             if missing { errors(8_000) } else { assert!(is_linear(1_000, errors)) }
         }
     }

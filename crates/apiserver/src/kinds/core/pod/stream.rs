@@ -53,7 +53,7 @@ fn port_forward_options(query: &Query, _: &[String]) -> Outcome<Json> {
     Ok(options)
 }
 
-/// The query options of both `exec` and `attach`.
+/// The query options that `exec` and `attach` have in common.
 fn streams(kind: &str, query: &Query) -> Json {
     let mut options = json!({"kind": kind, "apiVersion": "v1"});
     for name in ["stdin", "stdout", "stderr", "tty"] {
@@ -67,8 +67,9 @@ fn streams(kind: &str, query: &Query) -> Json {
     options
 }
 
-/// Returns an error for the first of these problems: the container does not exist, the pod is not scheduled, the node does not exist, the
-/// kubelet is unreachable. If the pod is not scheduled, a log request returns an empty log instead of an error.
+/// Returns an error for the first problem in the following list. The possible problems are that the container does not exist, the pod is
+/// not scheduled, the node does not exist, or the kubelet is unreachable. If the pod is not scheduled, a log request returns an empty log
+/// instead of an error.
 fn answer(cluster: &dyn Cluster, target: &RequestTarget, options: &Json) -> Outcome<StreamAnswer> {
     let (name, pods) = (&target.name, GroupResource::new("", "pods"));
     let pod = cluster.object(&pods, &target.namespace, name).ok_or_else(|| Failure::not_found(&pods, name))?;
@@ -87,8 +88,8 @@ fn answer(cluster: &dyn Cluster, target: &RequestTarget, options: &Json) -> Outc
     Err(Failure::plain(500, format!("error dialing backend: dial tcp {address}:{port}: connect: connection refused")))
 }
 
-/// Returns an error if the pod has no container with the given name. If no name is given, returns an error if the pod has several
-/// containers.
+/// Returns an error if the pod has no container with the given name. If `container` is empty, returns an error unless the pod has exactly
+/// one ordinary container.
 fn check_container(pod: &Json, name: &str, container: &str) -> Outcome<()> {
     let containers = ["/spec/initContainers", "/spec/containers", "/spec/ephemeralContainers"];
     let mut names = containers.iter().flat_map(|kind| pod.list(kind)).map(|container| container.text("/name"));

@@ -7,7 +7,8 @@ use crate::kinds::warnings::is_new;
 use crate::object::metadata;
 use crate::validate::{NameRule, name_errors};
 
-/// Warns if the name is not a DNS label. Names of pods and workloads become parts of host names.
+/// Warns if the name is not a DNS label. The names of pods and workloads become parts of host names, so they should be
+/// DNS labels.
 pub(in crate::kinds) fn name(object: &Json, used: &str) -> Vec<String> {
     let name = metadata::name(object);
     let why = name_errors(NameRule::Label, name, false);
@@ -35,7 +36,7 @@ pub(in crate::kinds) fn on_create(object: &Json, pointer: &str) -> Vec<String> {
     found
 }
 
-/// Returns the warnings for an updated workload. An update that does not change the desired state causes no
+/// Returns the warnings for an updated workload. If the update does not change the desired state, there are no
 /// warnings.
 pub(in crate::kinds) fn on_update(object: &Json, old: &Json, pointer: &str) -> Vec<String> {
     if is_new(object, old) { of(object, pointer) } else { Vec::new() }

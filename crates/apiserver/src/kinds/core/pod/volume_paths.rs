@@ -4,7 +4,7 @@ use std::fmt;
 
 use pintle_json::Json;
 
-/// A file in a volume. `source` is empty except for projected volumes.
+/// A file in a volume. `source` is empty unless the volume is a projected volume.
 #[derive(Clone, PartialEq, Eq)]
 struct File {
     path: String,
@@ -49,14 +49,14 @@ fn warning(volume: &str, kind: &str, pair: &str) -> String {
     format!("volume {volume:?} ({kind}): overlapping paths: {pair}")
 }
 
-/// The approximate maximum total length of the messages about one volume, in bytes. Longer messages would not fit
-/// into a response.
+/// The approximate maximum length in bytes of all messages about one volume. Longer messages would not fit into the
+/// response headers.
 const MAX_BYTES: usize = 64 << 10;
-/// The approximate number of pairs after which the search stops.
+/// The approximate number of pairs of files after which the search stops.
 const MAX_PAIRS: usize = 10_000;
 
-/// Returns a message for each pair of files whose paths are equal or nested. The pairs are ordered by the second file
-/// of each pair.
+/// Returns a message for each pair of files whose paths are equal or nested. The pairs are sorted by the second file in
+/// the pair.
 fn collisions(mut files: Vec<File>) -> impl Iterator<Item = String> {
     let mut places = Vec::new();
     for (at, file) in files.iter_mut().enumerate() {
@@ -65,8 +65,8 @@ fn collisions(mut files: Vec<File>) -> impl Iterator<Item = String> {
             places.push((format!("{}/", file.path), at));
         }
     }
-    // After sorting, a path comes after its ancestors. All paths between an ancestor and one of its descendants are
-    // also descendants of this ancestor.
+    // After sorting, each path comes after its ancestors. All paths between an ancestor and one of its descendants are
+    // descendants of this ancestor, too.
     places.sort_unstable();
     let (mut above, mut pairs): (Vec<&(String, usize)>, _) = (Vec::new(), Vec::new());
     for place in &places {
@@ -91,7 +91,7 @@ fn items(object: &Json, pointer: &str, source: &str) -> Vec<File> {
     object.list(pointer).map(|item| File { path: item.text("/path").into(), source: source.into() }).collect()
 }
 
-/// Returns the files of one source of a projected volume.
+/// Returns the files that one source of a projected volume contains.
 fn projected(source: &Json) -> Vec<File> {
     let named = |kind: &str, pointer: &str| format!("{kind} {:?}", source.text(pointer));
     let file = |pointer: &str, of: String| File { path: source.text(pointer).into(), source: of };

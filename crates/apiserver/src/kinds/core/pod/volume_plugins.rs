@@ -34,7 +34,7 @@ fn required_fields(plugin: &str) -> &'static [&'static str] {
     }
 }
 
-/// Validates a pod volume whose source is a plugin.
+/// Validates a pod volume whose source is a volume plugin.
 pub(super) fn of_volume(volume: &Json, plugin: &str, path: &str) -> FieldErrors {
     let object = &volume[plugin];
     let mut errors = errors(object, plugin, path, false);
@@ -48,7 +48,8 @@ pub(super) fn of_volume(volume: &Json, plugin: &str, path: &str) -> FieldErrors 
     errors
 }
 
-/// Validates the source of a plugin. `path` is the path of the parent field. `persists` is true for a PersistentVolume.
+/// Validates the source that belongs to a volume plugin. `path` is the path of the parent field. `persists` is true for
+/// the source of a PersistentVolume.
 pub(in crate::kinds) fn errors(object: &Json, plugin: &str, path: &str, persists: bool) -> FieldErrors {
     // kube-apiserver uses a different field name in errors about GCE disks.
     let field = format!("{path}.{}", if plugin == "gcePersistentDisk" { "persistentDisk" } else { plugin });

@@ -1,4 +1,4 @@
-//! Allocation of cluster IPs and node ports to Services.
+//! Allocates cluster IPs and node ports for Services.
 
 use std::collections::{BTreeSet, HashMap};
 use std::net::{IpAddr, Ipv4Addr};
@@ -25,7 +25,7 @@ fn node_ports(service: &Json) -> impl Iterator<Item = i64> {
     service.list("/spec/ports").filter_map(|port| port.integer("/nodePort")).filter(|number| *number != 0)
 }
 
-/// Returns the node port for load balancer health checks, if it is set.
+/// Returns the node port for load balancer health checks if it is set.
 fn health_check_port(service: &Json) -> Option<i64> {
     service.integer("/spec/healthCheckNodePort").filter(|number| *number != 0)
 }
@@ -35,9 +35,9 @@ pub(super) fn needs_health_check(spec: &Json) -> bool {
     spec.text("/type") == "LoadBalancer" && spec.text("/externalTrafficPolicy") == "Local"
 }
 
-/// Returns the cluster IPs and node ports that this Service occupies. The store does not accept a second Service with the same cluster
-/// IP or node port. Node ports that the Service's type does not use are omitted. Several ports of the same Service can share a node
-/// port if their protocols differ.
+/// Returns the cluster IPs and node ports that this Service occupies. The store does not accept a second Service with the same cluster IP
+/// or node port. Node ports that the Service's type does not use are omitted. Several ports of one Service can share a node port if their
+/// protocols differ.
 pub(super) fn claims(service: &Json) -> Vec<String> {
     if service.text("/spec/type") == "ExternalName" {
         return Vec::new();
@@ -58,7 +58,7 @@ fn node_port_claim(port: i64) -> String {
 }
 
 /// Allocates missing addresses and ports. Checks the new cluster IPs and ports that the client requests. Returns an error for the first
-/// address or port that is not available.
+/// address or port that cannot be allocated.
 pub(super) fn allocate(cluster: &dyn Cluster, object: &mut Json, old: Option<&Json>) -> Outcome<()> {
     if object.text("/spec/type") == "ExternalName" {
         return Ok(());
@@ -79,7 +79,7 @@ pub(super) fn allocate(cluster: &dyn Cluster, object: &mut Json, old: Option<&Js
 fn allocate_health_check_port(cluster: &dyn Cluster, object: &mut Json) -> Outcome<()> {
     let own_key = format!("{}/{}", metadata::namespace(object), metadata::name(object));
     let is_free = |port: i64| cluster.holder(&node_port_claim(port)).is_none_or(|holder| *holder == *own_key);
-    // The node ports of this Service are not available, because kube-apiserver allocates node ports before the health check port.
+    // The other node ports of this Service cannot be used, because kube-apiserver allocates them before the health check port.
     let own: BTreeSet<i64> = node_ports(object).collect();
     if let Some(port) = health_check_port(object) {
         let why = match NODE_PORTS.contains(&port) {
@@ -108,8 +108,8 @@ fn allocate_address(cluster: &dyn Cluster, object: &mut Json) -> Outcome<()> {
     match object.text("/spec/clusterIP") {
         "None" => Ok(()),
         "" => {
-            // The address 10.0.0.1 is never allocated, because it is reserved for the Service `kubernetes`. If a client deletes this
-            // Service, the server creates it again.
+            // The address 10.0.0.1 is never allocated, because it is reserved for the Service `kubernetes`. If a client deletes the Service
+            // `kubernetes`, the server creates it again.
             let mut all = (2..=254).map(|last| Ipv4Addr::new(10, 0, 0, last));
             let free = all.find(|ip| is_free(address_claim((*ip).into())));
             let free =
@@ -128,8 +128,8 @@ fn allocate_address(cluster: &dyn Cluster, object: &mut Json) -> Outcome<()> {
                         "the provided IP ({address}) is not in the valid range. The range of valid IPs is 10.0.0.0/24"
                     )
                 }
-                // This error occurs even if the Service itself has the address. kube-apiserver allocates addresses before it checks the
-                // name, so a second create of the same Service fails with this error.
+                // This error occurs even if the Service itself already has the address, because kube-apiserver allocates addresses before
+                // it checks the name. Therefore, creating the same Service a second time causes this error.
                 _ if cluster.holder(&address_claim(address)).is_some() => "provided IP is already allocated".into(),
                 _ => return Ok(()),
             };
@@ -139,7 +139,7 @@ fn allocate_address(cluster: &dyn Cluster, object: &mut Json) -> Outcome<()> {
     }
 }
 
-/// Returns whether the address is in the range for Services. The first and the last address of 10.0.0.0/24 are reserved.
+/// Returns whether the address is in the address range for Services. The first and the last address of 10.0.0.0/24 are reserved.
 fn is_in_range(address: Ipv4Addr) -> bool {
     matches!(address.octets(), [10, 0, 0, 1..=254])
 }

@@ -10,7 +10,7 @@ use crate::kinds::core::pod::port_name_errors;
 use crate::kinds::network_rules::{ip_errors, special_address};
 use crate::validate::{FieldError, FieldErrors, NameRule, label_key_faults, label_value_faults, name_errors};
 
-/// Validates a Service. The rules that apply only to updates are not checked.
+/// Validates a Service. The rules that apply only to updates are not included.
 pub(super) fn errors(object: &Json) -> FieldErrors {
     let kind = object.text("/spec/type");
     let address = object.text("/spec/clusterIP");

@@ -16,8 +16,8 @@ const DEFAULT_SECONDS: i64 = 3600;
 const SHORTEST_TOKEN_SECONDS: i64 = 600;
 const LONGEST_SECONDS: i64 = 1 << 32;
 
-/// The strategy of TokenRequest in `authentication.k8s.io/v1`, which is not stored. As in kube-apiserver, a dry run
-/// also issues a token.
+/// The strategy of TokenRequest in `authentication.k8s.io/v1`. A TokenRequest is not stored. As in kube-apiserver, a
+/// dry run also issues a token.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TokenRequest;
 
