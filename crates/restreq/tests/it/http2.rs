@@ -164,7 +164,7 @@ async fn streamed_body_waits_for_the_server() {
 }
 
 #[tokio::test]
-async fn reset_response_is_an_error_even_if_it_is_cancelled() {
+async fn cancelled_response_is_an_error() {
     for (reason, is_complete) in [(Reason::CANCEL, false), (Reason::INTERNAL_ERROR, false), (Reason::NO_ERROR, true)] {
         let (client, _) = serve(move |_, mut respond| async move {
             let head = Response::builder().header("content-type", "application/json").body(()).unwrap();
