@@ -1,4 +1,5 @@
-//! The `Cluster`: one connection configuration, and the clients, informers, recorders and electors that use it.
+//! The `Cluster`, which is one connection configuration together with the clients, informers, recorders and electors
+//! that use it.
 
 mod elections;
 
@@ -18,14 +19,14 @@ use serde::de::DeserializeOwned;
 
 use crate::{ClusterConfig, Error};
 
-/// A connection to a cluster. The `Cluster` creates clients, informers, recorders and electors for the cluster.
+/// A connection to a cluster. Creates clients, informers, recorders and electors for one cluster.
 ///
-/// Start here: a `Cluster` combines the other crates. All users of a `Cluster` share one client, and one informer for
-/// each resource and selector. Each elector has a separate client, so other requests never delay a renewal. Cloning a
-/// `Cluster` only increments a reference count.
+/// Start with this type, because a `Cluster` combines the other crates. All users of a `Cluster` share one client. The
+/// users of a `Cluster` share one informer for each resource and selector. Each elector has its own client, so other
+/// requests never delay a renewal. Cloning a `Cluster` only increments a reference count.
 ///
-/// Clients have no rate limit by default, because API Priority and Fairness protects the server. For a server without
-/// API Priority and Fairness, set [`ClientConfig::qps`].
+/// By default, clients have no rate limit, because API Priority and Fairness protects the server. If a server does not
+/// have API Priority and Fairness, set [`ClientConfig::qps`].
 ///
 /// # Examples
 ///
@@ -71,15 +72,16 @@ struct Inner {
 
 /// The Event writer.
 enum Events {
-    /// The broadcaster of Events. The broadcaster is created together with the first recorder.
+    /// The broadcaster of Events. The broadcaster is created when the first recorder is created.
     Open(Option<EventBroadcaster>),
     /// The cluster was shut down.
     Closed,
 }
 
 impl Cluster {
-    /// Connects to the cluster that the environment describes. This method calls [`connect`](Self::connect) with the
-    /// default [`ClusterConfig`]. It reads files, but sends no request yet.
+    /// Connects to the cluster that the environment of this process describes. This method calls
+    /// [`connect`](Self::connect) with the default [`ClusterConfig`]. The method reads files, but does not send
+    /// requests.
     ///
     /// # Errors
     ///
@@ -88,13 +90,13 @@ impl Cluster {
         Self::connect(ClusterConfig::default())
     }
 
-    /// Connects to the cluster that `config` describes. A [`ClientConfig`] converts to a [`ClusterConfig`]. No request
-    /// is sent yet, so an unreachable server is detected only at the first request.
+    /// Connects to the cluster that `config` describes. A [`ClientConfig`] can be converted to a [`ClusterConfig`]. The
+    /// method sends no requests, so an unreachable server is detected only at the first request.
     ///
     /// # Errors
     ///
-    /// - The configuration contradicts itself, or one of its certificates or keys cannot be used.
-    /// - `config` has no client configuration, and the environment has no configuration or an invalid configuration.
+    /// - The configuration contradicts itself, or a certificate or key in it is invalid.
+    /// - `config` has no client configuration, and the environment has no configuration or an invalid one.
     pub fn connect(config: impl Into<ClusterConfig>) -> Result<Self, Error> {
         let ClusterConfig { client, metrics, transport } = config.into();
         let client = match client {
@@ -111,13 +113,13 @@ impl Cluster {
         )
     }
 
-    /// Starts an API server in this process, on a loopback port, and connects to it. The server stops when the last
-    /// clone of the cluster is dropped. To set metrics, [`connect`](Self::connect) to the server with its
+    /// Starts an API server in this process, and connects to it on a loopback port. The server stops when the last
+    /// clone of the cluster is dropped. To set a metrics provider, [`connect`](Self::connect) to the server with its
     /// [`config`](Self::config).
     ///
     /// # Errors
     ///
-    /// Returns an error if the server cannot listen.
+    /// Returns an error if the server cannot listen on a port.
     #[cfg(feature = "apiserver")]
     pub async fn embedded() -> Result<Self, Error> {
         let server = ApiServer::start(ApiServerConfig::default()).await.map_err(Error::Server)?;
@@ -148,8 +150,8 @@ impl Cluster {
         Ok(Self { inner: Arc::new(inner) })
     }
 
-    /// Returns the embedded API server if [`embedded`](Self::embedded) created this cluster. Use the server, for
-    /// example, to inject faults.
+    /// Returns the embedded API server, if [`embedded`](Self::embedded) created this cluster. For example, a test can
+    /// use the server to inject faults.
     #[cfg(feature = "apiserver")]
     pub fn server(&self) -> Option<&ApiServer> {
         self.inner.server.as_ref()
@@ -165,13 +167,13 @@ impl Cluster {
         &self.inner.client
     }
 
-    /// Returns a handle for the objects of type `T`, across all namespaces if `T` is namespaced.
+    /// Returns a handle to the objects of type `T`. If `T` is namespaced, the handle is for all namespaces.
     pub fn api<T: Resource>(&self) -> Api<T> {
         Api::all(self.inner.client.clone())
     }
 
-    /// Returns a handle for the objects of type `T` in one namespace. An empty string means the configuration's
-    /// namespace.
+    /// Returns a handle to the objects of type `T` in one namespace. If the namespace is an empty string, the
+    /// configuration's namespace is used.
     pub fn namespaced<T: Resource<Scope = NamespaceScope>>(&self, namespace: &str) -> Api<T> {
         Api::namespaced(self.inner.client.clone(), namespace)
     }
@@ -179,13 +181,13 @@ impl Cluster {
     /// Returns the shared informer for `T` across all namespaces. Calls with the same type return the same informer.
     ///
     /// The informer is already started. The informer runs until its last [user](InformerFactory) is dropped or the
-    /// cluster is [shut down](Self::shutdown). An informer that is requested after the shutdown never runs.
+    /// cluster is [shut down](Self::shutdown). After the shutdown, newly requested informers never run.
     ///
-    /// For one namespace, a selector or other settings, see [`informer_with`](Self::informer_with). For several
+    /// To use one namespace, a selector or other settings, see [`informer_with`](Self::informer_with). For several
     /// namespaces, see [`informer_of_namespaces`](Self::informer_of_namespaces).
     ///
     /// The cached objects do not contain `managedFields`: see [`Projection`](pintle_informer::Projection). A program
-    /// may still write them back with an update.
+    /// may nevertheless write a cached object back with an update.
     ///
     /// # Panics
     ///
@@ -194,12 +196,12 @@ impl Cluster {
         self.informer_with(self.api(), InformerConfig::default())
     }
 
-    /// Returns the informer for the objects of `api` that match the selectors in `config`. Callers with the same
-    /// settings share one informer. [`InformerFactory`] lists the settings that lead to a separate informer. The
-    /// informer is already started, as an informer from [`informer`](Self::informer) is.
+    /// Returns the informer for those objects of `api` that match the selectors in `config`. Callers with the same
+    /// settings share one informer. The settings that lead to a separate informer are listed in [`InformerFactory`].
+    /// Like an informer from [`informer`](Self::informer), the informer is already started.
     ///
-    /// To get the argument `api`, call [`api`](Self::api) or [`namespaced`](Self::namespaced), or create a dynamic
-    /// `Api` with the cluster's [`client`](Self::client).
+    /// To get `api`, call [`api`](Self::api) or [`namespaced`](Self::namespaced), or create a dynamic `Api` with the
+    /// cluster's [`client`](Self::client).
     ///
     /// # Examples
     ///
@@ -232,14 +234,14 @@ impl Cluster {
     ) -> SharedInformer<T> {
         config.metrics = config.metrics.or_else(|| self.inner.metrics.clone());
         let informer = self.inner.informers.informer(api, config);
-        // After a shutdown, `start` does nothing.
+        // After the shutdown, `start` does nothing.
         self.inner.informers.start();
         informer
     }
 
-    /// Returns the informer for the objects of `T` in a set of namespaces, which [may
-    /// change](SharedInformer::of_namespaces). Callers that pass clones of the same set share one informer. In all
-    /// other respects, this method works like [`informer_with`](Self::informer_with).
+    /// Returns the informer for the objects of type `T` in a set of namespaces. The set [may
+    /// change](SharedInformer::of_namespaces). Callers that pass clones of the same namespace set share one informer.
+    /// In all other respects, this method works like [`informer_with`](Self::informer_with).
     ///
     /// # Panics
     ///
@@ -260,12 +262,12 @@ impl Cluster {
         informer
     }
 
-    /// Returns the factory of all informers of this cluster, for example to pass it to a manager.
+    /// Returns the factory that creates all informers of this cluster. A program can pass the factory to a manager.
     pub fn informers(&self) -> &InformerFactory {
         &self.inner.informers
     }
 
-    /// Returns an Event recorder for a component, such as `website-controller`. All recorders share one writer. After
+    /// Returns an Event recorder for a component such as `website-controller`. All recorders share one writer. After
     /// [`shutdown`](Self::shutdown) the recorder writes nothing.
     ///
     /// # Panics
@@ -276,8 +278,8 @@ impl Cluster {
         if let Events::Open(Some(events)) = &*self.events() {
             return events.recorder(source);
         }
-        // Create the broadcaster without the lock, because this calls the user's metrics provider. If another thread
-        // has also created a broadcaster, one of the two is dropped.
+        // Create the broadcaster while no lock is held, because its creation calls the user's metrics provider. If
+        // another thread has also created a broadcaster, one of the two is dropped.
         let config = BroadcasterConfig { metrics: self.inner.metrics.clone(), ..BroadcasterConfig::default() };
         let started = EventBroadcaster::new(config);
         started.start_recording_to_sink(self.api());
@@ -293,13 +295,12 @@ impl Cluster {
         self.inner.events.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Stops the informers and the Event broadcaster of the cluster, for all clones. Pending Events are written for at
-    /// most 5 s. If this is the last clone, an embedded server stops too.
+    /// Stops the informers and the Event broadcaster of this cluster, for all of its clones. The method writes pending
+    /// Events for at most 5 s. If this is the last clone of the cluster, the embedded server also stops.
     ///
     /// # Cancel safety
     ///
-    /// If the future is dropped, the components that are still running stop when the last clone of the cluster is
-    /// dropped.
+    /// If the future is dropped, all components that still run stop when the last clone of the cluster is dropped.
     pub async fn shutdown(self) {
         const EVENTS: Duration = Duration::from_secs(5);
         self.inner.informers.shutdown().await;

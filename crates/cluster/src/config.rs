@@ -6,8 +6,9 @@ use pintle_meta::ClientConfig;
 use pintle_metrics::Provider;
 use pintle_restreq::TransportLayer;
 
-/// The connection settings of a [`Cluster`](crate::Cluster), and the metrics provider and transport of all components that the cluster
-/// creates. A [`ClientConfig`] converts to a `ClusterConfig` without a provider or a transport.
+/// The connection settings of a [`Cluster`](crate::Cluster). The configuration also contains the metrics provider and
+/// the transport layer for all components that the cluster creates. A [`ClientConfig`] can be converted to a
+/// `ClusterConfig` that has no metrics provider and no transport layer.
 ///
 /// # Examples
 ///
@@ -26,11 +27,12 @@ use pintle_restreq::TransportLayer;
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct ClusterConfig {
-    /// The client configuration. With `None`, the default, the cluster uses the kubeconfig in `KUBECONFIG` or in the
-    /// home directory. Without a kubeconfig, the cluster uses the service account of the pod in which the program runs.
+    /// The client configuration. If the value is `None`, the default, the cluster uses the kubeconfig in `KUBECONFIG`
+    /// or in the home directory. If there is no kubeconfig, the cluster uses the service account of the pod that the
+    /// program runs in.
     pub client: Option<ClientConfig>,
     /// The metrics provider for all components that the cluster creates. `None`, the default, disables metrics. The
-    /// metric series of a component exist until the component is dropped.
+    /// metric series of a component exist until that component is dropped.
     ///
     /// | component | metrics |
     /// |---|---|
@@ -39,12 +41,12 @@ pub struct ClusterConfig {
     /// | [electors](pintle_leaderelect::LeaderElectionConfig::metrics), unless their configuration sets another provider | `leader_election_*` |
     /// | [the Event writer](pintle_events::BroadcasterConfig::metrics) | `event_broadcaster_*` |
     ///
-    /// Controllers are created without a cluster, so set the provider in their [own
-    /// configuration](pintle_controller::ControllerConfig::metrics). The same rule applies to informers that you create
-    /// with the [factory](crate::Cluster::informers).
+    /// A controller is not created by a cluster, so set the provider in the [controller's own
+    /// configuration](pintle_controller::ControllerConfig::metrics). Set the provider in the same way for informers
+    /// that you create with the [factory](crate::Cluster::informers).
     pub metrics: Option<Arc<dyn Provider>>,
-    /// A layer around the transport of all clients, including the clients of electors. `None`, the default, adds no layer.
-    /// With [`TransportLayer::in_place`], an embedded server needs no socket:
+    /// A layer that wraps the transport of all clients, including the clients of electors. With `None`, the default, no
+    /// layer is added. With [`TransportLayer::in_place`], clients can reach an embedded server without a socket:
     ///
     /// ```
     /// # #[cfg(feature = "apiserver")]

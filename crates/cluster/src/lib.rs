@@ -12,8 +12,8 @@
 //!
 //! # Main types
 //!
-//! - [`Cluster`]: creates clients, informers, recorders and electors, and shares connections and caches between them
-//! - [`ClusterConfig`]: the connection, the metrics provider and the transport
+//! - [`Cluster`] creates clients, informers, recorders and electors, which share connections and caches.
+//! - [`ClusterConfig`] contains the connection settings, the metrics provider and the transport layer.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 

@@ -1,5 +1,5 @@
-//! Plans: an embedded API server in front of a live cluster. The embedded server reads from the live cluster, and never
-//! writes to it.
+//! Plans. A plan puts an embedded API server in front of a live cluster. The embedded server reads from the live
+//! cluster and never writes to it.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -16,9 +16,9 @@ use tower_service::Service;
 use crate::Cluster;
 
 impl Cluster {
-    /// Starts an embedded API server for a dry run of a controller. The server reads from this cluster, with the client of this
-    /// `Cluster`. The server stores all writes in the plan, and [`Plan::changes`] lists these writes. The live cluster
-    /// never receives a write.
+    /// Starts an embedded API server for the dry run of a controller. The server uses the client of this `Cluster` to
+    /// read from the live cluster. The server stores all writes in the plan, and [`Plan::changes`] returns these
+    /// writes. The live cluster never receives a write.
     ///
     /// # Examples
     ///
@@ -46,17 +46,18 @@ impl Cluster {
     ///
     /// # Errors
     ///
-    /// Returns an error if the cluster's custom resource definitions cannot be read, or if the server cannot listen.
+    /// Returns an error if the live cluster's custom resource definitions cannot be read, or if the server cannot
+    /// listen on a port.
     ///
     /// # Cancel safety
     ///
-    /// If the future is dropped, no server or task remains.
+    /// Dropping the future stops the server and its tasks.
     pub async fn plan(&self) -> Result<Plan, crate::Error> {
         Plan::start(Reading(self.client().clone()), ApiServerConfig::default()).await.map_err(crate::Error::Plan)
     }
 }
 
-/// Sends the requests of a plan to the cluster. A response with an error status counts as a response, too.
+/// Sends a plan's requests to the live cluster. A response with an error status is also a response.
 #[derive(Clone)]
 struct Reading(RestClient);
 
@@ -82,7 +83,7 @@ impl Service<Request<Full<Bytes>>> for Reading {
     }
 }
 
-/// Converts a client error to the cluster's response, if the cluster has responded.
+/// If the live cluster has responded with an error, converts the client error to this response.
 fn refusal(error: Error) -> Result<Response<TransportBody>, Error> {
     let Error::Status { status, body, .. } = &error else { return Err(error) };
     let content_type = if body.starts_with(b"{") { "application/json" } else { "text/plain; charset=utf-8" };

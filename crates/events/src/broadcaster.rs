@@ -17,7 +17,7 @@ use crate::sink::{CoreSink, Retry, SeriesSink};
 use crate::watcher::{EventWatcher, Watch};
 use crate::{Event, EventCounts, EventRecorder, EventSource, SeriesEvent};
 
-/// The configuration of an [`EventBroadcaster`]. The default values are the same as in client-go.
+/// The configuration of an [`EventBroadcaster`]. The default values come from client-go.
 ///
 /// # Examples
 ///
@@ -33,19 +33,21 @@ use crate::{Event, EventCounts, EventRecorder, EventSource, SeriesEvent};
 /// ```
 #[derive(Clone, Debug)]
 pub struct BroadcasterConfig {
-    /// The maximum number of events in the queue of each sink and watcher. The minimum is 1. The default is 1000. If a
-    /// queue is full, new events for this sink or watcher are dropped.
+    /// The maximum number of events in the queue of a sink or watcher. The minimum is 1. The default is 1000. If the
+    /// queue is full, the sink or watcher loses new events.
     pub queue: usize,
-    /// The number of attempts to write an event if the server is unreachable. The minimum is 1. The default is 12.
+    /// The number of attempts to write an event while the server is unreachable. The minimum is 1. The default is 12.
     pub tries: u32,
     /// The pause between attempts. The default is 10 s.
     pub retry_pause: Duration,
-    /// The rules for combining and rate-limiting events of the API `v1`.
+    /// The rules that combine events of the API `v1` and limit their rate.
     pub correlator: CorrelatorConfig,
-    /// The rules for updating and ending the event series of the API `events.k8s.io`.
+    /// The rules for event series of the API `events.k8s.io`. The rules determine when the sink updates a series and
+    /// when the series ends.
     pub series: SeriesConfig,
-    /// The metrics provider. `None` disables metrics. The provider is used until the broadcaster and its last recorder are dropped. The
-    /// counts of several broadcasters, and of several sinks of one broadcaster, are added up.
+    /// The metrics provider. `None` disables metrics. The broadcaster uses this provider until the broadcaster and its
+    /// last recorder are dropped. If there are several broadcasters, or several sinks of one broadcaster, their counts
+    /// are added up.
     ///
     /// | name | kind | meaning |
     /// |---|---|---|
@@ -65,9 +67,9 @@ impl Default for BroadcasterConfig {
 
 /// Delivers events to sinks, to watchers and to the log, like client-go's `EventBroadcaster`.
 ///
-/// Each sink writes events to a server in a separate task. Each sink and each watcher has a separate queue, so a slow sink or
-/// watcher does not delay the others. Dropping the broadcaster stops all writes immediately, and the events in the queues are lost.
-/// [`shutdown`](EventBroadcaster::shutdown) writes the queued events before it stops the broadcaster.
+/// Each sink writes events to a server in its own task. Each sink and each watcher has its own queue, so a slow sink or
+/// watcher does not delay the others. Dropping the broadcaster stops all writes immediately. The events in the queues
+/// are lost. [`shutdown`](EventBroadcaster::shutdown) writes the queued events before it stops the broadcaster.
 ///
 /// # Examples
 ///
@@ -95,7 +97,7 @@ pub struct EventBroadcaster {
     _open: CloseOnDrop,
 }
 
-/// A guard that ends the watchers when the broadcaster is dropped, even if recorders still exist.
+/// When the broadcaster is dropped, this guard ends the watchers, even if recorders still exist.
 #[derive(Debug)]
 struct CloseOnDrop(Arc<Hub>);
 
@@ -106,7 +108,7 @@ impl Drop for CloseOnDrop {
 }
 
 impl EventBroadcaster {
-    /// Creates a broadcaster that has no sinks and no watchers yet.
+    /// Creates a broadcaster without sinks and watchers.
     pub fn new(config: BroadcasterConfig) -> Self {
         let provider = config.metrics.clone().map(|provider| {
             CatchPanic::new(provider, |panic| {
@@ -119,9 +121,9 @@ impl EventBroadcaster {
         Self { hub, config: Box::new(config), stop, sinks, _open }
     }
 
-    /// Adds a sink that writes events of the API `v1` with `api`. Each sink counts repetitions, combines similar events
-    /// and limits the rate of events independently of other sinks. An event is written to the namespace of its object,
-    /// so `api` must be able to access the namespaces of all these objects.
+    /// Adds a sink that uses `api` to write events of the API `v1`. Each sink counts repetitions, combines similar
+    /// events and limits the rate of events, independently of other sinks. An event is written to the namespace of its
+    /// object, so `api` must be able to write to the namespaces of all these objects.
     ///
     /// # Panics
     ///
@@ -131,17 +133,18 @@ impl EventBroadcaster {
         self.start(|events| sink.run(events));
     }
 
-    /// Adds a sink that writes events of the API `events.k8s.io/v1` with `api`. Repetitions become a series. The count of a series is
-    /// written with the second event, at each [refresh interval](SeriesConfig::refresh), when the series [ends](SeriesConfig::finish),
-    /// and at shutdown.
+    /// Adds a sink that uses `api` to write events of the API `events.k8s.io/v1`. Repetitions become a series. The sink
+    /// writes the count of a series with the second event, at each [refresh interval](SeriesConfig::refresh), when the
+    /// series [ends](SeriesConfig::finish), and at shutdown.
     ///
-    /// The server's response to the first event shows whether the server supports this API. If the server does not support this
-    /// API, the sink writes events of the API `v1` with `fallback`, in the same way as
+    /// The response to the first event shows whether the server supports this API. If the server does not support this
+    /// API, the sink uses `fallback` to write events of the API `v1` instead, in the same way as
     /// [`start_recording_to_sink`](Self::start_recording_to_sink).
     ///
-    /// Unlike `v1`, this API requires that the name of the component is qualified, such as `example.com/website-controller`. If an
-    /// event has no action, the sink uses the reason as the action. If it has no host, the sink uses the name of this machine. The sink
-    /// shortens a message to at most 1024 bytes, and a reason, action or instance to at most 128 bytes.
+    /// Unlike `v1`, this API requires a qualified component name, such as `example.com/website-controller`. If an event
+    /// has no action, the sink sends the reason as the action. If an event has no host, the sink uses the name of this
+    /// machine as the host. The sink shortens each message to 1024 bytes, and each reason, action and instance to 128
+    /// bytes.
     ///
     /// # Panics
     ///
@@ -159,30 +162,31 @@ impl EventBroadcaster {
         self.start(|events| sink.run(events));
     }
 
-    /// Starts logging each recorded event, like client-go's `StartStructuredLogging`. The log level is INFO, and the fields
-    /// are `object`, `field_path`, `kind`, `api_version`, `type`, `reason`, `action` and `message`.
+    /// Starts to log each recorded event, like client-go's `StartStructuredLogging`. The log level is INFO, and the
+    /// fields are `object`, `field_path`, `kind`, `api_version`, `type`, `reason`, `action` and `message`.
     pub fn start_logging(&self) {
         self.hub.add(Listener::Log);
     }
 
-    /// Returns a watcher. The watcher receives the events that are recorded after this call and for which `filter` returns true. The
-    /// filter is called in the thread that records the event, so it should be fast. If the filter panics for an event, this watcher
-    /// does not receive the event.
+    /// Returns a watcher that receives each event that is recorded after this call and for which
+    /// `filter` returns true. The thread that records an event calls the filter, so the filter should be fast. If the
+    /// filter panics for an event, the watcher does not receive this event.
     pub fn watch(&self, filter: impl Fn(&Event) -> bool + Send + Sync + 'static) -> EventWatcher {
         let (watch, watcher) = Watch::new(self.config.queue, filter);
         self.hub.add(Listener::Watcher(watch));
         watcher
     }
 
-    /// Returns a recorder that one component of the program uses.
+    /// Returns a recorder for one component of the program.
     pub fn recorder(&self, source: EventSource) -> EventRecorder {
         EventRecorder::new(source, self.hub.clone())
     }
 
-    /// Writes the queued events and the counts of series, and then stops the broadcaster. New events are not accepted. For each queued
-    /// event, the broadcaster makes one more attempt. The broadcaster stops after `timeout`, even if there are still queued events. The
-    /// method returns the counts of all events. Events that were not written are counted as failed. Watchers receive the events in their
-    /// queues, and then end.
+    /// Writes the queued events and the counts of the series, and then stops the broadcaster. New events are not
+    /// accepted. The broadcaster makes one more attempt for each queued event. After `timeout`, the broadcaster stops
+    /// even if events are still queued. The method returns the counts of all events, including those that were lost.
+    /// Events that were not written count as failed. Watchers receive the events that are in their queues, and then
+    /// end.
     ///
     /// # Cancel safety
     ///
@@ -220,7 +224,7 @@ impl EventBroadcaster {
     }
 }
 
-/// Returns the host name. In a pod, the host name is the name of the pod.
+/// Returns the host name. In a pod, the host name is the pod's name.
 fn host() -> String {
     let non_empty = |text: String| Some(text.trim().to_owned()).filter(|text| !text.is_empty());
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").ok().and_then(non_empty);

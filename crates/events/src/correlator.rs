@@ -1,4 +1,4 @@
-//! Limits how many events are written.
+//! Limits the number of events that are written.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -12,27 +12,29 @@ use serde_json::{Value, json};
 use crate::lru::Lru;
 use crate::{Event, EventSource, ObjectReference};
 
-/// The start of the message of a combined event.
+/// The start of the message of each combined event.
 pub const COMBINED_PREFIX: &str = "(combined from similar events): ";
 
-/// The limits of a [`Correlator`]. The default values are the same as in client-go.
+/// The limits of a [`Correlator`]. The default values come from client-go.
 #[derive(Clone)]
 pub struct CorrelatorConfig {
-    /// The number of different messages about the same subject at which the sink begins to combine them. For example, with 10, the tenth
-    /// message and all later messages are combined into one event. The default is 10.
+    /// The number of different messages about the same subject at which the sink begins to combine the messages. For
+    /// example, with 10, the tenth message and all later messages become one event. The default is 10.
     pub max_similar: usize,
-    /// The maximum time between two messages that are combined into one event. The default is 10 minutes.
+    /// The maximum time between two messages that become one event. The default is 10 minutes.
     pub similar_interval: Duration,
-    /// The burst of the spam filter: how many events of one flow may be written without a pause. The default is 25.
+    /// The burst of the spam filter, which is the number of events of one flow that may be written without a pause. The
+    /// default is 25.
     pub spam_burst: u32,
-    /// After the burst, the interval in which one more event of the flow may be written. The default is 5 minutes.
+    /// The interval after which the spam filter allows one more event of a flow, once the burst is used up. The default
+    /// is 5 minutes.
     pub spam_refill: Duration,
-    /// The maximum number of flows that are remembered. The same limit applies to the number of groups of similar events
-    /// and to the number of stored events. The maximum is at least 1. The default is 4096.
+    /// The maximum number of flows that the sink stores. The same maximum applies to the number of groups of similar
+    /// events, and to the number of stored events. If the value is 0, it counts as 1. The default is 4096.
     pub cache_size: usize,
-    /// A function that returns the key of the flow that an event belongs to. The spam filter limits the events of each
-    /// flow separately. By default, the key consists of the source, the object and the type, so events with different
-    /// reasons share one limit. If this function panics, the event is lost and is counted as failed.
+    /// A function that returns the key of an event's flow. The spam filter limits the events of each flow separately.
+    /// By default, the key consists of the source, the object and the type. Events with different reasons then share
+    /// one limit. If this function panics, the event is lost and counts as failed.
     pub spam_key: Arc<dyn Fn(&Event) -> String + Send + Sync>,
 }
 
@@ -61,11 +63,11 @@ impl fmt::Debug for CorrelatorConfig {
     }
 }
 
-/// Decides which events are written, so that their number stays limited. A [`Correlator`] counts repetitions, combines
-/// similar events, and limits the rate of events.
+/// Decides which events are written, and so limits their number. A [`Correlator`] counts repetitions, combines similar
+/// events, and limits the rate of events.
 ///
-/// Each call takes an event and the current time, and returns the action that the caller must take. The correlator does
-/// no I/O and reads no clock.
+/// The method [`correlate`](Self::correlate) takes an event and the current time, and returns the action that the
+/// caller must take. A `Correlator` does no I/O and does not read a clock.
 ///
 /// # Examples
 ///
@@ -92,19 +94,19 @@ pub struct Correlator {
     buckets: Lru<String, TokenBucket>,
 }
 
-/// The different messages about the same subject.
+/// The different messages that were recorded about the same subject.
 #[derive(Debug)]
 struct Similar {
     messages: BTreeSet<String>,
     last: Instant,
 }
 
-/// The state for all events with the same key.
+/// The state that all events with the same key share.
 #[derive(Debug, Default)]
 struct Known {
     count: i32,
     first: Option<Time>,
-    /// The name under which the event is stored.
+    /// The name of the stored event.
     name: String,
     resource_version: String,
 }
@@ -114,9 +116,9 @@ struct Known {
 pub enum Verdict {
     /// Create it.
     Create(Correlated),
-    /// Update the stored event with this merge patch. If the stored event no longer exists, create the event again.
+    /// Update the stored event with the given merge patch. If the stored event no longer exists, create it again.
     Patch(Correlated, ObjectKey, Value),
-    /// Do not write the event, because its flow has reached the limit.
+    /// Do not write the event, because its flow has reached its limit.
     Skip,
 }
 
@@ -125,13 +127,13 @@ pub enum Verdict {
 pub struct Correlated {
     /// The event.
     pub event: Event,
-    /// Whether the event is a combination of several different messages.
+    /// Whether the event combines several different messages.
     pub is_combined: bool,
     key: String,
 }
 
 impl Correlator {
-    /// Creates a correlator that has seen no events yet.
+    /// Creates a correlator that has not recorded any events yet.
     pub fn new(config: CorrelatorConfig) -> Self {
         let size = config.cache_size;
         Self { config, similar: Lru::new(size), counts: Lru::new(size), buckets: Lru::new(size) }
@@ -171,7 +173,7 @@ impl Correlator {
         }
     }
 
-    /// Records that the server has stored an event. Later repetitions are added to the count of this event.
+    /// Records that the server has stored the event. The counts of later repetitions are added to the stored event.
     pub fn stored(&mut self, correlated: &Correlated, stored: &Event) {
         let known = self.counts.entry(correlated.key.clone(), Known::default);
         known.count = known.count.max(stored.count);
@@ -179,8 +181,8 @@ impl Correlator {
         known.resource_version = stored.resource_version().into();
     }
 
-    /// Returns the event and the key under which it is counted. If there are many similar events, returns a combined
-    /// event and `true`.
+    /// Returns the event, together with the key that is used to count it. If there are too many similar events, returns
+    /// a combined event and `true`.
     fn combine(&mut self, mut event: Event, now: Instant) -> (Event, String, bool) {
         let similar_key = similar_key(&event);
         let fresh = || Similar { messages: BTreeSet::new(), last: now };
@@ -194,14 +196,15 @@ impl Correlator {
             let key = key(&[&similar_key, &event.involved_object.field_path, &event.message]);
             return (event, key, false);
         }
-        // Keep only as many messages as are needed to decide whether to combine.
+        // Keep only as many messages as the decision to combine needs.
         similar.messages.pop_first();
         event.message = format!("{COMBINED_PREFIX}{}", event.message);
         (event, similar_key, true)
     }
 }
 
-/// Returns a key that similar events have in common: all fields except the message and the field path of the object.
+/// Returns a key that is equal for similar events. The key contains all fields except the message and the object's
+/// field path.
 fn similar_key(event: &Event) -> String {
     key(&[
         &source_key(&event.source),
@@ -222,7 +225,7 @@ fn object_key(event: &Event) -> String {
     key(&[kind, namespace, name, uid, api_version])
 }
 
-/// Joins strings with a separator that does not occur in any of them.
+/// Joins strings with a separator that is not part of any of them.
 fn key(parts: &[&str]) -> String {
     parts.join("\0")
 }

@@ -7,8 +7,8 @@ use pintle_meta::{MicroTime, Object, ObjectMeta, Resource, Time, TypeMeta};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// An `Event` of the API `v1`: a message for people about an object. By default, a server deletes an event after an
-/// hour.
+/// An `Event` of the API `v1`. An event is a message for people about an object. By default, the server deletes an
+/// event after an hour.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Event {
@@ -18,22 +18,22 @@ pub struct Event {
     /// The metadata.
     #[serde(default)]
     pub metadata: ObjectMeta,
-    /// The object that the event is about. The object is in the namespace of the event, or is cluster-scoped.
+    /// The object that the event describes. The object must be in the namespace of the event, or be cluster-scoped.
     #[serde(default)]
     pub involved_object: ObjectReference,
-    /// The reason of the event: one word in upper camel case.
+    /// The reason for the event, as one word in upper camel case.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
-    /// A sentence for people that describes the event.
+    /// A description of the event, as a sentence for people.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
-    /// The component that has recorded the event.
+    /// The component that recorded the event.
     #[serde(default)]
     pub source: EventSource,
-    /// The time at which the event occurred first.
+    /// The time of the first occurrence of the event.
     #[serde(default)]
     pub first_timestamp: Option<Time>,
-    /// The time at which the event occurred last.
+    /// The time of the last occurrence of the event.
     #[serde(default)]
     pub last_timestamp: Option<Time>,
     /// The number of occurrences.
@@ -42,34 +42,34 @@ pub struct Event {
     /// `Normal` or `Warning`.
     #[serde(default, rename = "type", skip_serializing_if = "String::is_empty")]
     pub event_type: String,
-    /// The time at which the event occurred first. The recorders of the API `events.k8s.io` set this field.
+    /// The time of the first occurrence of the event. Recorders for the API `events.k8s.io` set this field.
     #[serde(default)]
     pub event_time: Option<MicroTime>,
-    /// The name of the controller that has recorded the event, such as `example.com/website-controller`. The recorders
-    /// of the API `events.k8s.io` set this field.
+    /// The name of the controller that recorded the event, such as `example.com/website-controller`. Recorders for the
+    /// API `events.k8s.io` set this field.
     #[serde(default)]
     pub reporting_component: String,
-    /// The instance of the controller, for example the name of its pod.
+    /// The instance of the controller, such as the name of its pod.
     #[serde(default)]
     pub reporting_instance: String,
-    /// The action that was taken or that failed: one word, such as `Binding`.
+    /// The action that succeeded or failed, as one word such as `Binding`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub action: String,
-    /// A second object that the event is related to, such as the node that a pod was bound to.
+    /// A second object that is related to the event, such as the node that a pod was bound to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub related: Option<ObjectReference>,
-    /// The repetitions. The recorders of the API `events.k8s.io` set this field.
+    /// The repetitions. Recorders for the API `events.k8s.io` set this field.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub series: Option<EventSeries>,
-    /// All fields of the event that this struct does not have.
+    /// All fields of the event that this struct does not declare.
     #[serde(flatten)]
     pub other: BTreeMap<String, Value>,
 }
 
 pintle_meta::resource!(Event, "v1", "Event", "events", Namespaced);
 
-/// Formats the event in the same way as client-go's `FakeRecorder`: `Normal Pulled done`, followed by the annotations
-/// if there are any. The alternate form, `{:#}`, also contains the kind of the object.
+/// Formats the event like client-go's `FakeRecorder`, as `Normal Pulled done`. If the event has annotations, they
+/// follow. The alternate form, `{:#}`, also contains the object's kind.
 impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {} {}", self.event_type, self.reason, self.message)?;
@@ -90,10 +90,10 @@ impl fmt::Display for Event {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct EventSeries {
-    /// The number of occurrences when the series was last updated, at least 2.
+    /// The number of occurrences when the series was last updated. The number of occurrences is at least 2.
     #[serde(default)]
     pub count: i32,
-    /// The time of the last occurrence before the series was last updated.
+    /// The time of the last occurrence before the last update of the series.
     #[serde(default)]
     pub last_observed_time: Option<MicroTime>,
 }
@@ -124,20 +124,20 @@ pub struct ObjectReference {
     /// The kind.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub kind: String,
-    /// The namespace. The namespace is empty for a cluster-scoped object.
+    /// The namespace. The namespace is empty if the object is cluster-scoped.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub namespace: String,
     /// The name.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub name: String,
-    /// The UID. `kubectl describe` shows only the events that contain the UID of the object.
+    /// The UID. `kubectl describe` shows an event only if the event contains the UID of the object.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub uid: String,
-    /// The resourceVersion that the object had when the event was recorded.
+    /// The object's resourceVersion when the event was recorded.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub resource_version: String,
-    /// The part of the object that the event is about, such as `spec.containers{web}`. The path is empty if the event
-    /// is about the whole object.
+    /// The part of the object that the event describes, such as `spec.containers{web}`. The path is empty if the event
+    /// describes the whole object.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub field_path: String,
 }
@@ -160,15 +160,15 @@ impl<T: Resource> From<&T> for ObjectReference {
 /// The source of events.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize, Serialize)]
 pub struct EventSource {
-    /// The name of the program that records events, such as `website-controller`.
+    /// The name of the program that recorded the event, such as `website-controller`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub component: String,
-    /// The node on which the program runs, if the node matters for the event.
+    /// The node that the program runs on, if the node matters for the event.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub host: String,
 }
 
-/// The type of an event. The type shows whether the event needs attention.
+/// The type of an event, which shows whether the event needs attention.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum EventType {
     /// Information only.
@@ -178,7 +178,7 @@ pub enum EventType {
 }
 
 impl EventType {
-    /// Returns the value that the API uses.
+    /// Returns the value that the API uses for this type.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Normal => "Normal",

@@ -7,11 +7,12 @@ use crate::metrics::Counters;
 use crate::watcher::{EventWatcher, Watch};
 use crate::{Event, EventRecorder, EventSource};
 
-/// Stores recorded events for tests, like client-go's `FakeRecorder`. A `FakeRecorder` writes no events to a server and
-/// needs no runtime.
+/// A recorder that stores events for tests, like client-go's `FakeRecorder`. A `FakeRecorder` sends nothing to a server
+/// and needs no tokio runtime.
 ///
-/// The [`Event`]s have the same text format as in client-go, so that tests can compare strings. Unlike in client-go, recording an
-/// event never blocks. If the buffer is full, a new event is lost and [counted](Self::dropped).
+/// As text, an [`Event`] has the same format as in client-go, so that tests can compare strings. Unlike in client-go,
+/// recording an event never blocks the caller. If the buffer is full, the `FakeRecorder` drops a new event and
+/// [counts](Self::dropped) it.
 ///
 /// # Examples
 ///
@@ -39,8 +40,8 @@ pub struct FakeRecorder {
 }
 
 impl FakeRecorder {
-    /// Creates a fake recorder. The buffer contains up to `buffer` events until a test takes them. If `buffer` is 0,
-    /// it counts as 1.
+    /// Creates a fake recorder. The buffer stores up to `buffer` events until the test takes them. A `buffer` of 0
+    /// counts as 1.
     pub fn new(buffer: usize) -> Self {
         let (watch, events) = Watch::new(buffer, |_| true);
         let hub = Arc::new(Hub::new(Counters::new(None)));
@@ -48,17 +49,17 @@ impl FakeRecorder {
         Self { hub, events }
     }
 
-    /// Returns a recorder that the code under test can use.
+    /// Returns a recorder for the code under test.
     pub fn recorder(&self) -> EventRecorder {
         EventRecorder::new(EventSource::default(), self.hub.clone())
     }
 
-    /// Returns the events that were recorded since the previous call, in order.
+    /// Returns the events that were recorded since the previous call of this method, in order.
     pub fn take(&mut self) -> Vec<Event> {
         std::iter::from_fn(|| self.events.try_next()).map(Arc::unwrap_or_clone).collect()
     }
 
-    /// Returns how many events were lost because the buffer was full.
+    /// Returns the number of events that were dropped because the buffer was full.
     pub fn dropped(&self) -> u64 {
         self.events.dropped()
     }

@@ -1,4 +1,4 @@
-//! Delivers events from recorders to all listeners.
+//! Delivers the events of recorders to all listeners.
 
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -9,18 +9,18 @@ use crate::metrics::Counters;
 use crate::watcher::Watch;
 use crate::{Event, EventType};
 
-/// Creates a queue with the given capacity, which is limited to the maximum of a tokio channel.
+/// Creates a queue with the given capacity, limited to the maximum capacity of a tokio channel.
 pub(crate) fn queue(events: usize) -> (mpsc::Sender<Arc<Event>>, mpsc::Receiver<Arc<Event>>) {
     mpsc::channel(events.clamp(1, Semaphore::MAX_PERMITS))
 }
 
-/// Delivers each event to all listeners without blocking the caller. If the queue of a listener is full, this listener
-/// does not receive the event.
+/// Delivers an event to all listeners without blocking the caller. If a listener's queue is full, this listener does
+/// not receive the event.
 #[derive(Debug)]
 pub(crate) struct Hub {
     pub(crate) counters: Arc<Counters>,
-    /// The listeners. `None` after the broadcaster was dropped. Each change replaces the whole list, so that no
-    /// listener is called while the lock is held.
+    /// The listeners. The value is `None` after the broadcaster was dropped. Each change replaces the whole list, so
+    /// that the lock need not be held while the listeners are called.
     listeners: RwLock<Option<Arc<[Listener]>>>,
 }
 
@@ -41,9 +41,9 @@ impl Hub {
         self.change(|listeners| listeners.push(listener));
     }
 
-    /// Removes all listeners. Events in the queues of the listeners are still delivered.
+    /// Removes all listeners. The listeners still receive the events that are in their queues.
     pub(crate) fn close(&self) {
-        // Drop the listeners outside of the lock, because dropping a filter runs user code.
+        // Drop the listeners while no lock is held, because dropping a filter runs user code.
         let listeners = self.listeners.write().unwrap_or_else(PoisonError::into_inner).take();
         drop(listeners);
     }

@@ -24,14 +24,14 @@
 //! # Main types
 //!
 //! - An [`EventRecorder`] records events in any part of a program. Recording never blocks.
-//! - An [`EventBroadcaster`] delivers the events to sinks, to [`EventWatcher`]s and to the log. Each sink writes to a
-//!   server. Shutting down a broadcaster returns [`EventCounts`]. [`BroadcasterConfig::metrics`] sets the metrics
-//!   provider.
-//! - An [`Event`] is an event of the API `v1`. An [`ObjectReference`] refers to the object that an event is about. A
+//! - An [`EventBroadcaster`] delivers the events to sinks, to [`EventWatcher`]s and to the log. Each sink writes the
+//!   events to a server. When a broadcaster is shut down, it returns [`EventCounts`]. [`BroadcasterConfig::metrics`]
+//!   sets the metrics provider.
+//! - An [`Event`] is an event of the API `v1`. An [`ObjectReference`] names the object that an event describes. A
 //!   [`Correlator`] decides, without I/O, whether an event is created, counted as a repetition, combined with similar
 //!   events, or dropped.
 //! - A [`SeriesEvent`] is an event of the API `events.k8s.io/v1`. Its repetitions form an [`EventSeries`].
-//! - A [`FakeRecorder`] stores events for tests.
+//! - A [`FakeRecorder`] stores recorded events for tests.
 
 mod broadcaster;
 mod correlator;

@@ -3,23 +3,23 @@
 use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
 
-/// A map that evicts the least recently used entry when it is full.
+/// A map that evicts the least recently used entry when the map is full.
 #[derive(Debug)]
 pub(crate) struct Lru<K, V> {
     capacity: usize,
     entries: HashMap<K, (u64, V)>,
-    /// The keys in the order of their last use.
+    /// The keys, ordered by their last use.
     order: BTreeMap<u64, K>,
     clock: u64,
 }
 
 impl<K: Clone + Hash + Eq, V> Lru<K, V> {
-    /// Creates a map that stores up to `capacity` entries, at least one.
+    /// Creates a map for up to `capacity` entries. The capacity is at least 1.
     pub(crate) fn new(capacity: usize) -> Self {
         Self { capacity: capacity.max(1), entries: HashMap::new(), order: BTreeMap::new(), clock: 0 }
     }
 
-    /// Returns the value of `key`. If the key is missing, inserts a new value for it.
+    /// Returns the value of `key`. If the key does not exist, the method inserts a new value.
     pub(crate) fn entry(&mut self, key: K, make: impl FnOnce() -> V) -> &mut V {
         self.clock += 1;
         self.make_room(&key);
@@ -30,7 +30,8 @@ impl<K: Clone + Hash + Eq, V> Lru<K, V> {
         value
     }
 
-    /// Evicts an entry if the map is full and does not contain `key`. Returns the value of the entry that was evicted.
+    /// If the map is full and does not contain `key`, the method evicts an entry. Returns the value of the evicted
+    /// entry.
     pub(crate) fn make_room(&mut self, key: &K) -> Option<V> {
         if self.entries.contains_key(key) || self.entries.len() < self.capacity {
             return None;
@@ -39,7 +40,7 @@ impl<K: Clone + Hash + Eq, V> Lru<K, V> {
         self.entries.remove(&oldest).map(|(_, value)| value)
     }
 
-    /// Returns the value of `key` without marking the entry as used.
+    /// Returns the value of `key`, but does not mark the entry as used.
     pub(crate) fn find(&mut self, key: &K) -> Option<&mut V> {
         self.entries.get_mut(key).map(|(_, value)| value)
     }

@@ -4,26 +4,26 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use pintle_metrics::{Counter, Metric, MetricKind, Provider};
 
-/// The counts of all events that a broadcaster has handled.
+/// The counts of all events that were recorded with a broadcaster.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct EventCounts {
-    /// The number of recorded events. If there are several sinks, each event is counted once for each sink. The count
-    /// is the sum of the other fields except `combined`, plus the number of queued events.
+    /// The number of recorded events. If a broadcaster has several sinks, an event counts once for each sink. The
+    /// number of all events is the sum of the other fields except `combined`, plus the number of queued events.
     pub recorded: u64,
-    /// The number of events that were created on the server.
+    /// The number of events that the sinks created on the server.
     pub created: u64,
-    /// The number of repetitions that were added to the count of an event on the server.
+    /// The number of repetitions that the sinks added to the count of an event on the server.
     pub patched: u64,
-    /// How many of the `created` and `patched` events combine several different messages.
+    /// The number of `created` and `patched` events that combine several different messages.
     pub combined: u64,
     /// The number of repetitions that were added to a series in memory. The series is written periodically.
     pub counted: u64,
-    /// The number of events that the spam filter dropped, because there were too many events about the same object.
+    /// The number of events that the spam filter dropped because of too many events about the same object.
     pub spam: u64,
-    /// The number of events that were lost because a queue was full or closed.
+    /// The number of events that were dropped because a queue was full or closed.
     pub dropped: u64,
-    /// The number of events that were lost because the server rejected them or could not be reached.
+    /// The number of events that were lost because the server rejected them or was unreachable.
     pub failed: u64,
 }
 
@@ -59,7 +59,7 @@ pub(crate) struct Counters {
     pub(crate) failed: ReportedCounter,
 }
 
-/// A counter. The value of the counter is also reported to the metrics provider.
+/// A counter. The counter also reports its value to the metrics provider.
 #[derive(Debug)]
 pub(crate) struct ReportedCounter {
     count: AtomicU64,

@@ -11,8 +11,9 @@ use crate::{Event, EventSource, EventType, ObjectReference};
 
 /// Records events for one component. Clones are cheap.
 ///
-/// Recording an event never blocks and never fails. If events are recorded faster than they can be written, the newest
-/// events are dropped and counted. Events are messages for people. Programs must not depend on events.
+/// Recording an event never blocks the caller and never fails. If events are recorded faster than they can be written,
+/// the newest events are dropped and counted as dropped. Events are messages for people. A program must not depend on
+/// events being written.
 ///
 /// # Examples
 ///
@@ -35,10 +36,11 @@ impl EventRecorder {
         Self { source, hub, last_nanos: Arc::default() }
     }
 
-    /// Records an event about an object. `about` is a `&T` for any resource type, or an [`ObjectReference`].
+    /// Records an event that describes an object. `about` is a reference to an object of any resource type, or an
+    /// [`ObjectReference`].
     ///
-    /// `reason` is one word in upper camel case, and is the same for all events of one kind. `message` is a sentence
-    /// for people.
+    /// `reason` is one word in upper camel case. All events of the same kind have the same reason. `message` is a
+    /// sentence for people.
     pub fn event(
         &self,
         about: impl Into<ObjectReference>,
@@ -55,10 +57,10 @@ impl EventRecorder {
         });
     }
 
-    /// Records an event that has more fields: an action, a related object, annotations or labels.
+    /// Records an event with additional fields, such as an action, a related object, annotations or labels.
     ///
-    /// The recorder fills in the source, the time, the namespace and the name if they are missing. A missing type
-    /// becomes `Normal`. The recorder drops events with an unknown type, because servers would reject them.
+    /// If the source, the time, the namespace or the name is missing, the recorder fills it in. A missing type becomes
+    /// `Normal`. The recorder drops an event whose type is unknown, because servers would reject the event.
     ///
     /// # Examples
     ///
@@ -106,8 +108,8 @@ impl EventRecorder {
         event
     }
 
-    /// Returns a name for an event: the name of its object, followed by a number. The number is different for each
-    /// event of this recorder.
+    /// Returns a name for an event. The name of an event consists of the object's name and a number. Each event of this
+    /// recorder has a different number.
     fn name(&self, object: &str, now: Timestamp) -> String {
         const LONGEST: usize = 253;
         let now = i64::try_from(now.as_nanosecond()).unwrap_or(i64::MAX);
@@ -119,7 +121,7 @@ impl EventRecorder {
     }
 }
 
-/// Returns whether a server accepts the name as a part of an event's name.
+/// Returns whether the server accepts the given name as part of an event's name.
 fn is_subdomain(name: &str) -> bool {
     let label = |label: &str| {
         let inner = label.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-');

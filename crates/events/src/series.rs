@@ -7,17 +7,17 @@ use pintle_meta::MicroTime;
 use crate::lru::Lru;
 use crate::{EventSeries, ObjectReference, SeriesEvent};
 
-/// The limits for the event series of `events.k8s.io`. The default values are the same as in client-go.
+/// The limits for event series of the API `events.k8s.io`. The default values come from client-go.
 #[derive(Clone, Debug)]
 pub struct SeriesConfig {
-    /// The time between two writes of a series that continues. Each write updates the count, and keeps the server from
-    /// deleting the event. The default is 30 minutes.
+    /// The time between two writes of a series that has not ended. Each write updates the count on the server, and
+    /// keeps the server from deleting the event. The default is 30 minutes.
     pub refresh: Duration,
-    /// How long after its last repetition a series ends. An event without repetitions is forgotten after this time. The
-    /// default is 6 minutes.
+    /// How long after its last repetition a series ends. If an event has no repetitions, the sink forgets the event
+    /// after this time. The default is 6 minutes.
     pub finish: Duration,
-    /// The maximum number of events that are remembered, at least 1. The default is 4096. If there are more events, the
-    /// event whose last repetition is the oldest is evicted, and its count is written.
+    /// The maximum number of events that are stored. If the value is 0, it counts as 1. The default is 4096. If there
+    /// are more events, the event with the oldest last repetition is evicted, and its count is written.
     pub cache_size: usize,
 }
 
@@ -27,7 +27,7 @@ impl Default for SeriesConfig {
     }
 }
 
-/// The recent events and their repetitions. This type does no I/O and reads no clock.
+/// The recent events and the numbers of their repetitions. This type does no I/O and does not read a clock.
 #[derive(Debug)]
 pub(crate) struct Series {
     config: SeriesConfig,
@@ -35,7 +35,7 @@ pub(crate) struct Series {
 }
 
 /// The identity of an event. The identity consists of all fields except the note, the times, and the object's
-/// resourceVersion, because the resourceVersion changes with each update.
+/// resourceVersion, which changes with each update of the object.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct SeriesKey {
     texts: [String; 5],
@@ -47,8 +47,8 @@ struct SeriesKey {
 struct Entry {
     event: SeriesEvent,
     observed: Instant,
-    /// The time at which the event was last written to the server. Before the first write, this is the time at which
-    /// that write was due.
+    /// The time of the last write of this event to the server. Before the first write, this is the time when the first
+    /// write was due.
     written: Instant,
     /// Whether the event has repetitions that were not written to the server yet.
     is_unwritten: bool,
@@ -60,12 +60,12 @@ impl Entry {
     }
 }
 
-/// The events that the caller must write because an event was recorded.
+/// The events that the caller must write after an event was recorded.
 #[derive(Debug)]
 pub(crate) struct SeriesUpdate {
-    /// A new event, or the first repetition of an event. The second event starts a series.
+    /// A new event, or the first repetition of an event. The second occurrence of an event starts a series.
     pub(crate) write: Option<SeriesEvent>,
-    /// A series that was evicted. The evicted series is written one last time.
+    /// The evicted series, which is written one last time.
     pub(crate) evicted: Option<SeriesEvent>,
 }
 
@@ -75,7 +75,7 @@ impl Series {
         Self { config, entries }
     }
 
-    /// Returns how often the caller should check for series that are [due](Self::due).
+    /// Returns the interval at which the caller should check for series that are [due](Self::due).
     pub(crate) fn period(&self) -> Duration {
         self.config.finish.min(self.config.refresh).max(Duration::from_millis(1))
     }
@@ -94,14 +94,14 @@ impl Series {
         SeriesUpdate { write, evicted }
     }
 
-    /// Returns the series that the caller must write now: series that continue and whose refresh interval has passed,
-    /// and series that have ended.
+    /// Returns the series that the caller must write now. The caller must write the series that have ended, and the
+    /// series whose refresh interval has passed.
     pub(crate) fn due(&self, now: Instant) -> Vec<SeriesEvent> {
         let is_old = |entry: &Entry| now.saturating_duration_since(entry.written) >= self.config.refresh;
         self.unwritten_where(|entry| is_old(entry) || entry.is_finished(&self.config, now))
     }
 
-    /// Returns all series with repetitions that were not written to the server yet.
+    /// Returns all series whose repetitions were not written to the server yet.
     pub(crate) fn unwritten(&self) -> Vec<SeriesEvent> {
         self.unwritten_where(|_| true)
     }
@@ -111,14 +111,15 @@ impl Series {
         unwritten.map(|entry| entry.event.clone()).collect()
     }
 
-    /// Records that the server has stored or has rejected a series.
+    /// Records that the server has stored or rejected a series.
     pub(crate) fn mark_written(&mut self, event: &SeriesEvent, now: Instant) {
         if let Some(entry) = self.entries.find(&key_of(event)) {
             (entry.written, entry.is_unwritten) = (now, false);
         }
     }
 
-    /// Forgets series that have ended. Series with repetitions that were not written to the server are kept.
+    /// Forgets series that have ended. If a series has repetitions that were not written to the server yet, the series
+    /// is kept.
     pub(crate) fn forget(&mut self, now: Instant) {
         let config = &self.config;
         self.entries.retain(|entry| entry.is_unwritten || !entry.is_finished(config, now));

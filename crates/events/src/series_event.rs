@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::{Event, EventSeries, ObjectReference};
 
 /// An `Event` of `events.k8s.io/v1`. Its repetitions form a series. A server with both API groups stores one object for
-/// each event, and serves this object as this type and as [`Event`].
+/// each event. The server serves this object both as this type and as [`Event`].
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SeriesEvent {
@@ -19,37 +19,37 @@ pub struct SeriesEvent {
     /// The metadata.
     #[serde(default)]
     pub metadata: ObjectMeta,
-    /// The time at which the event occurred first.
+    /// The time of the first occurrence of the event.
     #[serde(default)]
     pub event_time: Option<MicroTime>,
     /// The repetitions. `None` for a single event.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub series: Option<EventSeries>,
-    /// The name of the controller that has recorded the event, such as `example.com/website-controller`.
+    /// The name of the controller that recorded the event, such as `example.com/website-controller`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reporting_controller: String,
-    /// The instance of the controller, for example the name of its pod. The instance has at most 128 bytes.
+    /// The instance of the controller, such as the name of its pod. The name of the instance has at most 128 bytes.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reporting_instance: String,
-    /// The action that was taken or that failed: one word of at most 128 bytes.
+    /// The action that succeeded or failed, as one word of at most 128 bytes.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub action: String,
-    /// The reason of the event: one word in upper camel case. The reason has at most 128 bytes.
+    /// The reason for the event, as one word in upper camel case. The reason has at most 128 bytes.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
-    /// The object that the event is about.
+    /// The object that the event describes.
     #[serde(default)]
     pub regarding: ObjectReference,
-    /// A second object that the event is related to.
+    /// A second object that is related to the event.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub related: Option<ObjectReference>,
-    /// A sentence for people that describes the event, at most 1024 bytes.
+    /// A description of the event for people, as a sentence of at most 1024 bytes.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub note: String,
     /// `Normal` or `Warning`.
     #[serde(default, rename = "type", skip_serializing_if = "String::is_empty")]
     pub event_type: String,
-    /// All fields of the event that this struct does not have, such as the deprecated fields of `v1`.
+    /// All fields of the event that this struct does not declare, such as the deprecated fields of `v1`.
     #[serde(flatten)]
     pub other: BTreeMap<String, Value>,
 }
@@ -57,8 +57,8 @@ pub struct SeriesEvent {
 pintle_meta::resource!(SeriesEvent, "events.k8s.io/v1", "Event", "events", Namespaced);
 
 impl SeriesEvent {
-    /// Converts a recorded event to an event that a server accepts. The API requires an action and an instance, and
-    /// limits the length of all strings.
+    /// Converts a recorded event to an event that servers accept. The API requires an action and an instance, and
+    /// limits the length of each string.
     pub(crate) fn of(event: &Event, host: &str) -> Self {
         const LONGEST: usize = 128;
         let or = |text: &str, other: &dyn Fn() -> String| if text.is_empty() { other() } else { text.to_owned() };
@@ -82,7 +82,7 @@ impl SeriesEvent {
     }
 }
 
-/// Shortens a string so that it has at most `longest` bytes. If the string was shortened, the result ends with `mark`.
+/// Shortens a string to at most `longest` bytes. If the string is shortened, the result ends with `mark`.
 fn cut(mut text: String, longest: usize, mark: &str) -> String {
     if text.len() > longest {
         text.truncate(text.floor_char_boundary(longest - mark.len()));

@@ -1,4 +1,4 @@
-//! Sinks. The sinks write events to a server.
+//! Sinks, which write events to a server.
 
 mod core;
 mod series;
@@ -16,24 +16,24 @@ use tokio_util::sync::CancellationToken;
 pub(crate) use self::core::CoreSink;
 pub(crate) use self::series::SeriesSink;
 
-/// The number of attempts, and the pause between two attempts.
+/// The number of attempts to write an event, and the pause between two attempts.
 #[derive(Clone, Debug)]
 pub(crate) struct Retry {
     pub(crate) tries: u32,
     pub(crate) pause: Duration,
-    /// The token that is cancelled when the broadcaster shuts down. After the shutdown has begun, each event gets one
-    /// last attempt.
+    /// A token that is cancelled when the broadcaster shuts down. After the shutdown has begun, the sink makes one last
+    /// attempt for each event.
     pub(crate) stop: CancellationToken,
 }
 
 impl Retry {
-    /// Waits for the back-off time after the nth failed attempt. Returns whether to retry.
+    /// Waits for the pause after the nth failed attempt. Returns whether to retry.
     pub(crate) async fn wait_before_retry(&self, nth: u32, error: &ApiError) -> bool {
         if nth >= self.tries || self.stop.is_cancelled() {
             return false;
         }
         tracing::debug!(%error, nth, "cannot write an event yet");
-        // The first pause is random, so that the clients of a server that fails do not all retry at the same time.
+        // The first pause is random, so that the clients of a failing server do not all retry at the same time.
         let pause = if nth == 1 { Jitter::new(fastrand::u64(..)).up_to(self.pause) } else { self.pause };
         tokio::select! {
             () = tokio::time::sleep(pause) => {}
@@ -43,7 +43,8 @@ impl Retry {
     }
 }
 
-/// Runs a write with the API. The API is user code. If the API panics, it is unknown whether the event was written.
+/// Runs a write with the user's `Api`. The API is user code. If the `Api` panics, it is unknown whether the event was
+/// written.
 async fn isolated<T>(write: impl Future<Output = Result<T, ApiError>>) -> Result<T, ApiError> {
     let mut write = pin!(write);
     poll_fn(|context| {
@@ -53,19 +54,19 @@ async fn isolated<T>(write: impl Future<Output = Result<T, ApiError>>) -> Result
     .await
 }
 
-/// Returns whether a retry of the write can succeed. If the server has rejected the event, it would also reject a
-/// retry.
+/// Returns whether a retry of the write could succeed. If the server has rejected the event, it would reject a retry,
+/// too.
 fn is_retryable(error: &ApiError) -> bool {
     !matches!(error.kind, ErrorKind::Status(_) | ErrorKind::InvalidRequest(_))
 }
 
-/// Returns whether the error "already exists" can come from an earlier attempt whose response was lost.
+/// Returns whether the error "already exists" can be caused by an earlier attempt whose response was lost.
 fn is_own(error: &ApiError, nth: u32) -> bool {
     error.is_already_exists() && (nth > 1 || error.earlier_may_have_acted)
 }
 
 fn log_rejected(key: &ObjectKey, reason: &str, error: &ApiError) {
-    // Log these errors only at debug level, because they are expected: the event already exists, or its namespace is
+    // Log these errors only at debug level, because they are expected. The event already exists, or its namespace is
     // being deleted.
     let is_terminating = error.status().is_some_and(|status| {
         let causes = status.details.iter().flat_map(|details| &details.causes);

@@ -9,10 +9,10 @@ use tokio::sync::mpsc;
 
 use crate::{Event, hub};
 
-/// Receives each event when it is recorded, before the event is counted or combined. Events arrive in the order in which
-/// they are recorded. Dropping the watcher ends its subscription to events.
+/// Receives each event when the event is recorded, before events are counted or combined. The watcher receives the
+/// events in the order in which they are recorded. Dropping the watcher ends its subscription.
 ///
-/// If the queue of a watcher is full, new events for this watcher are dropped and counted. Other watchers still receive
+/// If the watcher's queue is full, new events for this watcher are dropped and counted. Other watchers still receive
 /// them.
 ///
 /// # Examples
@@ -40,27 +40,27 @@ pub struct EventWatcher {
 }
 
 impl EventWatcher {
-    /// Returns the next event. Returns `None` after the broadcaster was dropped and the queue is empty.
+    /// Returns the next event. Returns `None` after the broadcaster was dropped and the watcher's queue is empty.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future does not lose an event.
+    /// Dropping the future does not lose any events.
     pub async fn next(&mut self) -> Option<Arc<Event>> {
         self.events.recv().await
     }
 
-    /// Returns the next event if an event is queued.
+    /// Returns the next event if the queue contains one.
     pub fn try_next(&mut self) -> Option<Arc<Event>> {
         self.events.try_recv().ok()
     }
 
-    /// Returns how many events were dropped because the queue of this watcher was full.
+    /// Returns the number of events that were dropped because this watcher's queue was full.
     pub fn dropped(&self) -> u64 {
         self.dropped.load(Ordering::Relaxed)
     }
 }
 
-/// The sending side of an [`EventWatcher`].
+/// The sending part of an [`EventWatcher`].
 #[derive(Clone)]
 pub(crate) struct Watch {
     queue: mpsc::Sender<Arc<Event>>,
@@ -75,12 +75,12 @@ impl Watch {
         (Self { queue, filter: Arc::new(filter), dropped: dropped.clone() }, EventWatcher { events, dropped })
     }
 
-    /// Queues the event if the filter accepts it. Returns `false` if the watcher was dropped.
+    /// Adds the event to the queue if the filter accepts the event. Returns `false` if the watcher was dropped.
     pub(crate) fn offer(&self, event: &Arc<Event>) -> bool {
         if self.is_closed() {
             return false;
         }
-        // The filter is user code. If the filter panics, the panic must not reach the code that records the event.
+        // The filter is user code. If the filter panics, the panic must not reach the code that recorded the event.
         let Ok(wanted) = catch_unwind(AssertUnwindSafe(|| (self.filter)(event))) else {
             tracing::error!(reason = event.reason, "the filter of an event watcher panicked");
             self.dropped.fetch_add(1, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! Functions with which serde decodes and encodes the fields of a kubeconfig.
+//! Functions that serde calls to decode and encode the fields of a kubeconfig.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,12 +14,12 @@ use zeroize::Zeroizing;
 
 use crate::Data;
 
-/// Decodes base64 as Go does: the padding is required, and the unused last bits may have any value.
+/// Decodes base64 like Go. The padding is required, and the unused last bits may have any value.
 const BASE64: GeneralPurpose =
     GeneralPurpose::new(&STANDARD, GeneralPurposeConfig::new().with_decode_allow_trailing_bits(true));
 
-/// Reads a value. `null` becomes the empty value. kubectl writes an empty list as `null`, and other programs write any
-/// empty value as `null`.
+/// Reads a value. `null` is read as an empty value. For example, kubectl writes an empty list as `null`, and other
+/// programs write any empty value as `null`.
 pub(crate) fn null_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,
@@ -28,13 +28,13 @@ where
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 
-/// Reads a list of strings. Reads a list whose `null` items become empty strings, as in kubectl.
+/// Reads a list of strings, in which `null` items become empty strings, as in kubectl.
 pub(crate) fn texts<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
     let texts: Option<Vec<Option<String>>> = Option::deserialize(deserializer)?;
     Ok(texts.unwrap_or_default().into_iter().map(Option::unwrap_or_default).collect())
 }
 
-/// Reads a map of lists of strings. A `null` becomes an empty list or an empty string, as in kubectl.
+/// Reads a map from strings to lists of strings. As in kubectl, `null` becomes an empty list or an empty string.
 pub(crate) fn text_lists<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<BTreeMap<String, Vec<String>>, D::Error> {
@@ -56,7 +56,8 @@ pub(crate) fn optional_data<'de, D: Deserializer<'de>>(deserializer: D) -> Resul
     Ok(data.filter(|data| !data.0.is_empty()))
 }
 
-/// Defines a module for a map whose keys are names. In the file, the map is a list of `{name: …, $member: …}`.
+/// Defines a module that reads and writes a map whose keys are names. In the file, the map is a list of `{name: …,
+/// $member: …}`.
 macro_rules! named_list {
     ($module:ident, $member:literal, $type:ty) => {
         pub(crate) mod $module {
@@ -108,7 +109,7 @@ named_list!(contexts, "context", crate::Context);
 named_list!(users, "user", crate::AuthInfo);
 named_list!(extensions, "extension", serde_json::Value);
 
-/// A secret string. Error messages do not show the text, and its memory is wiped on drop.
+/// A secret string. Error messages do not contain the text, and its memory is wiped when it is dropped.
 struct HiddenText(Option<Zeroizing<String>>);
 
 impl<'de> Deserialize<'de> for HiddenText {

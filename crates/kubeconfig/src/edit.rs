@@ -1,5 +1,5 @@
-//! Methods that return changed copies of a configuration: reduced to the current context, with the content of its
-//! files, or without secrets.
+//! Methods that return changed copies of a configuration. A copy can be reduced to the current context, contain the
+//! content of the configuration's files, or contain no secrets.
 
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -14,11 +14,11 @@ const REDACTED: &str = "REDACTED";
 const OMITTED: &str = "DATA+OMITTED";
 
 impl Kubeconfig {
-    /// Returns a copy of the configuration with only the current context, its cluster and its user.
+    /// Returns a copy of the configuration that contains only the current context, its cluster and its user.
     ///
     /// # Errors
     ///
-    /// Returns [`Error::NoContext`] if there is no current context. Returns [`Error::NotFound`] if the current context
+    /// Returns [`Error::NoContext`] if no current context is set. Returns [`Error::NotFound`] if the current context
     /// does not exist.
     pub fn minified(&self) -> Result<Self, Error> {
         let name = &self.current_context;
@@ -33,9 +33,9 @@ impl Kubeconfig {
         Ok(minified)
     }
 
-    /// Returns a copy of the configuration that contains the certificates and keys instead of the paths of their files.
-    /// The copy can be used on another machine. The paths of token files are kept, because the content of these files
-    /// changes.
+    /// Returns a copy of the configuration that contains certificates and keys as data instead of the paths of their
+    /// files. The copy can be used on another machine. The copy keeps the paths of token files, because the content of
+    /// token files changes.
     ///
     /// # Errors
     ///
@@ -52,9 +52,9 @@ impl Kubeconfig {
         Ok(flat)
     }
 
-    /// Returns a copy of the configuration without secrets, for printing. The copy contains no tokens, passwords or
-    /// keys, no arguments and variables of credential plugins, and no user names and passwords in URLs. The values of
-    /// unknown fields and of other programs' data are also removed.
+    /// Returns a copy of the configuration that has no secrets and can be printed. The copy contains no tokens,
+    /// passwords or keys. The copy also contains no arguments and variables of credential plugins, and no user names
+    /// and passwords in URLs. The copy also does not contain the values of unknown fields and of other programs' data.
     ///
     /// # Examples
     ///
@@ -100,8 +100,8 @@ impl Kubeconfig {
         shown
     }
 
-    /// Returns a copy of the configuration without secrets and certificates, as `kubectl config view` prints it. See
-    /// [`redacted`](Self::redacted).
+    /// Returns a copy of the configuration without secrets and certificates. `kubectl config view` prints the same
+    /// information. See [`redacted`](Self::redacted).
     pub fn shortened(&self) -> Self {
         let mut short = self.redacted();
         let omit = |data: &mut Option<Data>| {

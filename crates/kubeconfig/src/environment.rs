@@ -1,12 +1,12 @@
-//! The environment variables and paths from which a program gets its configuration.
+//! The environment variables and paths that a configuration is loaded from.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-/// The environment variables and paths from which a program gets its configuration.
+/// The environment variables and paths that a configuration is loaded from.
 ///
-/// Tests and embedding programs can create an `Environment` with other values. The default has no variables, and its
-/// root directory is `/`.
+/// Tests and programs that embed this crate can create an `Environment` with other values. The default `Environment`
+/// has no variables, and its root directory is `/`.
 ///
 /// # Examples
 ///
@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Environment {
-    /// The value of `KUBECONFIG`: a list of files, separated in the same way as `PATH`.
+    /// The value of `KUBECONFIG`, which is a list of files in the same format as `PATH`.
     pub kubeconfig: Option<OsString>,
     /// The home directory.
     pub home: Option<PathBuf>,
@@ -26,9 +26,9 @@ pub struct Environment {
     pub service_host: Option<String>,
     /// `KUBERNETES_SERVICE_PORT`. Kubernetes sets this variable in every container.
     pub service_port: Option<String>,
-    /// The value of `POD_NAMESPACE`: the pod's namespace, if the pod's manifest sets the variable.
+    /// The value of `POD_NAMESPACE`. This is the pod's namespace, if the pod's manifest sets the variable.
     pub pod_namespace: Option<String>,
-    /// The root directory. The files of a pod's service account have fixed paths below this directory.
+    /// The root directory. The files of a pod's service account have fixed paths inside this directory.
     pub root: PathBuf,
 }
 
@@ -46,7 +46,7 @@ impl Default for Environment {
 }
 
 impl Environment {
-    /// Reads the environment variables of this process.
+    /// Reads the environment variables of the current process.
     pub fn of_process() -> Self {
         let text = |name| std::env::var(name).ok();
         Self {
@@ -64,7 +64,7 @@ impl Environment {
         self.root.join("var/run/secrets/kubernetes.io/serviceaccount")
     }
 
-    /// Returns the default kubeconfig files in the order of precedence, without duplicates.
+    /// Returns the default kubeconfig files, ordered by precedence and without duplicates.
     pub(crate) fn default_files(&self) -> Vec<PathBuf> {
         match self.kubeconfig.as_ref().filter(|list| !list.is_empty()) {
             Some(list) => {

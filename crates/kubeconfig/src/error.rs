@@ -7,9 +7,9 @@ use std::path::PathBuf;
 use pintle_meta::ApiError;
 use thiserror::Error as ThisError;
 
-/// An error that occurs when a configuration is loaded, used or written.
+/// An error that can occur when a configuration is loaded, used or written.
 ///
-/// Each message contains the file and describes how to fix the error. No message contains a secret.
+/// Each message names the file and describes how to fix the problem. No message contains a secret.
 ///
 /// # Examples
 ///
@@ -36,16 +36,16 @@ pub enum Error {
         /// The existing names.
         known: Vec<String>,
     },
-    /// There is no kubeconfig, and the program does not run in a pod.
+    /// No kubeconfig exists, and the program does not run in a pod.
     #[error(
         "there is no configuration: no kubeconfig in {}, and this is not a pod; choose a kubeconfig file or set KUBECONFIG",
         paths(.looked_at)
     )]
     Empty {
-        /// The paths where the program looked for a kubeconfig.
+        /// The paths that were searched for a kubeconfig.
         looked_at: Vec<PathBuf>,
     },
-    /// The kubeconfig has no current context, and the program did not request another context.
+    /// The kubeconfig has no current context, and the program has not chosen another context.
     #[error("no context is chosen: set current-context in the kubeconfig, or choose a context; {}", choices(.known))]
     NoContext {
         /// The existing names.
@@ -54,7 +54,7 @@ pub enum Error {
     /// The configuration is inconsistent or incomplete. The list contains all problems.
     #[error("the kubeconfig is invalid:{}", each(.0))]
     Invalid(Vec<Problem>),
-    /// Several files cannot be used. The list contains one error for each file.
+    /// Several files cannot be used. The list contains one error for each file that cannot be used.
     #[error("{} files cannot be used:{}", .0.len(), each(.0))]
     Many(Vec<Error>),
     /// The program does not run in a pod.
@@ -71,7 +71,7 @@ pub enum Error {
         /// The I/O error.
         cause: io::Error,
     },
-    /// A file is not a kubeconfig.
+    /// The content of a file is not a kubeconfig.
     #[error("{path} is not a kubeconfig: {message}", path = path.display())]
     Parse {
         /// The file.
@@ -79,13 +79,13 @@ pub enum Error {
         /// The problem and its line.
         message: String,
     },
-    /// A configuration cannot be written as YAML.
+    /// The configuration cannot be written as YAML.
     #[error("the configuration cannot be written as YAML: {message}")]
     Print {
         /// The reason.
         message: String,
     },
-    /// Another program is currently writing the file.
+    /// Another program is writing the file at the moment.
     #[error(
         "{lock} exists: another program is writing the kubeconfig; if no program is writing, remove the lock file",
         lock = lock.display()
@@ -105,17 +105,18 @@ pub enum Error {
 }
 
 impl Error {
-    /// Returns whether the error means that no configuration exists. A broken configuration does not count as missing.
+    /// Returns whether the error means that there is no configuration. An invalid configuration does not count as
+    /// missing.
     pub fn is_empty(&self) -> bool {
         matches!(self, Self::Empty { .. })
     }
 
-    /// Returns whether the configuration was read but is invalid.
+    /// Returns whether the error means that the configuration was read but is invalid.
     pub fn is_invalid(&self) -> bool {
         matches!(self, Self::Invalid(_))
     }
 
-    /// Returns whether the requested context does not exist.
+    /// Returns whether the error means that the requested context does not exist.
     pub fn is_context_not_found(&self) -> bool {
         matches!(self, Self::NotFound { kind: "context", .. })
     }
@@ -131,9 +132,9 @@ impl From<Error> for ApiError {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Problem {
-    /// The file that contains the problem, if it is known.
+    /// The file that contains the problem, if this file is known.
     pub file: Option<PathBuf>,
-    /// The line in the file. The first line is 1. If a field is missing, the number is the line of the parent.
+    /// The line in the file. The first line is 1. If a field is missing, this is the line of the field's parent.
     pub line: Option<usize>,
     /// The path of the invalid field, such as `clusters["eu-1"].server`.
     pub field: String,

@@ -1,4 +1,4 @@
-//! Finds, reads and merges the files of a configuration.
+//! Finds, reads and merges the files of a kubeconfig.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -8,7 +8,7 @@ use zeroize::Zeroizing;
 
 use crate::{Environment, Error, Kubeconfig, relative, yaml};
 
-/// The files of one configuration, in the order of precedence.
+/// The files of one configuration, ordered by precedence.
 ///
 /// # Examples
 ///
@@ -34,38 +34,38 @@ use crate::{Environment, Error, Kubeconfig, relative, yaml};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Files {
     paths: Vec<PathBuf>,
-    /// Whether the caller named the file explicitly. A named file must exist.
+    /// Whether the caller of this crate named the file explicitly. A named file must exist.
     explicit: bool,
 }
 
 impl Files {
-    /// Returns a list that contains only this file. The file must exist.
+    /// Returns a list that contains only the given file. The file must exist.
     pub fn explicit(path: impl Into<PathBuf>) -> Self {
         Self { paths: vec![path.into()], explicit: true }
     }
 
-    /// Returns the files in the variable `KUBECONFIG`, or `.kube/config` in the home directory. Files that do not exist
-    /// are skipped.
+    /// Returns the files that the variable `KUBECONFIG` lists. If the variable is unset or empty, returns `.kube/config`
+    /// in the home directory. Files that do not exist are ignored.
     pub fn new(env: &Environment) -> Self {
         Self { paths: env.default_files(), explicit: false }
     }
 
-    /// Returns the paths of the files in the order of precedence, without duplicates.
+    /// Returns the paths of the files, ordered by precedence and without duplicates.
     pub fn paths(&self) -> &[PathBuf] {
         &self.paths
     }
 
     /// Reads and merges the files.
     ///
-    /// - If several files have an entry with the same name, only the entry of the first file is used. The first
+    /// - If several files contain an entry with the same name, the entry of the first file is used. The first
     ///   `current-context` that is not empty is used.
     /// - Relative paths in a file are relative to the directory of that file.
     /// - If no file exists, the configuration is empty.
     ///
     /// # Errors
     ///
-    /// Returns [`Error::Read`] or [`Error::Parse`] if one file cannot be used. If several files cannot be used, returns
-    /// [`Error::Many`] with all errors.
+    /// Returns [`Error::Read`] or [`Error::Parse`] if one file cannot be read or parsed. If several files cannot be
+    /// read or parsed, returns [`Error::Many`] with all errors.
     pub fn load(&self) -> Result<Kubeconfig, Error> {
         let (config, mut errors) = self.load_partial();
         match errors.len() {
@@ -75,8 +75,8 @@ impl Files {
         }
     }
 
-    /// Reads and merges the files as [`load`](Self::load) does, but ignores files with errors. Returns the merged
-    /// configuration of the other files, and the errors.
+    /// Reads and merges the files like [`load`](Self::load), but ignores files with errors. Returns the merged
+    /// configuration of the valid files, and the errors of the other files.
     pub fn load_partial(&self) -> (Kubeconfig, Vec<Error>) {
         let mut config = Kubeconfig::default();
         let mut errors = Vec::new();
@@ -94,7 +94,7 @@ impl Files {
         (config, errors)
     }
 
-    /// Reads one file without merging it. Returns `None` if the file does not exist and is optional.
+    /// Reads one file without merging it. If the file is optional and does not exist, returns `None`.
     pub(crate) fn read(&self, path: &Path) -> Result<Option<Kubeconfig>, Error> {
         match read_bounded(path) {
             Ok(text) => yaml::parse(&text, path).map(Some),
@@ -104,8 +104,8 @@ impl Files {
     }
 }
 
-/// Reads a file as text. The function stops one byte after [`yaml::MAX_SIZE`], so that an endless file is rejected
-/// because of its size. The text can contain keys, so its memory is wiped on drop.
+/// Reads a file as text. The function reads at most one byte more than [`yaml::MAX_SIZE`], so that it rejects an
+/// endless file because of its size. The text can contain keys, so its memory is wiped when it is dropped.
 pub(crate) fn read_bounded(path: &Path) -> io::Result<Zeroizing<String>> {
     let file = File::open(path)?;
     let most = yaml::MAX_SIZE as u64 + 1;
@@ -116,7 +116,7 @@ pub(crate) fn read_bounded(path: &Path) -> io::Result<Zeroizing<String>> {
     yaml::decode(bytes)
 }
 
-/// Opens a regular file. Rejects pipes and devices: opening a pipe blocks, a device may have no end, and their content
+/// Opens a regular file. Rejects pipes and devices. Opening a pipe blocks, a device may have no end, and their content
 /// cannot be read twice.
 pub(crate) fn open_regular(path: &Path) -> io::Result<File> {
     match path.metadata()?.is_file() {
@@ -125,7 +125,7 @@ pub(crate) fn open_regular(path: &Path) -> io::Result<File> {
     }
 }
 
-/// Returns the directory that contains a file. The relative paths in a kubeconfig are relative to its directory.
+/// Returns the directory that contains the given file. The relative paths in a kubeconfig start at this directory.
 pub(crate) fn directory(file: &Path) -> PathBuf {
     let directory = file.parent().unwrap_or(Path::new(""));
     // Make the path absolute, so that a later change of the working directory has no effect.
@@ -137,7 +137,7 @@ impl Kubeconfig {
     ///
     /// # Errors
     ///
-    /// Returns [`Error::Parse`] if the text is not a kubeconfig.
+    /// Returns [`Error::Parse`] if the text is not a valid kubeconfig.
     pub fn parse(text: &str) -> Result<Self, Error> {
         yaml::parse(text, Path::new("the text"))
     }
@@ -151,7 +151,7 @@ impl Kubeconfig {
         yaml::print(self).map(|text| text.to_string())
     }
 
-    /// Adds the entries and settings of `other` that `self` does not have.
+    /// Adds the entries and settings of `other` that `self` does not contain.
     pub fn merge(&mut self, other: Self) {
         fn fill<K: Ord, V>(into: &mut std::collections::BTreeMap<K, V>, from: std::collections::BTreeMap<K, V>) {
             for (name, value) in from {

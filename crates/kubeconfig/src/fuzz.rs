@@ -1,5 +1,5 @@
-//! Entry points for fuzzing. Functions that the fuzz targets in `crates/fuzz/` and the test below call. Each function panics
-//! if the code violates a property for its input.
+//! Entry points for fuzzing. Functions that are called by the fuzz targets in `crates/fuzz/` and by the test below.
+//! Each function panics if the tested code violates a property for the given input.
 
 #![allow(clippy::unwrap_used, reason = "failed checks panic")]
 
@@ -8,8 +8,8 @@ use zeroize::Zeroizing;
 use crate::yaml::{self, Lines};
 use crate::{Kubeconfig, Overrides};
 
-/// Parses a file. If parsing succeeds, checks that the configuration can be written and read again, with and without
-/// its secrets. The function also checks that the line numbers of problems are lines of the file.
+/// Parses a file. If parsing succeeds, checks that the configuration can be written and read again. The check includes
+/// the configuration without its secrets. The function also checks that the line numbers of problems exist in the file.
 pub fn kubeconfig(bytes: &[u8]) {
     let Ok(text) = yaml::decode(Zeroizing::new(bytes.to_vec())) else { return };
     let Ok(config) = Kubeconfig::parse(&text) else { return };
@@ -18,7 +18,7 @@ pub fn kubeconfig(bytes: &[u8]) {
     let redacted = config.redacted();
     assert_eq!(Kubeconfig::parse(&redacted.to_yaml().unwrap()).unwrap(), redacted);
     let lines = Lines::of(&text);
-    // In YAML, a carriage return without a line feed also ends a line.
+    // YAML treats a carriage return without a line feed as a line end, too.
     let last = 1 + text.bytes().filter(|byte| matches!(byte, b'\n' | b'\r')).count();
     if let Err(crate::Error::Invalid(problems)) = config.validate() {
         for problem in problems {

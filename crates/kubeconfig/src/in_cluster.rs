@@ -1,4 +1,4 @@
-//! The configuration of a pod. [`infer`] uses this configuration if there are no kubeconfig files.
+//! The configuration of a pod. [`infer`] uses this configuration if there is no kubeconfig file.
 
 use std::io;
 use std::path::PathBuf;
@@ -8,24 +8,23 @@ use pintle_meta::ClientConfig;
 use crate::files::{open_regular, read_bounded};
 use crate::{AuthInfo, ClusterInfo, Context, Environment, Error, Files, Kubeconfig, Overrides};
 
-/// The name that a pod's cluster, user and context have in the configuration. Error messages show it.
+/// The name of a pod's cluster, user and context in the configuration. Error messages show it.
 const NAME: &str = "in-cluster";
 
-/// Returns the client configuration for a program, from the first source that exists. The function uses the first of
-/// these sources that exists:
+/// Returns the client configuration for a program, from the first source that is available. The sources are, in this
+/// order:
 ///
-/// 1. The kubeconfig at `path`, if `path` is not `None`. The file must exist.
-/// 2. The files of `KUBECONFIG`, or `.kube/config` in the home directory.
-/// 3. In a pod, its service account. Overrides apply to the service account in the same way as to a kubeconfig. Each
-///    override replaces only one setting. For example, if only the server is overridden, the service account's token is
-///    still used.
+/// 1. The kubeconfig file at `path`, if `path` is not `None`. The file must exist.
+/// 2. The files of `KUBECONFIG`, or the file `.kube/config` in the home directory. 3. In a pod, the service account of
+/// the pod. Overrides apply to a service account in the same way as to a kubeconfig. Each override replaces only its
+/// own setting. For example, if only the server is overridden, the client still uses the service account's token.
 ///
-/// A kubeconfig that cannot be used is an error. The choice of a context, cluster or user that does not exist is also
-/// an error. In both cases, the function returns the error and does not try the next source.
+/// A kubeconfig that cannot be read or is invalid is an error. Overrides that choose a context, cluster or user that
+/// does not exist are also an error. In both cases, the function returns the error and does not try the next source.
 ///
 /// # Errors
 ///
-/// Returns [`Error::Empty`] if no source exists. If a source exists but cannot be used, returns the errors of that
+/// Returns [`Error::Empty`] if no source is available. If a source is available but invalid, returns the errors of that
 /// source.
 ///
 /// # Examples
@@ -45,7 +44,7 @@ pub fn infer(path: Option<PathBuf>, overrides: &Overrides, env: &Environment) ->
     let named = path.is_some();
     let files = path.map_or_else(|| Files::new(env), Files::explicit);
     let kubeconfig = files.load()?;
-    // Remove these overrides, because a service account has only one context, one cluster and one user.
+    // Do not use these overrides for a service account, which has only one context, one cluster and one user.
     let overrides = &overrides.without_empty();
     let chosen = [&overrides.context, &overrides.cluster, &overrides.user].into_iter().any(Option::is_some);
     if named || chosen || !kubeconfig.is_empty() {
@@ -53,23 +52,24 @@ pub fn infer(path: Option<PathBuf>, overrides: &Overrides, env: &Environment) ->
     }
     match service_account(env) {
         Ok(pod) => pod.client_config(overrides),
-        // If the server is overridden, it can be used without a service account.
+        // If the overrides contain a server, the client can use it without a service account.
         Err(error) if overrides.server.is_some() && is_absent(&error) => kubeconfig.client_config(overrides),
         Err(Error::NotInCluster { .. }) => Err(Error::Empty { looked_at: files.paths().to_vec() }),
         Err(error) => Err(error),
     }
 }
 
-/// Returns the client configuration of a pod, from its service account and its environment variables.
+/// Returns the client configuration of a pod, based on its service account and its environment variables.
 ///
-/// The client configuration contains the paths of the token and of the CA certificate. Therefore, the client can read
-/// the files again after they are rotated. If the CA file is missing, the system's CA certificates are used.
+/// The client configuration contains the paths of the files with the token and the CA certificates. The client can
+/// therefore read these files again after their content has changed. If the file with CA certificates is missing, the
+/// client uses the system's CA certificates.
 ///
 /// # Errors
 ///
-/// - [`Error::NotInCluster`] if the environment variables do not name an API server.
-/// - [`Error::Read`] if the token cannot be read.
-/// - [`Error::Invalid`] if the CA file cannot be read or the namespace is invalid.
+/// - [`Error::NotInCluster`] if the environment variables contain no address of an API server.
+/// - [`Error::Read`] if the token file cannot be read.
+/// - [`Error::Invalid`] if the file with CA certificates cannot be read or the namespace is invalid.
 ///
 /// # Examples
 ///
@@ -84,7 +84,7 @@ pub fn in_cluster(env: &Environment) -> Result<ClientConfig, Error> {
     service_account(env)?.client_config(&Overrides::default())
 }
 
-/// Returns the pod's service account as a kubeconfig, so that overrides apply to it in the same way.
+/// Returns the pod's service account as a kubeconfig, so that overrides apply to both in the same way.
 fn service_account(env: &Environment) -> Result<Kubeconfig, Error> {
     let set = |value: &Option<String>, variable| match value.as_deref() {
         None | Some("") => Err(Error::NotInCluster { variable }),
@@ -94,7 +94,7 @@ fn service_account(env: &Environment) -> Result<Kubeconfig, Error> {
     let port = set(&env.service_port, "KUBERNETES_SERVICE_PORT")?;
     let account = env.service_account();
     let token = account.join("token");
-    // Only check that the token file exists. The client reads the token itself later.
+    // Only check whether the token file exists. The client reads the token later.
     open_regular(&token).map_err(|cause| Error::Read { path: token.clone(), cause })?;
     let host = if host.contains(':') { format!("[{host}]") } else { host };
     let cluster = ClusterInfo {
@@ -122,8 +122,8 @@ fn namespace(env: &Environment) -> String {
     text.trim().to_owned()
 }
 
-/// Returns whether the error means that the pod has no service account. A service account that cannot be read is a
-/// different error. A pod can run without a service account.
+/// Returns whether the error means that the pod has no service account files. An error while reading existing files
+/// does not count. A pod can run without a service account.
 fn is_absent(error: &Error) -> bool {
     match error {
         Error::NotInCluster { .. } => true,

@@ -26,16 +26,18 @@
 //!
 //! - [`Kubeconfig`] is the content of one file, or of several merged files: [`ClusterInfo`]s, [`AuthInfo`]s and
 //!   [`Context`]s by name.
-//! - [`Files`] is the list of the files of a configuration. A `Files` loads the configuration, and writes each change
-//!   to the file that contains the changed entry.
-//! - [`Overrides`] are values that replace values from the files. A program usually sets the overrides from its
-//!   command-line flags. An [`Environment`] contains the environment variables and paths.
-//! - [`infer`] and [`in_cluster`] return a [`ClientConfig`](pintle_meta::ClientConfig) for a client.
-//! - An [`Error`] contains the file, the field and a description of the fix. A [`Problem`] is one finding of a
-//!   validation.
+//! - [`Files`] is the list of the files of a configuration. A `Files` loads the configuration, and writes each changed
+//!   entry to the file that contains the entry.
+//! - [`Overrides`] are values that a program uses instead of the values in the files. A program usually gets the
+//!   overrides from its command-line flags. An [`Environment`] contains the environment variables and paths that a
+//!   configuration is loaded from.
+//! - [`infer`] and [`in_cluster`] return a [`ClientConfig`](pintle_meta::ClientConfig), from which a client can be
+//!   created.
+//! - An [`Error`] contains the file, the field and a description of the fix. A [`Problem`] is one error that a
+//!   validation found.
 //!
-//! `Debug` and error messages never show secrets. This crate reads files only when a function is called, and caches
-//! nothing.
+//! The `Debug` output and error messages never contain secrets. This crate reads files only when a function is called,
+//! and caches nothing.
 
 mod de;
 mod edit;

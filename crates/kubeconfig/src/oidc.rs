@@ -1,4 +1,5 @@
-//! The auth provider `oidc`. This module reads the settings of the auth provider and writes new tokens to the file.
+//! The auth provider `oidc`. This module reads the settings of the auth provider and writes new tokens to the
+//! kubeconfig.
 
 use std::collections::BTreeMap;
 use std::error::Error as StdError;
@@ -16,9 +17,9 @@ const CLIENT: &str = "client-id";
 const ID_TOKEN: &str = "id-token";
 const REFRESH_TOKEN: &str = "refresh-token";
 
-/// Returns the login settings of a user. `origin` is the file that contains the user's entry. Returns an error message
-/// if the settings are invalid. As in client-go, `extra-scopes` has no effect: a refresh requests the same scopes as
-/// the original login.
+/// Returns the settings of a user's login. `origin` is the file that contains the entry of the user. Returns an error
+/// message if the settings are invalid. As in client-go, `extra-scopes` has no effect, because a refresh requests the
+/// same scopes as the original login.
 pub(crate) fn config(provider: &AuthProvider, user: &str, origin: Option<&Path>) -> Result<OidcConfig, String> {
     if provider.name != "oidc" {
         return Err(format!("{:?} is not supported; log in with exec, a token or a certificate", provider.name));
@@ -52,7 +53,7 @@ pub(crate) fn config(provider: &AuthProvider, user: &str, origin: Option<&Path>)
     })
 }
 
-/// The entry of a user in a kubeconfig file. New tokens are written to this entry.
+/// A user's entry in a kubeconfig file. New tokens are written to this entry.
 struct Entry {
     file: PathBuf,
     user: String,

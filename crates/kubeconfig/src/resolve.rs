@@ -1,4 +1,4 @@
-//! Creates a client configuration from a kubeconfig and a program's flags.
+//! Creates a client configuration from a kubeconfig and from a program's flags.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,18 +12,18 @@ use pintle_meta::{
 use crate::validate::Report;
 use crate::{AuthInfo, ClusterInfo, Context, Data, Error, Exec, Kubeconfig, oidc};
 
-/// Values that override the values of the kubeconfig files. The overrides correspond to flags of kubectl.
+/// Values that are used instead of the values in the kubeconfig files. Each override corresponds to a flag of kubectl.
 ///
-/// If a field is `None` or empty, the value from the files or from the pod's service account is used. Some overrides
-/// replace more than one value:
+/// If a field is `None` or empty, the value in the files or in the pod's service account is used. Some overrides
+/// replace several values:
 ///
-/// - A certificate authority, or `insecure_skip_tls_verify: Some(true)`, replaces all settings that affect the
-///   verification of the server.
-/// - A certificate or key replaces both the file and the data of the certificate or key.
-/// - A server also replaces the `tls-server-name` from the files, even if `tls_server_name` is `None`.
+/// - A certificate authority, or `insecure_skip_tls_verify: Some(true)`, replaces all settings that control how the
+///   server is verified.
+/// - A certificate or key replaces both the file and the data in the kubeconfig.
+/// - A server also replaces the `tls-server-name` in the files, even if `tls_server_name` is `None`.
 ///
-/// `insecure_skip_tls_verify: Some(false)` enables the verification of the server, with the CA from the files if they
-/// contain one.
+/// `insecure_skip_tls_verify: Some(false)` enables the verification of the server. If the files contain a CA, the
+/// client uses that CA.
 ///
 /// # Examples
 ///
@@ -41,34 +41,35 @@ use crate::{AuthInfo, ClusterInfo, Context, Data, Error, Exec, Kubeconfig, oidc}
 /// ```
 #[derive(Clone, Default, PartialEq)]
 pub struct Overrides {
-    /// The context. The context in this field replaces `current-context`.
+    /// The context. If set, this context is used instead of `current-context`.
     pub context: Option<String>,
-    /// The cluster. The cluster in this field replaces the cluster of the context, and must exist.
+    /// The cluster. If set, this cluster is used instead of the cluster of the context. The cluster must exist.
     pub cluster: Option<String>,
-    /// The user. The user in this field replaces the user of the context, and must exist.
+    /// The user. If set, this user is used instead of the user of the context. The user must exist.
     pub user: Option<String>,
     /// The namespace.
     pub namespace: Option<String>,
     /// The server's URL.
     pub server: Option<String>,
-    /// The expected name in the server's certificate. `None` means the host name in the URL.
+    /// The name that the server's certificate must contain. With `None`, the certificate must contain the host name of
+    /// the URL.
     pub tls_server_name: Option<String>,
-    /// Whether to accept any server certificate without verification.
+    /// Whether the client accepts any server certificate without verification.
     pub insecure_skip_tls_verify: Option<bool>,
     /// The path of a file with CA certificates that verify the server.
     pub certificate_authority: Option<PathBuf>,
     /// The proxy's URL.
     pub proxy_url: Option<String>,
-    /// Whether to disable the compression of responses.
+    /// Whether the client requests responses without compression.
     pub disable_compression: Option<bool>,
-    /// The path of the file with the client's certificate chain.
+    /// The path of a file that contains the client's certificate chain.
     pub client_certificate: Option<PathBuf>,
-    /// The path of the file with the private key of the client's certificate.
+    /// The path of a file that contains the private key of the client's certificate.
     pub client_key: Option<PathBuf>,
-    /// The bearer token. A token in this field replaces the token and the token file of the user.
+    /// The bearer token. The token replaces the token and the token file of the user.
     pub token: Option<Secret>,
-    /// The path of a file that contains the bearer token. A file in this field replaces the token and the token file of
-    /// the user. If `token` is also set, the client uses `token` first and reads later tokens from the file.
+    /// The path of a file that contains the bearer token. This token file replaces the token and the token file of the
+    /// user. If `token` is also set, the client starts with `token` and reads later tokens from this file.
     pub token_file: Option<PathBuf>,
     /// The user name for basic authentication.
     pub username: Option<String>,
@@ -76,19 +77,19 @@ pub struct Overrides {
     pub password: Option<Secret>,
     /// The name of the user that the client impersonates.
     pub impersonate: Option<String>,
-    /// The UID to impersonate. Can be set only together with a user name to impersonate.
+    /// The UID to impersonate. This field requires the name of a user to impersonate.
     pub impersonate_uid: Option<String>,
-    /// The groups to impersonate. Can be set only together with a user name to impersonate.
+    /// The groups to impersonate. This field requires the name of a user to impersonate.
     pub impersonate_groups: Vec<String>,
-    /// The extra attributes to impersonate. Each attribute replaces the attribute with the same name in the files.
-    /// Can be set only together with a user name to impersonate.
+    /// The extra attributes to impersonate. Each attribute replaces an attribute of the same name in the files. This
+    /// field requires the name of a user to impersonate.
     pub impersonate_extra: BTreeMap<String, Vec<String>>,
     /// The time limit for a whole request. Zero means no maximum.
     pub timeout: Option<Duration>,
 }
 
 impl fmt::Debug for Overrides {
-    /// `Debug` hides the passwords in all fields that can contain a password.
+    /// The `Debug` output hides passwords in all fields that can contain one.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { context, cluster, user, namespace, server, tls_server_name, insecure_skip_tls_verify, .. } = self;
         let Self { certificate_authority, proxy_url, client_certificate, client_key, token, username, .. } = self;
@@ -121,18 +122,19 @@ impl fmt::Debug for Overrides {
 }
 
 impl Kubeconfig {
-    /// Returns the client configuration for a context, with the cluster and the user's credentials of that context.
+    /// Returns the client configuration for a context. The client configuration contains the cluster of the context and
+    /// the credentials of the user.
     ///
-    /// As in client-go, credentials and CA certificates are used only with `https`. Therefore, the client configuration
-    /// for an `http` server, such as `kubectl proxy`, does not contain them. This function opens the certificate and CA
-    /// files to check that they can be read, but does not keep their content.
+    /// As in client-go, the client uses credentials and CA certificates only with `https`. For an `http` server, such
+    /// as `kubectl proxy`, the client configuration therefore contains neither of them. This function opens the files
+    /// with certificates and CA certificates to check that they are readable, but does not keep their content.
     ///
     /// # Errors
     ///
-    /// - [`Error::NoContext`] if there is no current context and no override chooses a context.
-    /// - [`Error::NotFound`] if a chosen context, cluster or user does not exist.
-    /// - [`Error::Invalid`] with all problems of the context, its cluster and its user. Problems in other entries are
-    ///   ignored.
+    /// - [`Error::NoContext`] if the files set no current context and the overrides choose no context.
+    /// - [`Error::NotFound`] if the chosen context, cluster or user does not exist.
+    /// - [`Error::Invalid`] with all problems of the context, of its cluster and of its user. Problems of other entries
+    ///   are ignored.
     pub fn client_config(&self, overrides: &Overrides) -> Result<ClientConfig, Error> {
         let overrides = &overrides.without_empty();
         let (context_name, context) = self.chosen_context(overrides)?;
@@ -145,7 +147,8 @@ impl Kubeconfig {
             self.users.get(name).ok_or_else(|| self.not_found("user", name))?;
         }
         if !context_name.is_empty() && overrides.cluster.is_none() && overrides.user.is_none() {
-            // Reports a cluster or a user that does not exist. The report names the file that contains the context.
+            // Reports that a context's cluster or user does not exist. The report contains the file that defines the
+            // context.
             self.references(context_name)?;
         }
         let cluster = overrides.on_cluster(self.clusters.get(cluster_name).cloned().unwrap_or_default());
@@ -171,7 +174,8 @@ impl Kubeconfig {
             if let Some((provider, origin)) = login.filter(|_| !has_credentials) {
                 match oidc::config(&provider, user_name, origin.as_deref()) {
                     Ok(oidc) => config.oidc = Some(oidc),
-                    // If the user has other credentials, such as a client certificate, the auth provider is not needed.
+                    // If the user has other credentials, such as a client certificate, the client does not need the
+                    // auth provider.
                     Err(_) if has_other => {}
                     Err(message) => {
                         let mut report = Report::default();
@@ -184,12 +188,12 @@ impl Kubeconfig {
         Ok(config)
     }
 
-    /// Returns the namespace of the chosen context, and whether the namespace comes from the overrides. If the context
-    /// has no namespace, returns `default`.
+    /// Returns the namespace of the chosen context, and whether the overrides set this namespace. If the context has no
+    /// namespace, returns `default`.
     ///
     /// # Errors
     ///
-    /// Returns [`Error::NoContext`] if there is no current context and no override chooses a context, and
+    /// Returns [`Error::NoContext`] if the files set no current context and the overrides choose no context, and
     /// [`Error::NotFound`] if the chosen context does not exist.
     pub fn namespace(&self, overrides: &Overrides) -> Result<(String, bool), Error> {
         let overrides = &overrides.without_empty();
@@ -206,7 +210,7 @@ impl Kubeconfig {
         match self.contexts.get_key_value(name) {
             Some((name, context)) => Ok((name, context.clone())),
             None if !name.is_empty() => Err(self.not_found("context", name)),
-            // If no context is chosen, overrides can still choose a cluster or a server.
+            // Even if no context is chosen, the overrides can choose a cluster or a server.
             None if overrides.cluster.is_some() || overrides.server.is_some() => Ok(("", Context::default())),
             None => Err(Error::NoContext { known: self.contexts.keys().cloned().collect() }),
         }
@@ -225,7 +229,8 @@ impl Kubeconfig {
 }
 
 impl Overrides {
-    /// Returns the overrides without empty strings. A flag that the user did not set can appear as an empty string.
+    /// Returns a copy of the overrides without empty strings. Programs may pass an empty string for a flag that the
+    /// user did not set.
     pub(crate) fn without_empty(&self) -> Self {
         let mut set = self.clone();
         let texts = [&mut set.context, &mut set.cluster, &mut set.user, &mut set.namespace, &mut set.server];
@@ -262,8 +267,8 @@ impl Overrides {
         if let Some(proxy) = &self.proxy_url {
             cluster.proxy_url.clone_from(proxy);
         }
-        // Remove leading spaces. Otherwise, the URL would not start with `https`, and the client would not send the
-        // credentials.
+        // Remove leading spaces. A space at the start of the URL would hide the prefix `https`, and the client would
+        // not send the credentials.
         cluster.server = cluster.server.trim().to_owned();
         cluster.disable_compression = self.disable_compression.unwrap_or(cluster.disable_compression);
         cluster
@@ -288,7 +293,7 @@ impl Overrides {
         if let Some(password) = &self.password {
             user.password = Some(password.clone());
         }
-        // A credential in the overrides replaces the other credentials in the files.
+        // If the overrides contain a credential, the other credentials in the files are not used.
         if has_token {
             (user.username, user.password) = (String::new(), None);
         } else if self.username.is_some() || self.password.is_some() {
@@ -308,7 +313,7 @@ impl Overrides {
     }
 }
 
-/// Adds the credentials of a user to the client configuration. Returns whether the user has any credentials.
+/// Adds a user's credentials to the client configuration. Returns whether the user has any credentials.
 fn credentials(config: &mut ClientConfig, cluster: &ClusterInfo, user: AuthInfo) -> bool {
     config.tls = TlsClientConfig {
         ca: pem(cluster.certificate_authority.clone(), cluster.certificate_authority_data.clone()),
@@ -317,7 +322,7 @@ fn credentials(config: &mut ClientConfig, cluster: &ClusterInfo, user: AuthInfo)
         server_name: Some(cluster.tls_server_name.clone()).filter(|name| !name.is_empty()),
         insecure_skip_verify: cluster.insecure_skip_tls_verify,
     };
-    // A key has no effect without a certificate.
+    // Without a certificate, a key has no effect.
     if config.tls.certificate.is_none() {
         config.tls.key = None;
     }
@@ -326,7 +331,7 @@ fn credentials(config: &mut ClientConfig, cluster: &ClusterInfo, user: AuthInfo)
     if !user.username.is_empty() || user.password.is_some() {
         config.basic = Some(BasicAuth { username: user.username, password: user.password.unwrap_or_default() });
     }
-    // The credential plugin is not used if the user has other credentials.
+    // If the user has other credentials, the credential plugin is not used.
     let has_token = config.token.is_some() || config.token_file.is_some();
     let has_other = has_token || config.basic.is_some() || config.tls.certificate.is_some();
     if !has_other {

@@ -15,9 +15,9 @@ use crate::de::{self, null_default, optional_data, optional_path, text_lists, te
 
 /// A kubeconfig: clusters, users, and the contexts that combine them.
 ///
-/// The lists in the file are represented as maps, with the names as keys. Unknown fields are kept. If a file is read and written again,
-/// only comments and the order of the fields are lost. `Debug` shows no secrets. To print a configuration as YAML without secrets, use
-/// [`redacted`](Self::redacted).
+/// The lists of the file format are maps in this struct, with the names as keys. Unknown fields are kept. If a file is
+/// read and written again, only comments and the order of the fields are lost. `Debug` shows no secrets. To print a
+/// configuration as YAML without secrets, use [`redacted`](Self::redacted).
 ///
 /// # Examples
 ///
@@ -63,7 +63,7 @@ pub struct Kubeconfig {
     /// Unknown fields, such as `preferences`.
     #[serde(flatten)]
     pub other: Map<String, Value>,
-    /// The file from which the current context was read. This field is not written.
+    /// The file that the current context was read from. This field is not written.
     #[serde(skip)]
     pub origin: Option<PathBuf>,
 }
@@ -76,7 +76,8 @@ pub struct ClusterInfo {
     /// The URL of the API server.
     #[serde(default, deserialize_with = "null_default")]
     pub server: String,
-    /// The expected name in the server's certificate. An empty string means the host name in the URL.
+    /// The name that the server's certificate must contain. If the string is empty, the certificate must contain the
+    /// host name of the URL.
     #[serde(default, skip_serializing_if = "String::is_empty", deserialize_with = "null_default")]
     pub tls_server_name: String,
     /// Whether to accept any server certificate without verification.
@@ -85,7 +86,7 @@ pub struct ClusterInfo {
     /// The path of a file with CA certificates that verify the server.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "optional_path")]
     pub certificate_authority: Option<PathBuf>,
-    /// The CA certificates that verify the server, as PEM text. Only one of the file and the data may be set.
+    /// The CA certificates that verify the server, as PEM text. Set either the file or the data, not both.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "optional_data")]
     pub certificate_authority_data: Option<Data>,
     /// The proxy's URL.
@@ -100,7 +101,7 @@ pub struct ClusterInfo {
     /// Unknown fields.
     #[serde(flatten)]
     pub other: Map<String, Value>,
-    /// The file from which this entry was read. This field is not written.
+    /// The file that this entry was read from. This field is not written.
     #[serde(skip)]
     pub origin: Option<PathBuf>,
 }
@@ -112,13 +113,13 @@ pub struct AuthInfo {
     /// The path of the file with the client's certificate chain.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "optional_path")]
     pub client_certificate: Option<PathBuf>,
-    /// The client's certificate chain as PEM text. Only one of the file and the data may be set.
+    /// The client's certificate chain as PEM text. Set either the file or the data, not both.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "optional_data")]
     pub client_certificate_data: Option<Data>,
     /// The path of the file with the private key of the client's certificate.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "optional_path")]
     pub client_key: Option<PathBuf>,
-    /// The private key as PEM text. Only one of the file and the data may be set.
+    /// The private key as PEM text. Set either the file or the data, not both.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "optional_data")]
     pub client_key_data: Option<Data>,
     /// A bearer token.
@@ -155,8 +156,8 @@ pub struct AuthInfo {
     /// The password for basic authentication.
     #[serde(default, with = "de::secret", skip_serializing_if = "Option::is_none")]
     pub password: Option<Secret>,
-    /// A built-in login method. Only `oidc` is supported. Other methods are kept but never used, because [`exec`](Self::exec)
-    /// has replaced them.
+    /// A built-in login method. Only `oidc` is supported. Other authentication methods are kept in the file but never
+    /// used, because [`exec`](Self::exec) has replaced them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub auth_provider: Option<AuthProvider>,
     /// A credential plugin.
@@ -168,7 +169,7 @@ pub struct AuthInfo {
     /// Unknown fields.
     #[serde(flatten)]
     pub other: Map<String, Value>,
-    /// The file from which this entry was read. This field is not written.
+    /// The file that this entry was read from. This field is not written.
     #[serde(skip)]
     pub origin: Option<PathBuf>,
 }
@@ -180,7 +181,7 @@ pub struct Context {
     /// The name of the cluster.
     #[serde(default, deserialize_with = "null_default")]
     pub cluster: String,
-    /// The name of the user. If the name is empty, the client sends no credentials.
+    /// The name of the user. If this name is empty, the client sends no credentials.
     #[serde(default, deserialize_with = "null_default")]
     pub user: String,
     /// The default namespace. An empty string means `default`.
@@ -192,7 +193,7 @@ pub struct Context {
     /// Unknown fields.
     #[serde(flatten)]
     pub other: Map<String, Value>,
-    /// The file from which this entry was read. This field is not written.
+    /// The file that this entry was read from. This field is not written.
     #[serde(skip)]
     pub origin: Option<PathBuf>,
 }
@@ -249,8 +250,8 @@ pub struct AuthProvider {
     pub config: BTreeMap<String, Secret>,
 }
 
-/// The bytes of a certificate or a key that a kubeconfig stores as base64. `Debug` shows only the number of bytes. The
-/// memory of the bytes is wiped on drop.
+/// The bytes of a certificate or a key that a kubeconfig stores as base64. `Debug` shows only the number of bytes. When
+/// the bytes are dropped, their memory is wiped.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Data(pub Vec<u8>);
 

@@ -10,8 +10,8 @@ use crate::yaml::Lines;
 use crate::{AuthInfo, ClusterInfo, Context, Data, Error, Exec, Kubeconfig, Problem};
 
 impl Kubeconfig {
-    /// Validates all clusters, users and contexts, and the references in contexts. Opens the certificate files to check
-    /// that they can be read.
+    /// Validates all clusters, users and contexts, and the references in contexts. The method opens the certificate
+    /// files to check that they can be read.
     ///
     /// # Errors
     ///
@@ -88,7 +88,7 @@ impl Kubeconfig {
 #[derive(Default)]
 pub(crate) struct Report {
     problems: Vec<Problem>,
-    /// The file of the entry that is being checked.
+    /// The file of the entry that is validated now.
     file: Option<PathBuf>,
 }
 
@@ -115,7 +115,7 @@ impl Report {
         self.problems.push(Problem { file: self.file.clone(), line: None, field, message });
     }
 
-    /// Adds a problem with an auth provider.
+    /// Adds a problem if the auth provider is invalid.
     pub(crate) fn provider(&mut self, name: &str, origin: Option<PathBuf>, message: String) {
         self.file = origin;
         self.add(format!("users[{name:?}].auth-provider"), message);
@@ -131,7 +131,7 @@ impl Report {
             }
             _ => {}
         }
-        // A context without a user is valid, and the client then sends no credentials.
+        // A context may have no user. The client then sends no credentials.
         let user = &context.user;
         if !user.is_empty() && !config.users.contains_key(user) {
             self.add(at("user"), format!("user {user:?} does not exist; add it or choose another one"));
@@ -152,7 +152,7 @@ impl Report {
         }
         let has_ca = cluster.certificate_authority.is_some() || cluster.certificate_authority_data.is_some();
         if has_ca && !cluster.server.contains("://") {
-            // client-go uses http for such a server, and silently drops the CA certificate and the credentials.
+            // For such a server, client-go uses http and silently drops the CA certificate and the credentials.
             self.add(at("server"), format!("{:?} has no scheme; write https://{0}", redacted_url(&cluster.server)));
         }
         if has_ca && cluster.insecure_skip_tls_verify {
@@ -166,7 +166,7 @@ impl Report {
         }
     }
 
-    /// Adds a problem if the server has no scheme and the user has credentials. client-go uses http for such a server,
+    /// Adds a problem if the server has no scheme and the user has credentials. For such a server, client-go uses http
     /// and silently drops the credentials.
     pub(crate) fn scheme(&mut self, name: &str, cluster: &ClusterInfo, user: &AuthInfo) {
         let has_authority = cluster.certificate_authority.is_some() || cluster.certificate_authority_data.is_some();
@@ -224,7 +224,7 @@ impl Report {
         }
         match exec.interactive_mode.as_str() {
             "Always" | "IfAvailable" | "Never" => {}
-            // Only the older API version has a default interactive mode.
+            // Only the older API version has a default for the interactive mode.
             "" if exec.api_version == VERSIONS[1] => {}
             mode => {
                 let message = format!("{mode:?} is not a mode; set Never, IfAvailable or Always");
@@ -233,7 +233,7 @@ impl Report {
         }
     }
 
-    /// Checks that the file and the data are not both set, and that the file is readable.
+    /// Checks that the file and the data are not both set, and that the file can be read.
     fn pair(&mut self, field: &str, file: &Option<PathBuf>, data: &Option<Data>) {
         let Some(file) = file else { return };
         if data.is_some() {

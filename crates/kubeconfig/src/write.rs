@@ -1,4 +1,4 @@
-//! Writes changes to the files. Writes only the changed entries, each to the file from which it was read.
+//! Writes changes to the files. Writes only the changed entries, each to the file that it was read from.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fs::{self, File, OpenOptions};
@@ -12,19 +12,20 @@ use crate::{Error, Files, Kubeconfig, relative, yaml};
 
 impl Files {
     /// Changes the configuration. Reads and merges the files, calls `change`, and writes each changed entry to the file
-    /// from which it was read.
+    /// that it was read from.
     ///
     /// - New entries and the current context are written to the first file that exists, or to the first file if none
-    ///   exists. Changes of extensions and of unknown fields are also written to that file, because the file from which
-    ///   they were read is not known.
+    ///   exists. Changes of extensions and of unknown fields are also written to that file, because it is unknown which
+    ///   file they were read from.
     /// - Unchanged entries are kept. When a file is written, its comments, anchors and repeated keys are lost, and its
     ///   encoding becomes UTF-8.
-    /// - A file is written in place, as kubectl does. The owner, mode, inode and links of the file stay the same. A new
-    ///   file is created with the mode 0600. Missing directories are created.
+    /// - Each file is written in place, as kubectl does. The owner, mode, inode and links of the file stay the same. A
+    ///   new file is created with the mode 0600. Missing directories are created.
     /// - The file is not truncated before new content is written. After a crash, the file contains either the old or
     ///   the new content. There is one exception: after a crash during the single write, the file can contain a mixture
     ///   of old and new content. A process that reads the file without the lock can also see such a mixture for a short
-    ///   time. kubectl truncates the file first, so after a crash of kubectl the file can be empty or incomplete.
+    ///   time. In contrast, kubectl truncates the file first, so after a crash of kubectl the file can be empty or
+    ///   incomplete.
     /// - The list may contain several names for the same file, such as links or relative paths. Such a file is written
     ///   only once, under the first name.
     /// - Each file is locked with a lock file `FILE.lock` in the same directory. Other programs that use such lock
@@ -37,7 +38,7 @@ impl Files {
     ///
     /// - [`Error::Read`] or [`Error::Parse`] if a file cannot be used.
     /// - [`Error::Locked`] if another program is writing a file.
-    /// - [`Error::Empty`] if there is no path to write to.
+    /// - [`Error::Empty`] if there is no file path to write to.
     ///
     /// Returns [`Error::Write`] or [`Error::Print`] if a file cannot be opened for writing or the disk is full. After
     /// one of these two errors, that file is unchanged, but other files may have been changed.
@@ -48,9 +49,9 @@ impl Files {
         let _locks = sorted.iter().map(|path| Lock::take(path)).collect::<Result<Vec<_>, _>>()?;
         let mut contents: Vec<(PathBuf, Option<Kubeconfig>)> = Vec::new();
         for path in &paths {
-            // The file need not exist, even if the caller named it.
+            // The file does not have to exist, even if the caller named it.
             let content = match path.exists() {
-                // Reject named pipes: a pipe has no content to change, and opening it blocks.
+                // Reject named pipes. A pipe has no content to change, and opening a pipe blocks.
                 true => open_regular(path)
                     .map_err(|cause| Error::Read { path: path.clone(), cause })
                     .and_then(|_| self.read(path))?,
@@ -68,7 +69,7 @@ impl Files {
         for (path, content) in &contents {
             let mut fresh = content.clone().unwrap_or_default();
             apply(&mut fresh, &before, &after, path, &main);
-            // Do not create a file that would be empty. An existing file may become empty.
+            // Do not create an empty file. An existing file may become empty, however.
             if fresh != content.clone().unwrap_or_default() {
                 if fresh.kind.is_empty() {
                     (fresh.api_version, fresh.kind) = ("v1".into(), "Config".into());
@@ -97,8 +98,8 @@ impl Kubeconfig {
     }
 }
 
-/// Returns each file once, under the first of its names. With two names for one file, the file would be locked twice,
-/// and the second write would overwrite the first.
+/// Returns each file only once, with the first of its names. If a file appeared under two names, it would be locked
+/// twice, and the second write would overwrite the first.
 fn distinct(paths: &[PathBuf]) -> Vec<PathBuf> {
     let mut files = HashSet::new();
     // If the file does not exist yet, canonicalize its directory.
@@ -122,8 +123,8 @@ fn merged(contents: &[(PathBuf, Option<Kubeconfig>)]) -> Kubeconfig {
     whole
 }
 
-/// Applies those differences between `before` and `after` that belong to one file. Differences that belong to other
-/// files are skipped.
+/// Applies those differences between `before` and `after` that concern one file. Differences that concern other files
+/// are skipped.
 fn apply(file: &mut Kubeconfig, before: &Kubeconfig, after: &Kubeconfig, path: &Path, main: &Path) {
     let is_main = path == main;
     let home = directory(path);
@@ -167,7 +168,8 @@ fn apply(file: &mut Kubeconfig, before: &Kubeconfig, after: &Kubeconfig, path: &
             file.current_context.clone_from(&after.current_context);
         }
     } else if after.current_context.is_empty() && !before.current_context.is_empty() {
-        // Clear the current context in all files. Otherwise, the current context of a later file would take effect.
+        // Remove the current context from all files. If a file kept its current context, the current context of a later
+        // file would take effect.
         file.current_context.clear();
     }
 }
@@ -179,12 +181,13 @@ fn changes<V: Clone + PartialEq>(
     of_file: impl Fn(&V) -> bool,
     prepare: impl Fn(&mut V),
 ) {
-    // Remove the deleted entries from all files. Otherwise, an entry with the same name in a later file would take
-    // effect.
+    // Remove the deleted entries from all files. If a later file kept an entry with the same name, that entry would
+    // take effect.
     file.retain(|name, _| after.contains_key(name) || !before.contains_key(name));
     for (name, value) in after {
         let old = before.get(name);
-        // An entry that is replaced stays in the file of the old entry. The origin of the new entry is ignored.
+        // If an entry is replaced, the new entry is written to the file of the old entry. The `origin` field of the new
+        // entry is ignored.
         if old != Some(value) && of_file(old.unwrap_or(value)) {
             let mut value = value.clone();
             prepare(&mut value);
@@ -198,8 +201,8 @@ fn write(path: &Path, config: &Kubeconfig) -> Result<(), Error> {
     overwrite(path, text.as_bytes()).map_err(|cause| Error::Write { path: path.into(), cause })
 }
 
-/// Replaces the content of a file in place, as kubectl does. The owner, mode, links and inode of the file stay the
-/// same. A new file is created with the mode 0600.
+/// Replaces the content of a file in place, as kubectl does. The file keeps its owner, mode, links and inode. A new
+/// file is created with the mode 0600.
 ///
 /// kubectl truncates the file first. This function does not. It works in three steps:
 ///
@@ -207,9 +210,9 @@ fn write(path: &Path, config: &Kubeconfig) -> Result<(), Error> {
 /// 2. Overwrite the whole file in a single write, with the new content and line breaks after it.
 /// 3. Remove these line breaks.
 ///
-/// Before and after each of these steps, the file contains the whole old or the whole new configuration. Therefore, the
-/// file can be damaged only by a crash during the single write. If the disk is full, the first step fails, and the
-/// function reverts it.
+/// Before and after each of these steps, the file contains the whole old or the whole new configuration. Only a crash
+/// during the single write can therefore damage the file. If the disk is full, the first step fails, and the function
+/// removes the appended line breaks.
 fn overwrite(path: &Path, text: &[u8]) -> io::Result<()> {
     if path.metadata().is_ok_and(|found| !found.is_file()) {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
@@ -226,7 +229,7 @@ fn overwrite(path: &Path, text: &[u8]) -> io::Result<()> {
         file.sync_data()
     };
     if let Err(cause) = grow(&mut file) {
-        // Return the error of the write, and ignore an error while the appended line breaks are removed.
+        // Return the error of the write. Ignore an error that occurs when the appended line breaks are removed.
         let _ = file.set_len(old);
         return Err(cause);
     }
@@ -239,7 +242,7 @@ fn overwrite(path: &Path, text: &[u8]) -> io::Result<()> {
     file.sync_all()
 }
 
-/// A lock file that is removed on drop.
+/// A lock file, which is removed when this value is dropped.
 struct Lock(PathBuf);
 
 impl Lock {
@@ -259,7 +262,7 @@ impl Lock {
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // Ignore errors. If the lock file remains, the error that the next writer gets contains its path.
+        // Ignore errors. If the lock file is not removed, the error of the next writer contains its path.
         let _ = fs::remove_file(&self.0);
     }
 }

@@ -18,8 +18,8 @@ use self::node::Document;
 pub(crate) use self::node::MAX_SIZE;
 use crate::{Error, Kubeconfig};
 
-/// Parses the first document of a text as a kubeconfig. An empty document results in an empty configuration. `path` is
-/// the path of the file for errors and warnings.
+/// Parses the first document of a text as a kubeconfig. An empty document is an empty configuration. `path` is the path
+/// of the file that errors and warnings contain.
 pub(crate) fn parse(text: &str, path: &Path) -> Result<Kubeconfig, Error> {
     let fault = |message| Error::Parse { path: path.into(), message };
     let document = Document::read(text).map_err(fault)?;
@@ -43,7 +43,7 @@ pub(crate) fn print(config: &Kubeconfig) -> Result<Zeroizing<String>, Error> {
     Ok(emit::document(value))
 }
 
-/// Decodes the bytes of a file as text. The bytes can be UTF-8, or UTF-16 with a byte order mark.
+/// Decodes the content of a file as text. The content can be UTF-8, or UTF-16 with a byte order mark.
 pub(crate) fn decode(bytes: Zeroizing<Vec<u8>>) -> io::Result<Zeroizing<String>> {
     let fault = |why| io::Error::new(io::ErrorKind::InvalidData, why);
     let unit: fn([u8; 2]) -> u16 = match bytes.as_slice() {

@@ -1,13 +1,13 @@
-//! Simulates electors in adverse conditions. Each seed determines one simulated cluster, called a world. The conditions are
-//! partitions, suspended machines, paused or killed processes, and lost, slow or repeated requests. The program counts how often the
-//! work of two leaders overlaps.
+//! Simulates electors in adverse conditions. Each seed determines everything that happens in one simulated cluster,
+//! which is called a world. The worlds contain partitions, suspended machines, paused or killed processes, and lost,
+//! slow or repeated requests. The program counts how often two leaders work at the same time.
 //!
 //! ```text
 //! cargo run --release --example worlds -- --worlds 10000
 //! ```
 //!
-//! The program runs the real elector, or a model of client-go's elector with `--client-go`. The last line of the output
-//! is the result as JSON.
+//! The program runs the real elector. With `--client-go`, it runs a model of client-go's elector instead. The last line
+//! of the output contains the result as JSON.
 #![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a command-line program")]
 
 use std::panic::{catch_unwind, resume_unwind, set_hook, take_hook};
@@ -53,16 +53,16 @@ impl Args {
     }
 }
 
-/// The total counts over several simulated clusters.
+/// The sums of the counts over several simulated clusters.
 #[derive(Default)]
 struct Seen {
-    /// The number of worlds in which two leaders were permitted to work at the same time.
+    /// The number of worlds in which two leaders were allowed to work at the same time.
     overlaps: usize,
-    /// The number of partitions and suspends in the worlds without overlapping leaders.
+    /// The number of partitions and suspends in those worlds in which no two leaders worked at the same time.
     cuts: usize,
     terms: usize,
-    /// The number of requests that a leader had in progress when its machine was suspended, and that continued afterwards while
-    /// another contender led.
+    /// The number of requests that were in progress when the leader's machine was suspended, and that continued
+    /// afterwards while another contender led.
     outlived: usize,
 }
 
@@ -73,7 +73,7 @@ fn main() -> Result<(), String> {
     // Each world runs for two minutes with faults, including partitions and suspends, and then for one minute without
     // faults.
     let night = |seed: u64| Chaos { watches: seed.is_multiple_of(2), client_go, ..NIGHT };
-    // Overlapping leaders are only counted. If any other rule is broken, the program stops with an error.
+    // Overlapping leaders are only counted. If another rule is broken, the program exits with an error.
     let usual = take_hook();
     set_hook(Box::new(move |panic| {
         if !panic.payload().downcast_ref::<String>().is_some_and(|message| is_overlap(message)) {
@@ -118,7 +118,7 @@ fn one(chaos: Chaos, seed: u64) -> Seen {
     }
 }
 
-/// Returns whether the broken rule is the rule "at most one contender leads".
+/// Returns whether the broken rule is "at most one contender leads".
 fn is_overlap(message: &str) -> bool {
     message.starts_with("S1:")
 }

@@ -16,9 +16,9 @@ pub const LEADER_ANNOTATION: &str = "control-plane.alpha.kubernetes.io/leader";
 /// A [`Lock`] that stores its record in an annotation of a ConfigMap or Endpoints, as programs did before Leases
 /// existed.
 ///
-/// The lock stores times in whole seconds. A write of the record keeps all other data of the object. If the record is
-/// unreadable, every `get` fails, and no contender leads until the record is repaired manually. The error message
-/// contains the object and the annotation.
+/// The lock stores times in whole seconds. When the lock writes the record, it does not change other data of the
+/// object. If the record is unreadable, every `get` fails, and no contender leads until the record is repaired
+/// manually. The error message contains the object and the annotation.
 ///
 /// # Examples
 ///
@@ -32,8 +32,8 @@ pub const LEADER_ANNOTATION: &str = "control-plane.alpha.kubernetes.io/leader";
 /// ```
 #[derive(Debug)]
 pub struct AnnotationLock<A> {
-    /// Whether to watch the object, so that the release of the lock is detected immediately. Default: `true`. If the
-    /// watch is forbidden, fails or reports no events, the elector polls the object instead.
+    /// Whether the elector watches the object, so that it detects a release of the lock immediately. Default: `true`.
+    /// If the watch is forbidden, fails or reports no events, the elector reads the object at intervals instead.
     pub watch: bool,
     /// The default observers of electors that use this lock. Default: none.
     pub observers: Observers,
@@ -43,13 +43,15 @@ pub struct AnnotationLock<A> {
 }
 
 impl<A: ObjectApi<DynamicObject> + ListWatch<Object = DynamicObject>> AnnotationLock<A> {
-    /// Creates a lock in the ConfigMap `name` in `namespace`. `api` must be the `Api` of ConfigMaps.
+    /// Creates a lock that stores its record in the ConfigMap `name` in the namespace `namespace`. `api` must be the
+    /// `Api` of ConfigMaps.
     pub fn config_map(api: A, namespace: &str, name: &str) -> Self {
         let resource = ApiResource::new("v1", "ConfigMap", "configmaps", Scope::Namespaced);
         Self { watch: true, observers: Observers::default(), api, resource, key: ObjectKey::new(namespace, name) }
     }
 
-    /// Creates a lock in the Endpoints `name` in `namespace`. `api` must be the `Api` of Endpoints.
+    /// Creates a lock that stores its record in the Endpoints object `name` in the namespace `namespace`. `api` must be
+    /// the `Api` of Endpoints.
     pub fn endpoints(api: A, namespace: &str, name: &str) -> Self {
         let resource = ApiResource::new("v1", "Endpoints", "endpoints", Scope::Namespaced);
         Self { watch: true, observers: Observers::default(), api, resource, key: ObjectKey::new(namespace, name) }
@@ -141,8 +143,8 @@ fn annotated(mut object: DynamicObject, record: &LeaderElectionRecord) -> Result
     Ok(object)
 }
 
-/// The record as JSON. The fields are in the same order as in client-go. When the record is read, missing fields get
-/// their default values, and unknown fields are ignored.
+/// The record as JSON. The fields have the same order as in client-go. When a record is read, a missing field gets its
+/// default value, and unknown fields are ignored.
 #[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Annotation {

@@ -1,4 +1,4 @@
-//! The auditor: reads and watches a lock, and reports what happens to it.
+//! The auditor, which reads and watches a lock and reports what happens to it.
 
 use std::fmt;
 use std::future::pending;
@@ -14,8 +14,8 @@ use tokio_util::sync::CancellationToken;
 use crate::watching::{WatchMessage, follow};
 use crate::{Audit, AuditSummary, Clocks, Deadline, Finding, Lock, LockEvent, LockSnapshot, SystemClocks};
 
-/// Observes a lock of any kind and reports leaders, gaps without a leader, and unsafe events. See [`Finding`]. The
-/// auditor only needs permission to read and watch the lock, and does not affect the contenders.
+/// Observes a lock of any kind and reports leaders, times without a leader, and unsafe events. See [`Finding`]. The
+/// auditor only needs permission to read and watch the lock. The auditor does not affect the contenders.
 ///
 /// # Examples
 ///
@@ -32,8 +32,8 @@ use crate::{Audit, AuditSummary, Clocks, Deadline, Finding, Lock, LockEvent, Loc
 pub struct LockAuditor<L> {
     /// The lock to observe.
     pub lock: L,
-    /// The interval between reads. Default: one second. If the interval is shorter, the time of each write is known
-    /// more precisely. Half of the renewal interval is short enough for most kinds of findings. If the interval is
+    /// The interval between reads. Default: one second. With a shorter interval, the auditor determines the time of
+    /// each write more precisely. Half of the renewal interval is short enough for most findings. If the interval is
     /// zero, the auditor does not pause between reads.
     pub period: Duration,
     /// The clocks.
@@ -49,13 +49,13 @@ impl<L: Lock> LockAuditor<L> {
         Self { lock, period: Duration::from_secs(1), clocks: Arc::new(SystemClocks::new()) }
     }
 
-    /// Observes the lock until `stop` is cancelled, and reports each finding immediately after its detection. Failed reads
-    /// and watches are logged and retried. A change that happens between a failure and the next successful read or
-    /// watch is not detected.
+    /// Observes the lock until `stop` is cancelled, and reports each finding immediately after the finding is detected.
+    /// Failed reads and watches are logged and retried. The auditor does not detect changes between a failure and the
+    /// next successful read or watch.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future ends the audit without reporting a summary.
+    /// Dropping the future ends the audit, and the auditor reports no summary.
     pub async fn run(&self, stop: &CancellationToken, mut report: impl FnMut(&Finding)) -> AuditSummary {
         let mut audit = Audit::new();
         tokio::select! {

@@ -9,10 +9,10 @@ use crate::{Leadership, TermEnd, Version};
 
 /// The callbacks that an elector calls. The callbacks correspond to client-go's `LeaderCallbacks`.
 ///
-/// For each leadership term, the elector calls `on_started_leading` once, unless the term is already over when the
-/// elector is polled. The elector calls `on_stopped_leading` once after the work of the term has ended for any reason.
-/// An elector that never led calls neither of these two callbacks. The elector calls `on_new_leader` for each change of
-/// the observed holder, in order.
+/// In each leadership term, the elector calls `on_started_leading` once. If the leadership term is already over when
+/// the elector is polled, the elector does not make this call. The elector calls `on_stopped_leading` once after the
+/// leadership term's work has ended for any reason. An elector that never leads calls neither of these two callbacks.
+/// The elector calls `on_new_leader` for each change of the observed holder, in order.
 ///
 /// # Examples
 ///
@@ -27,23 +27,25 @@ use crate::{Leadership, TermEnd, Version};
 /// # drop(callbacks);
 /// ```
 pub struct LeaderCallbacks<W, T> {
-    /// The leader's work. The work starts with each leadership term and is dropped when the term is over.
+    /// The leader's work. The elector starts the work when a leadership term begins, and drops the work when the term
+    /// is over.
     ///
-    /// The work should end when [`Leadership::cancelled`] returns. If the elector was asked to stop, it renews the term
-    /// until the work has ended. If the work ends without a request to end, the whole election ends. If the work
-    /// returns because its term is over, the election continues with another term.
+    /// The leader's work should return when [`Leadership::cancelled`] returns. If a stop of the elector was requested,
+    /// the elector renews the leadership term until the work has ended. If the leader's work ends although the elector
+    /// did not ask it to end, the election ends, too. If the work returns because its leadership term is over, the
+    /// election continues and can begin another term.
     pub on_started_leading: W,
-    /// Called at the end of a leadership term, even if the work of the term panicked. Before the call, the elector
-    /// waits until the work has ended. The elector also waits for all concurrent work that [runs](Leadership::run)
-    /// under the term. If the elector is dropped or another callback panics, this callback is called as soon as the
-    /// work is dropped.
+    /// Called when a leadership term ends, even if the term's work panicked. Before the call, the elector waits until
+    /// the leader's work has ended. The elector also waits for all concurrent work that [runs](Leadership::run) inside
+    /// the leadership term. If the elector is dropped or another callback panics, this callback is called right after
+    /// the leader's work is dropped.
     pub on_stopped_leading: StoppedHook<T>,
-    /// Called when the elector observes a new holder of the lock. The new holder may be this elector. An empty holder
-    /// means that the lock is free.
+    /// Called when the elector observes that the lock has a new holder. The new holder can be this elector itself. An
+    /// empty holder means that the lock is free.
     pub on_new_leader: Box<dyn FnMut(&str) + Send>,
 }
 
-/// A callback that is called with the end of a leadership term.
+/// A callback whose argument is the end of a leadership term.
 pub type StoppedHook<T> = Box<dyn FnMut(&TermEnd<T>) + Send>;
 
 impl<W, Fut> LeaderCallbacks<W, Fut::Output>
@@ -63,8 +65,8 @@ impl<W, T> fmt::Debug for LeaderCallbacks<W, T> {
     }
 }
 
-/// The content of a Kubernetes Event about a lock. Give the Event the type `Normal`, the reason `LeaderElection`, and
-/// the `Display` output of this value as its message.
+/// The content of a Kubernetes Event that describes a change of a lock's leader. The Event should have the type
+/// `Normal`, the reason `LeaderElection`, and the `Display` output of this value as its message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeaderEvent {
     /// What happened.
@@ -75,7 +77,7 @@ pub struct LeaderEvent {
     pub resource: ApiResource,
     /// The key of the lock.
     pub key: ObjectKey,
-    /// The version of the object when the leadership term began.
+    /// The version of the object at the beginning of the leadership term.
     pub version: Version,
 }
 

@@ -18,13 +18,14 @@ use tokio_util::sync::CancellationToken;
 use crate::watching::{Events, WatchMessage, follow, watch_one};
 use crate::{Clocks, Deadline, SystemClocks, TimePrecision};
 
-/// The built-in strategy of Kubernetes. The control plane chooses the candidate with the lowest emulation version. Among
-/// candidates with the same emulation version, it chooses the lowest binary version, and then the oldest candidate.
-/// Therefore, during an upgrade, the replicas keep the old behavior until all of them support the new behavior.
+/// The built-in strategy of Kubernetes. The control plane chooses the candidate with the lowest emulation version. If
+/// several candidates have the same emulation version, the control plane chooses the lowest binary version, and then
+/// the oldest candidate. During an upgrade, the replicas therefore keep the old behavior until all of them support the
+/// new behavior.
 pub const OLDEST_EMULATION_VERSION: &str = "OldestEmulationVersion";
 
-/// A `LeaseCandidate` of the API `coordination.k8s.io/v1beta1`. The version `v1alpha2` has the same fields. The name of
-/// the object is the identity of the contender. The object must be in the namespace of the Lease.
+/// A `LeaseCandidate` in the API version `coordination.k8s.io/v1beta1`. The API version `v1alpha2` has the same fields.
+/// The name of this object is the identity of the contender. The object must be in the namespace of the Lease.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 pub struct LeaseCandidate {
     /// `apiVersion` and `kind`.
@@ -40,35 +41,35 @@ pub struct LeaseCandidate {
 
 pintle_meta::resource!(LeaseCandidate, "coordination.k8s.io/v1beta1", "LeaseCandidate", "leasecandidates", Namespaced);
 
-/// The description of a contender in a coordinated election.
+/// The description of a contender for a coordinated election.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct LeaseCandidateSpec {
     /// The name of the Lease. The name never changes.
     pub lease_name: String,
-    /// The time at which the control plane last sent a ping to the candidate.
+    /// The time when the control plane last pinged the candidate.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ping_time: Option<MicroTime>,
-    /// The time at which the candidate last renewed the object or answered a ping. The candidate expires half an hour after
-    /// this time.
+    /// The time when the candidate last renewed this object or answered a ping. The candidate expires half an hour
+    /// after this time.
     pub renew_time: Option<MicroTime>,
-    /// The version of the contender's program without a leading `v`, such as `1.36.0`.
+    /// The version of the contender's program, without a leading `v`, such as `1.36.0`.
     pub binary_version: String,
-    /// The version whose behavior the contender's program emulates. The emulation version must not exceed the binary
-    /// version. [`OLDEST_EMULATION_VERSION`] requires it.
+    /// The version whose behavior the contender's program emulates. The emulation version must not be higher than the
+    /// binary version. [`OLDEST_EMULATION_VERSION`] requires it.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub emulation_version: String,
-    /// The strategy for choosing the holder: [`OLDEST_EMULATION_VERSION`], or a name such as `domain/name` that a
-    /// third-party controller supports.
+    /// The strategy that chooses the holder. The strategy is [`OLDEST_EMULATION_VERSION`], or a name such as
+    /// `domain/name` that a third-party controller supports.
     pub strategy: String,
-    /// Fields of the spec that this type does not have. Writes keep them.
+    /// The fields of `spec` that this type does not declare. Writes keep them.
     #[serde(flatten)]
     pub other: BTreeMap<String, Value>,
 }
 
 impl LeaseCandidateSpec {
-    /// Creates the description of a contender for the Lease `lease_name`. `version` is used both as the binary version
-    /// and as the emulation version. The strategy is [`OLDEST_EMULATION_VERSION`].
+    /// Creates the description of a contender for the Lease named `lease_name`. The contender uses `version` as both
+    /// its binary version and its emulation version. The strategy is [`OLDEST_EMULATION_VERSION`].
     pub fn new(lease_name: &str, version: &str) -> Self {
         Self {
             lease_name: lease_name.into(),
@@ -79,21 +80,21 @@ impl LeaseCandidateSpec {
         }
     }
 
-    /// Returns whether the control plane waits for an answer to a ping.
+    /// Returns whether the control plane is waiting for the answer to a ping.
     fn is_pinged(&self) -> bool {
         self.ping_time.is_some_and(|pinged| self.renew_time.is_none_or(|renewed| renewed.0 < pinged.0))
     }
 }
 
 /// Takes part in a coordinated election (KEP-4355) as a candidate. The candidate publishes a [`LeaseCandidate`], renews
-/// it, and answers pings of the control plane. This type corresponds to client-go's `leaderelection.LeaseCandidate`,
-/// created by `NewCandidate`.
+/// it, and answers pings from the control plane. This type corresponds to client-go's `leaderelection.LeaseCandidate`,
+/// which `NewCandidate` creates.
 ///
-/// Run the candidate together with a [coordinated](crate::LeaderElectionConfig::coordinated) elector that has the same
-/// identity. The server needs the feature gate `CoordinatedLeaderElection`. Kubernetes has the API `v1alpha2` since
-/// 1.32 and `v1beta1` since 1.33. The candidate writes the object in the API version of `api`. The clocks of all
-/// contenders and of the control plane may differ by at most a few seconds: see
-/// [`coordinated`](crate::LeaderElectionConfig::coordinated).
+/// Run the candidate together with a [coordinated](crate::LeaderElectionConfig::coordinated) elector. The candidate and
+/// the elector must have the same identity. The server must enable the feature gate `CoordinatedLeaderElection`.
+/// Kubernetes has the API `v1alpha2` since 1.32 and `v1beta1` since 1.33. The candidate writes the object in the API
+/// version of the field `api`. The clocks of all contenders and of the control plane may differ by at most a few
+/// seconds: see [`coordinated`](crate::LeaderElectionConfig::coordinated).
 ///
 /// # Examples
 ///
@@ -121,39 +122,42 @@ impl LeaseCandidateSpec {
 /// ```
 #[derive(Debug)]
 pub struct Candidate<A> {
-    /// The `Api` to read, write and watch the candidate.
+    /// The `Api` that the candidate uses to read, write and watch its object.
     pub api: A,
-    /// The key of the object. The object is created if it does not exist, and recreated if it is deleted.
+    /// The key of the object. The candidate creates this object if it does not exist, and creates it again after it is
+    /// deleted.
     pub key: ObjectKey,
-    /// The published description. The two times in the description are ignored.
+    /// The published description. The candidate ignores the two times in the description.
     pub spec: LeaseCandidateSpec,
     /// The clocks.
     pub clocks: Arc<dyn Clocks>,
 }
 
-/// The interval between renewals if there is no ping: client-go's `requeueInterval`.
+/// The interval between renewals if the control plane sends no ping. This interval corresponds to client-go's
+/// `requeueInterval`.
 const RENEWAL: Duration = Duration::from_secs(5 * 60);
 
-/// If there is no watch, the interval between reads that look for a ping. The control plane waits 5 s for the answer to
-/// a ping.
+/// The interval at which the candidate reads its object to find pings, if there is no watch. The control plane waits 5
+/// s for an answer to a ping.
 const POLL: Duration = Duration::from_secs(2);
 
 /// The timeout of a request.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 impl<A: ObjectApi<LeaseCandidate> + ListWatch<Object = LeaseCandidate>> Candidate<A> {
-    /// Creates the candidate `identity` for a Lease in `namespace`. The candidate does nothing until [`run`](Self::run)
-    /// is called.
+    /// Creates the candidate `identity` for a Lease in the namespace `namespace`. The candidate does nothing until
+    /// [`run`](Self::run) is called.
     pub fn new(api: A, namespace: &str, identity: &str, spec: LeaseCandidateSpec) -> Self {
         Self { api, key: ObjectKey::new(namespace, identity), spec, clocks: Arc::new(SystemClocks::new()) }
     }
 
-    /// Runs the candidate until `stop` is cancelled. The object is not deleted when the candidate stops. Instead, the
-    /// object expires half an hour after its last renewal. Failed requests are logged and retried with growing pauses.
+    /// Runs the candidate until `stop` is cancelled. The candidate does not delete its object when it stops. The object
+    /// expires half an hour after its last renewal. The candidate logs failed requests and retries them with growing
+    /// pauses.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future has the same effect as cancelling `stop`.
+    /// Dropping the future has the same effect as a cancellation of `stop`.
     pub async fn run(&self, stop: &CancellationToken) {
         tokio::select! {
             biased;
@@ -202,7 +206,7 @@ impl<A: ObjectApi<LeaseCandidate> + ListWatch<Object = LeaseCandidate>> Candidat
                         watched = false;
                         look_at = look_at.min(self.clocks.now().monotonic + POLL);
                     }
-                    // While requests fail, do not shorten the pause, because the server may have asked for it.
+                    // While requests fail, do not shorten the pause, because the server may have requested it.
                     WatchMessage::Event(()) if !failing => look_at = Duration::ZERO,
                     WatchMessage::Event(()) => {}
                 },
@@ -212,8 +216,8 @@ impl<A: ObjectApi<LeaseCandidate> + ListWatch<Object = LeaseCandidate>> Candidat
         }
     }
 
-    /// Reads the object. Writes the object if it is missing, if it was pinged, or if `due` is set. Returns whether it
-    /// was written.
+    /// Reads the object. Writes the object if it does not exist, if the control plane has pinged it, or if `due` is
+    /// set. Returns whether it was written.
     async fn look(&self, due: bool) -> Result<bool, ApiError> {
         let found = match self.api.get(&self.key).await {
             Ok(found) => Some(found),
@@ -230,7 +234,7 @@ impl<A: ObjectApi<LeaseCandidate> + ListWatch<Object = LeaseCandidate>> Candidat
         }
     }
 
-    /// Returns the object that must be written now, if a write is needed.
+    /// Returns the object to write, if a write is needed now.
     fn renewed(&self, found: Option<LeaseCandidate>) -> LeaseCandidate {
         let kind = self.api.api_resource();
         let found = found.unwrap_or_else(|| LeaseCandidate {
@@ -238,7 +242,7 @@ impl<A: ObjectApi<LeaseCandidate> + ListWatch<Object = LeaseCandidate>> Candidat
             ..LeaseCandidate::default()
         });
         let LeaseCandidateSpec { ping_time, other, .. } = found.spec;
-        // Make the time of the answer later than the time of the ping. The clocks of the candidate and of the control
+        // The time of the answer must be later than the time of the ping. The clocks of the candidate and the control
         // plane may differ.
         let answer = ping_time.and_then(|pinged| pinged.0.checked_add(TimePrecision::Micros.step()).ok());
         let wall = self.clocks.now().wall;
@@ -250,7 +254,7 @@ impl<A: ObjectApi<LeaseCandidate> + ListWatch<Object = LeaseCandidate>> Candidat
         }
     }
 
-    /// Cancels a request that takes longer than its timeout. The next attempt may use a connection that works.
+    /// Cancels a request that exceeds its timeout. The next attempt may use another connection.
     async fn patiently<T>(&self, request: impl Future<Output = Result<T, ApiError>>) -> Result<T, ApiError> {
         let late = Deadline::monotonic(self.clocks.now().monotonic + PATIENCE);
         tokio::select! {
@@ -260,7 +264,7 @@ impl<A: ObjectApi<LeaseCandidate> + ListWatch<Object = LeaseCandidate>> Candidat
         }
     }
 
-    /// Watches the object for pings and for its deletion.
+    /// Watches the object to detect pings and its deletion.
     async fn watch(&self) -> Result<Option<Events<()>>, ApiError> {
         let pings = |event: WatchEvent<LeaseCandidate>| match event {
             WatchEvent::Added(candidate) | WatchEvent::Modified(candidate) => candidate.spec.is_pinged().then_some(()),

@@ -1,4 +1,4 @@
-//! The clocks of an elector, and deadlines that use several of these clocks.
+//! The clocks of an elector, and deadlines that are measured on several clocks.
 
 use std::fmt;
 use std::pin::Pin;
@@ -7,25 +7,25 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use tokio::time::Instant;
 
-/// The values of all clocks of a process, read at the same moment.
+/// The values of all clocks of a process at the same moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Now {
-    /// The time since a fixed moment, on a clock that cannot be set. The clock continues to run while the machine is
+    /// The time since a fixed moment, on a clock that cannot be set. The clock continues while the machine is
     /// suspended.
     pub boot: Duration,
-    /// The time since a fixed moment, on a clock that cannot be set. The clock stops while the machine is suspended.
+    /// The time since a fixed moment, on a clock that cannot be set. This clock stops while the machine is suspended.
     pub monotonic: Duration,
-    /// The time of day. The time of day can jump forward or back.
+    /// The time of day. The time of day can jump forwards or backwards.
     pub wall: Timestamp,
 }
 
-/// The moment at which a leadership term ends.
+/// The moment when a leadership term ends, on each clock.
 ///
-/// A deadline passes as soon as any of the clocks reaches it, because it is safe to end a leadership term early. While
-/// the machine is suspended, the monotonic clock stops and the other two clocks run. While a virtual machine is paused,
-/// all clocks may stop. Afterwards, only the time of day is corrected. Therefore, after a suspend or a pause, a leader
-/// detects that its deadline has passed before it acts again. If the time of day is set forward, a leadership term can
-/// end before its full duration. If the time of day is set back, no leadership term becomes longer.
+/// A deadline has passed when any of the clocks reaches it, because ending a leadership term early is safe. While a
+/// machine is suspended, its monotonic clock stops and the other two clocks run. While a virtual machine is paused, all
+/// clocks may stop. After the pause, only the time of day is corrected. As a result, a leader detects after a suspend
+/// or a pause that its deadline has passed, before it acts again. If the time of day is set forward, a leadership term
+/// can be shorter than its full duration. If the time of day is set back, no leadership term lasts longer.
 ///
 /// # Examples
 ///
@@ -45,18 +45,18 @@ pub struct Now {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Deadline {
-    /// The deadline on the clock that runs while the machine is suspended.
+    /// The deadline on the clock that continues while the machine is suspended.
     pub boot: Duration,
     /// The deadline on the monotonic clock.
     pub monotonic: Duration,
-    /// The deadline as a time of day.
+    /// The deadline on the clock for the time of day.
     pub wall: Timestamp,
 }
 
 impl Deadline {
     const NEVER: Self = Self { boot: Duration::MAX, monotonic: Duration::MAX, wall: Timestamp::MAX };
 
-    /// Returns the deadline that is `span` after `start` on each of the clocks.
+    /// Returns a deadline that is `span` after `start` on each clock.
     pub fn after(start: Now, span: Duration) -> Self {
         let wall = SignedDuration::try_from(span).ok().and_then(|span| start.wall.checked_add(span).ok());
         Self {
@@ -66,8 +66,8 @@ impl Deadline {
         }
     }
 
-    /// Returns a deadline that applies only to the monotonic clock. Use such a deadline for waits that may become
-    /// longer by the duration of a suspend.
+    /// Returns a deadline that applies only to the monotonic clock. Use this kind of deadline for a wait that may last
+    /// longer because of a suspend.
     pub fn monotonic(at: Duration) -> Self {
         Self { monotonic: at, ..Self::NEVER }
     }
@@ -77,8 +77,8 @@ impl Deadline {
         self.remaining(now).is_zero()
     }
 
-    /// Returns the time left. The result is the minimum over all clocks. The result is zero if any of the clocks has
-    /// reached the deadline.
+    /// Returns the time left. The result is the smallest remaining time of all clocks. The result is zero if any clock
+    /// has reached the deadline.
     pub fn remaining(&self, now: Now) -> Duration {
         let wall = Duration::try_from(self.wall.duration_since(now.wall)).unwrap_or_default();
         self.boot.saturating_sub(now.boot).min(self.monotonic.saturating_sub(now.monotonic)).min(wall)
@@ -89,7 +89,7 @@ impl Deadline {
         Self { monotonic: Duration::MAX, ..*self } == Self::NEVER
     }
 
-    /// Returns the earlier of two deadlines. For each clock, the result is the earlier of the two values.
+    /// Returns a deadline that has the earlier value of two deadlines on each clock.
     pub(crate) fn or(self, other: Self) -> Self {
         Self {
             boot: self.boot.min(other.boot),
@@ -99,28 +99,28 @@ impl Deadline {
     }
 }
 
-/// The longest time for which the elector sleeps before it reads the clocks again. Timers do not react to a suspend or
-/// to a change of the time of day.
+/// The maximum time that the elector sleeps before it reads the clocks again. Timers do not fire early when the machine
+/// wakes from a suspend or the time of day changes.
 const LONGEST_NAP: Duration = Duration::from_secs(1);
 
-/// The longest time between two reads of the clocks for deadlines that apply only to the monotonic clock. Timers follow
-/// this clock.
+/// The maximum time between two reads of the clocks for a deadline that applies only to the monotonic clock. Timers
+/// follow this clock.
 const LONGEST_MONOTONIC_NAP: Duration = Duration::from_secs(10);
 
 /// The clocks of an elector.
 pub trait Clocks: fmt::Debug + Send + Sync + 'static {
-    /// Reads the clocks. The values of `boot` and `monotonic` must never decrease. Electors call this method often.
-    /// Some calls come from tasks that several electors share, so this method must not block.
+    /// Reads the clocks. The values of `boot` and `monotonic` must not decrease between two calls. Electors call this
+    /// method often. This method must not block, because some calls come from tasks that several electors share.
     fn now(&self) -> Now;
 
-    /// Waits until `deadline` has passed on any of the clocks. If the deadline has already passed, the method returns
-    /// immediately. The method may return late, but must never return early. After the wait, an elector reads the
-    /// clocks again before it acts.
+    /// Waits until any of the clocks has reached `deadline`. If the deadline has already passed, the method returns
+    /// immediately. The method may return late, but must not return early. After this method returns, an elector reads
+    /// the clocks again before it acts.
     ///
-    /// The default implementation sleeps on tokio's clock and reads the clocks once a second. Therefore, if the
-    /// deadline has passed after a suspend or a change of the time of day, the method returns within a second. For a
+    /// The default implementation sleeps on tokio's clock and reads the clocks once a second. If the deadline passes
+    /// because of a suspend or a change of the time of day, the method therefore returns within a second. For a
     /// [monotonic](Deadline::monotonic) deadline, the default implementation reads the clocks every ten seconds.
-    /// Override this method if `monotonic` is a clock other than tokio's.
+    /// Override this method if `monotonic` is not based on tokio's clock.
     ///
     /// # Cancel safety
     ///
@@ -138,17 +138,18 @@ pub trait Clocks: fmt::Debug + Send + Sync + 'static {
     }
 }
 
-/// The clocks of this machine. The monotonic clock is tokio's clock, so it pauses when tokio's clock is paused.
+/// The clocks of this machine. The monotonic clock is tokio's clock, so it also pauses when a test pauses tokio's
+/// clock.
 ///
-/// On Linux and Android, `boot` is `CLOCK_BOOTTIME`. On other systems, `boot` equals the monotonic clock, so a suspend
-/// can be detected only by the time of day.
+/// On Linux and Android, `boot` is `CLOCK_BOOTTIME`. On other systems, `boot` equals the monotonic clock, so only the
+/// time of day can show that the machine was suspended.
 #[derive(Debug)]
 pub struct SystemClocks {
     start: Instant,
 }
 
 impl SystemClocks {
-    /// Creates clocks whose monotonic clock is zero at this moment.
+    /// Creates clocks whose monotonic clock starts at zero.
     pub fn new() -> Self {
         Self { start: Instant::now() }
     }
@@ -193,7 +194,7 @@ mod tests {
             (at(501, 101, 1_001), 9),
             (at(509, 109, 1_009), 1),
             (at(501, 110, 1_001), 0),
-            // The machine was suspended for eight seconds, and its time of day was set back during that time.
+            // The machine was suspended for eight seconds, and the time of day was set back during the suspend.
             (at(509, 101, 5), 1),
             (at(510, 101, 5), 0),
             // A virtual machine was paused.

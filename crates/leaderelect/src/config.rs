@@ -11,15 +11,15 @@ use thiserror::Error;
 
 use crate::{Clocks, LeaderEvent, SystemClocks};
 
-/// The maximum jitter of the pause between a candidate's attempts, as a fraction of the retry period.
+/// The maximum jitter of a candidate's pause between attempts, as a fraction of the retry period.
 pub(crate) const JITTER_FACTOR: f64 = 1.2;
 
-/// The configuration of an elector: client-go's `LeaderElectionConfig`. The defaults are the same as in the Kubernetes
-/// core components.
+/// The configuration of an elector. This type corresponds to client-go's `LeaderElectionConfig`. The defaults are the
+/// same as for the Kubernetes core components.
 ///
-/// A candidate takes over when the record has been unchanged for the lease duration that the record contains. The work of a leader ends
-/// `renew_deadline` after the last stored renewal was sent. The difference between the two durations (5 s by default) allows for clocks
-/// that run at different rates.
+/// A candidate takes over after the record has been unchanged for the lease duration in the record. A leader's work
+/// ends `renew_deadline` after the elector sent the last renewal that was stored. The difference between the two
+/// durations (5 s by default) is a reserve for clocks that run at different rates.
 ///
 /// # Examples
 ///
@@ -34,44 +34,47 @@ pub(crate) const JITTER_FACTOR: f64 = 1.2;
 /// ```
 #[derive(Clone)]
 pub struct LeaderElectionConfig {
-    /// The identity of this contender. Every start of every process needs a different identity. Two contenders with the
-    /// same identity can both lead.
+    /// The identity of this contender. Each process needs a new identity whenever it starts. If two contenders have the
+    /// same identity, both can lead at the same time.
     pub identity: String,
-    /// How long the record must stay unchanged before a candidate takes over. The lock stores this duration in whole seconds, rounded
-    /// up.
+    /// How long the record must be unchanged before a candidate takes over. The lock stores this duration in whole
+    /// seconds and rounds it up.
     pub lease_duration: Duration,
-    /// The duration of a term, counted from the time at which the last stored renewal was sent. The leadership term is extended
-    /// at most once per second, so this duration should exceed one second plus `retry_period`.
+    /// The duration of a leadership term, counted from the time when the elector sent the last renewal that was stored.
+    /// A leadership term is extended at most once per second, so this duration should be longer than one second plus
+    /// `retry_period`.
     pub renew_deadline: Duration,
-    /// The pause between renewals of the leader, and the shortest pause between the attempts of a candidate.
+    /// The pause between two renewals of a leader, and the minimum pause between two attempts of a candidate.
     pub retry_period: Duration,
-    /// Whether the elector releases the lock after the work has ended, so that the next leader does not have to wait.
-    /// Default: `true`. Releasing the lock is safe, because the elector never releases it while the work runs. A lock
-    /// that is given up for a [preferred holder](crate::EndReason::Preferred) is released even if this field is
-    /// `false`.
+    /// Whether the elector releases the lock after the leader's work has ended, so that the next leader does not have
+    /// to wait. Default: `true`. Releasing the lock is safe, because the elector never releases the lock while the
+    /// leader's work runs. If the elector gives up the lock for a [preferred holder](crate::EndReason::Preferred), it
+    /// releases the lock even if this field is `false`.
     pub release_on_cancel: bool,
-    /// Whether the elector treats each record with its identity as its own record, even if another elector wrote it. Default: `false`,
-    /// because the record may belong to a process that still runs. If `true`, a process with a fixed identity can lead after a restart
-    /// without waiting for its old record to expire. The process does not even wait for permits that another elector in the same
-    /// process has issued.
+    /// Whether the elector treats every record with its identity as its own, even if another elector wrote the record.
+    /// The default is `false`, because a process that still runs may have written the record. If `true`, a process with
+    /// a fixed identity can lead immediately after a restart and does not wait until its old record expires. The
+    /// process also does not wait for permits that another elector in the same process has issued.
     pub reuse_identity: bool,
-    /// Whether a candidate waits for a lease duration if a lock that it has seen was deleted or replaced. Default: `true`. The wait is
-    /// needed because the holder may not have observed the deletion. The holder sent its last renewal before the deletion, and can work
-    /// for up to `renew_deadline` after that renewal. A candidate that has never seen the lock does not wait. A former leader that held
-    /// the lock until the end of its term does not wait either.
+    /// Whether a candidate waits for a lease duration after a lock that it has observed was deleted or replaced.
+    /// Default: `true`. This wait is needed because the holder may not have observed the deletion. The holder sent its
+    /// last renewal before the deletion, and can work for `renew_deadline` after it sent that renewal. A candidate that
+    /// has never observed the lock does not wait. A former leader that held the lock until its leadership term ended
+    /// does not wait either.
     pub wait_after_deletion: bool,
-    /// Whether the control plane chooses the leader from the [`Candidate`](crate::Candidate)s. Default: `false`. The candidate of this
-    /// elector must have the same `identity`. If `true`, the elector does not create the lock, and does not take it from another holder.
-    /// The elector leads when the control plane has written its identity into the lock as the holder. When the lock names another preferred
-    /// holder, the elector stops renewing, asks the work to end, and then gives up the lock. The control plane compares the time of day
-    /// in the last renewal with its own, to decide whether the lock has expired. Therefore, the differences between the clocks of the
-    /// contenders and of the control plane must be smaller than `lease_duration` minus `renew_deadline`. Otherwise two contenders can
-    /// lead.
+    /// Whether the control plane chooses the leader from the [`Candidate`](crate::Candidate)s. Default: `false`. The
+    /// candidate of this elector must have the same `identity`. If `true`, the elector does not create the lock and
+    /// does not take it away from another holder. The elector leads when the control plane has written this elector's
+    /// identity into the lock as the holder. If the lock names another preferred holder, the elector stops renewing its
+    /// leadership term, asks the work to end, and then gives up the lock. To decide whether the lock has expired, the
+    /// control plane compares the time of the last renewal with its own time of day. Therefore, the clocks of the
+    /// contenders and the control plane must differ by less than `lease_duration` minus `renew_deadline`. Otherwise two
+    /// contenders can lead.
     pub coordinated: bool,
     /// The seed of the jitter. `None` uses a random seed.
     pub seed: Option<u64>,
-    /// The metrics provider for this elector. The elector uses the provider until the elector is dropped. `None`
-    /// disables metrics. Each metric has the label `name`, which contains the name of the lock:
+    /// The metrics provider for this elector. The elector uses this provider until the elector is dropped. `None`
+    /// disables metrics. Each metric has a label `name` that contains the lock's name:
     ///
     /// | name | kind | value |
     /// |---|---|---|
@@ -84,8 +87,8 @@ pub struct LeaderElectionConfig {
     /// | `leader_election_renewal_duration_seconds` | histogram | time from sending such a renewal to its response |
     /// | `leader_election_malformed_records_total` | counter | responses with an unreadable record; consecutive ones are logged only once |
     pub metrics: Option<Arc<dyn Provider>>,
-    /// Called at the beginning and at the end of each leadership term, for example to record an Event about the lock:
-    /// client-go's `RecordEvent`.
+    /// A function that is called at the beginning and at the end of each leadership term. The function can record an
+    /// Event about the lock, like client-go's `RecordEvent`.
     pub events: Option<EventHook>,
     /// The clocks.
     pub clocks: Arc<dyn Clocks>,
@@ -94,10 +97,11 @@ pub struct LeaderElectionConfig {
 /// A function that is called with the events of an elector.
 pub(crate) type EventHook = Arc<dyn Fn(&LeaderEvent) + Send + Sync>;
 
-/// The metrics provider and the event hook of a lock, similar to the event recorder of client-go's locks.
+/// The metrics provider and the event hook of a lock. The locks of client-go have an event recorder for the same
+/// purpose.
 ///
-/// An elector uses the metrics provider and the event hook of its [`LeaderElectionConfig`]. If either of the two is `None` there, the
-/// elector uses the value of its [`Lock`](crate::Lock) instead.
+/// An elector uses the metrics provider and the event hook of its [`LeaderElectionConfig`]. If one of the two is `None`
+/// in the configuration, the elector uses the value of its [`Lock`](crate::Lock) instead.
 #[derive(Clone, Default)]
 pub struct Observers {
     /// See [`LeaderElectionConfig::metrics`].
@@ -116,7 +120,8 @@ impl fmt::Debug for Observers {
 }
 
 impl Default for LeaderElectionConfig {
-    /// Returns a configuration with a [unique identity](unique_identity) and the default durations: 15 s, 10 s and 2 s.
+    /// Returns a configuration with a [unique identity](unique_identity) and with the default durations of 15 s, 10 s
+    /// and 2 s.
     fn default() -> Self {
         Self {
             identity: unique_identity(),
@@ -151,7 +156,7 @@ impl fmt::Debug for LeaderElectionConfig {
 }
 
 impl LeaderElectionConfig {
-    /// Checks whether the configuration follows the rules in [`InvalidConfig`].
+    /// Checks that the configuration does not break a rule in [`InvalidConfig`].
     ///
     /// # Errors
     ///
@@ -179,7 +184,7 @@ impl LeaderElectionConfig {
         Ok(())
     }
 
-    /// Returns a warning for each value that is valid but is probably a mistake.
+    /// Returns a warning for each value that is valid but probably a mistake.
     pub fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
         let (lease, renew, retry) = (self.lease_duration, self.renew_deadline, self.retry_period);
@@ -209,7 +214,8 @@ impl LeaderElectionConfig {
         i32::try_from(whole).ok()
     }
 
-    /// Returns the pauses between the attempts of a candidate. The pause does not grow, and has random jitter.
+    /// Returns the pauses between the attempts of a candidate. The pause is always equally long, except for its random
+    /// jitter.
     pub(crate) fn retries(&self) -> BackoffConfig {
         let retry = self.retry_period;
         BackoffConfig {
@@ -217,30 +223,30 @@ impl LeaderElectionConfig {
             factor: 1.0,
             cap: retry,
             jitter: JITTER_FACTOR,
-            // If the pause were longer, the candidate would be slow to detect that the leader has died.
+            // With a longer pause, a candidate would detect late that the leader has died.
             longest_retry_after: self.lease_duration,
             ..BackoffConfig::default()
         }
     }
 
-    /// Returns the pauses between attempts to open a watch of the lock after failures.
+    /// Returns the pauses between attempts to open a watch of the lock after a failure.
     pub(crate) fn watch_retries(&self) -> BackoffConfig {
         BackoffConfig { factor: 2.0, cap: self.retry_period.saturating_mul(16), ..self.retries() }
     }
 
-    /// Returns the configured seed. If none is configured, returns a random seed.
+    /// Returns the configured seed. If the configuration contains no seed, returns a random seed.
     pub(crate) fn seed(&self) -> u64 {
         self.seed.unwrap_or_else(|| fastrand::u64(..))
     }
 
-    /// Returns the timeout of a single request. The timeout is so short that a single request without a response never
-    /// makes the leader lose its term.
+    /// Returns the timeout of one request. The timeout is short enough that a leader never loses its leadership term
+    /// because of a single request without a response.
     pub(crate) fn request_timeout(&self) -> Duration {
         self.renew_deadline / 3
     }
 }
 
-/// Returns an identity that is different for each start of a process. The identity consists of the host name and a
+/// Returns an identity that is different each time a process starts. The identity consists of the host name and a
 /// random number. In a pod, the host name is the name of the pod.
 pub fn unique_identity() -> String {
     let non_empty = |text: String| Some(text.trim().to_owned()).filter(|text| !text.is_empty());
@@ -249,12 +255,12 @@ pub fn unique_identity() -> String {
     format!("{}_{:032x}", host.as_deref().unwrap_or("unknown"), fastrand::u128(..))
 }
 
-/// A rule that a [`LeaderElectionConfig`] can break.
+/// A rule that a [`LeaderElectionConfig`] must not break.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum InvalidConfig {
-    /// The lease duration must exceed the renew deadline. Otherwise, a candidate could take over before the leader
-    /// stops its work.
+    /// The lease duration must be longer than the renew deadline. If the lease duration were shorter, a candidate could
+    /// take over before the leader has stopped its work.
     #[error("lease_duration {lease:?} must be greater than renew_deadline {renew:?}")]
     LeaseNotAboveRenew {
         /// The lease duration.
@@ -262,7 +268,7 @@ pub enum InvalidConfig {
         /// The renew deadline.
         renew: Duration,
     },
-    /// The renew deadline must leave enough time for a retry.
+    /// The renew deadline must be long enough for a retry.
     #[error("renew_deadline {renew:?} must be greater than {JITTER_FACTOR} times retry_period {retry:?}")]
     RenewNotAboveRetry {
         /// The renew deadline.
@@ -270,7 +276,7 @@ pub enum InvalidConfig {
         /// The retry period.
         retry: Duration,
     },
-    /// The retry period must not be zero. Otherwise, there would be no pause between retries.
+    /// The retry period must not be zero. With a retry period of zero, there would be no pause between retries.
     #[error("retry_period must be greater than zero")]
     ZeroRetry,
     /// The lease duration must be at least one second, because a Lease stores whole seconds.
@@ -279,7 +285,7 @@ pub enum InvalidConfig {
         /// The lease duration.
         lease: Duration,
     },
-    /// The lease duration must fit into the corresponding field of the Lease.
+    /// The lease duration must fit into the Lease's integer field.
     #[error("lease_duration {lease:?} exceeds the 2147483647 s that a Lease can state")]
     LeaseTooLong {
         /// The lease duration.
@@ -288,18 +294,18 @@ pub enum InvalidConfig {
     /// The identity must not be empty, because an empty holder means that the lock is free.
     #[error("identity must not be empty")]
     NoIdentity,
-    /// A coordinated election requires a Lease. The control plane chooses leaders by writing Leases, and the record in
-    /// an annotation has no field for the preferred holder.
+    /// A coordinated election requires a lock that is a Lease. The control plane chooses leaders by writing Leases. The
+    /// record in an annotation has no field for a preferred holder.
     #[error(
         "coordinated requires a Lease as the lock, but {kind} {key} is not one: use leases, or set coordinated to false"
     )]
     CoordinatedWithoutLease {
-        /// The kind of the object in which the lock is stored.
+        /// The kind of the object that stores the lock.
         kind: String,
         /// The object.
         key: ObjectKey,
     },
-    /// Shards cannot be coordinated. The control plane chooses a single holder, and this holder would get all shards.
+    /// Shards cannot be coordinated. The control plane would choose one holder, and this holder would get all shards.
     #[error("shards cannot be coordinated, because each replica claims its own share: set coordinated to false")]
     CoordinatedShards,
     /// The [labels](crate::LeaseGroupConfig::labels) of a group must be valid labels.
@@ -390,7 +396,7 @@ mod tests {
         let (lease_duration, renew_deadline) = (seconds(3), seconds(1));
         let brief = LeaderElectionConfig { lease_duration, renew_deadline, ..tight };
         assert!(brief.warnings()[1].starts_with("renew deadline 1s"), "{:?}", brief.warnings());
-        // The next renewal that extends the term may arrive exactly at the deadline.
+        // The next renewal that extends the leadership term may arrive at the same time as the deadline.
         let renew_deadline = Duration::from_millis(1_500);
         let brief = LeaderElectionConfig { renew_deadline, ..brief };
         assert!(brief.warnings()[1].starts_with("renew deadline 1.5s"), "{:?}", brief.warnings());

@@ -1,4 +1,4 @@
-//! The elector. The elector runs the leader's work, while a separate task drives the state machine.
+//! The elector. The elector runs the leader's work. A separate task drives the state machine.
 
 use std::fmt;
 use std::future::Future;
@@ -25,7 +25,7 @@ use crate::{
     Leadership, LeadershipLost, Lock, Observers, TermEnd,
 };
 
-/// An elector: contends for a lock and runs the leader's work, like client-go's `LeaderElector`.
+/// Contends for a lock and runs the leader's work, like client-go's `LeaderElector`.
 ///
 /// # Examples
 ///
@@ -49,17 +49,19 @@ use crate::{
 /// }
 /// ```
 ///
-/// The example of [`Lock`] shows a complete election.
+/// The example in the documentation of [`Lock`] shows a complete election.
 pub struct LeaderElector<L: Lock> {
     lock: Arc<L>,
     config: LeaderElectionConfig,
     observed: watch::Sender<Observed>,
     metrics: Option<Arc<Instruments>>,
-    /// The [`Shell`] that this elector shares with other electors. `None` if this elector starts its own shell.
+    /// The [`Shell`] if this elector shares one with other electors. The value is `None` if this elector starts its own
+    /// `Shell`.
     shell: Option<Arc<Shell<L>>>,
-    /// The channel that receives changes of the preferred holder. `None` if the lock has no preferred holder.
+    /// The channel that receives changes of the lock's preferred holder. The value is `None` if the lock has no
+    /// preferred holder.
     preference: Option<watch::Receiver<Preference>>,
-    /// The last leadership term, if `run` was dropped or panicked before the work and the permits of the term ended.
+    /// The last leadership term, if `run` was dropped or panicked before the term's work and permits ended.
     unfinished: Option<TermHandle>,
 }
 
@@ -68,7 +70,7 @@ impl<L: Lock> LeaderElector<L> {
     ///
     /// # Errors
     ///
-    /// Returns the first rule in [`InvalidConfig`] that `config` breaks. Some of the rules depend on the lock.
+    /// Returns the first rule in [`InvalidConfig`] that `config` breaks. Some of these rules depend on the lock.
     pub fn new(lock: L, config: LeaderElectionConfig) -> Result<Self, InvalidConfig> {
         config.validate()?;
         if config.coordinated && !lock.can_be_coordinated() {
@@ -97,33 +99,34 @@ impl<L: Lock> LeaderElector<L> {
         elector
     }
 
-    /// Returns a handle for reading the state of the election, for example from a health check.
+    /// Returns a handle to read the state of the election, for example in a health check.
     pub fn status(&self) -> ElectionStatus {
         ElectionStatus::new(self.lock.key().clone(), &self.config, self.observed.subscribe())
     }
 
-    /// Contends for the lock, and runs the work while this elector leads. When the elector loses a term, it contends again. The
-    /// method returns when `stop` is cancelled, or when the work ends although it was not asked to end. The work can end by
-    /// returning a value or an error, or with a panic. The return value is the end of the last leadership term, or `None` if there
-    /// was no term. To contend again, call `run` again.
+    /// Contends for the lock, and runs the leader's work while this elector is the leader. When the elector loses a
+    /// leadership term, it contends again. The method returns when `stop` is cancelled, or when the leader's work ends
+    /// although the elector did not ask it to end. The leader's work can end with a value, an error or a panic. Returns
+    /// the end of the last leadership term, or `None` if there was no term. To contend again, call `run` again.
     ///
-    /// When `stop` is cancelled, the elector asks the work to end, and renews the term until the work has ended. The
-    /// elector then waits until all [permits](Leadership::permit) and all other work that [runs](Leadership::run) under
-    /// the term have ended, or until their deadline has passed. After this wait, the elector tries for at most
-    /// `renew_deadline` to release the lock. If the leadership term is lost before the work has ended, the work is
-    /// dropped.
+    /// After `stop` is cancelled, the elector asks the leader's work to end. The elector renews the leadership term
+    /// until the work has ended. The elector then waits for all [permits](Leadership::permit) and for all other work
+    /// that [runs](Leadership::run) inside the leadership term. This wait ends at the deadline of the leadership term
+    /// at the latest. After that, the elector tries to release the lock for at most `renew_deadline`. If the leadership
+    /// term is lost before the work has ended, the elector drops the work.
     ///
     /// # Panics
     ///
-    /// Panics if the lock panics, or if any callback except the work panics. After such a panic, the elector does not
-    /// release the lock, so the next leader has to wait until the lock expires. The next call of this method waits for
-    /// the permits and the concurrent work of the leadership term, as after a dropped run.
+    /// Panics if the lock panics, or if a callback other than the leader's work panics. After such a panic, the elector
+    /// does not release the lock. The next leader has to wait until the lock expires. The next call of this method
+    /// waits for the leadership term's permits and concurrent work, as after a dropped future.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future drops the work and ends the election immediately. The lock is not released. The next leader has
-    /// to wait until the lock expires. Permits and concurrent work may continue until the deadline of the leadership term.
-    /// Only the next run of this elector waits for them.
+    /// Dropping the future returned by this method drops the leader's work and ends the election immediately. The lock
+    /// is not released. The next leader has to wait until the lock expires. Permits and concurrent work may continue
+    /// until the leadership term's deadline. Only the next call of `run` on this elector waits for these permits and
+    /// this work.
     pub async fn run<W, Fut>(
         &mut self,
         stop: &CancellationToken,
@@ -136,7 +139,8 @@ impl<L: Lock> LeaderElector<L> {
         self.contend(stop, callbacks, false).await
     }
 
-    /// Runs one election like [`LeaderElector::run`], but returns after at most one term, like client-go's `Run`.
+    /// Runs one election like [`LeaderElector::run`], but returns after at most one leadership term. This method
+    /// corresponds to client-go's `Run`.
     ///
     /// # Panics
     ///
@@ -179,8 +183,8 @@ impl<L: Lock> LeaderElector<L> {
         let (to_us, mut notices) = mpsc::unbounded_channel();
         let metrics = self.metrics.as_ref().map(Arc::downgrade);
         let contest = Contest::new(self.lock.clone(), self.config.clone(), self.observed.clone(), to_us, metrics);
-        // A separate task renews the term while the work runs. Therefore, renewals continue even if the work blocks the
-        // thread.
+        // A separate task renews the leadership term while the work runs. As a result, renewals continue even if the
+        // leader's work blocks its thread.
         let shell = self.shell.clone().unwrap_or_else(|| self.own_shell());
         let (place, ended) = shell.join(contest, stop.clone(), self.preference.clone());
         let mut last = None;
@@ -205,7 +209,7 @@ impl<L: Lock> LeaderElector<L> {
             };
             term.begin();
             let mut new_leader = |identity: String| on_new_leader(&identity);
-            // If the leadership term ends before this future is polled for the first time, the work never starts.
+            // If the leadership term ends before this future is polled for the first time, the work does not start.
             let work = leadership.run(Box::pin(async { on_started_leading(leadership.clone()).await }));
             let ended = meanwhile(caught(work), &mut notices, &mut new_leader).await;
             let ended = ended.unwrap_or_else(|panic| resume_unwind(panic));
@@ -214,9 +218,10 @@ impl<L: Lock> LeaderElector<L> {
             if once || matches!(end.reason, EndReason::Completed | EndReason::Panicked) {
                 stop.cancel();
             }
-            // The leadership term lasts until the concurrent work under the term has ended.
+            // The leadership term lasts until the concurrent work inside the term has ended.
             let closed = meanwhile(term.handle.close(end.reason.clone()), &mut notices, &mut new_leader).await;
-            // If a callback or the contest panicked, keep the leadership term, so that the next run waits for it.
+            // If a callback or the `Contest` panicked, keep the leadership term, so that the next call of `run` waits
+            // for the term.
             if let Ok(Some(())) = closed {
                 self.unfinished = None;
             }
@@ -231,8 +236,8 @@ impl<L: Lock> LeaderElector<L> {
         match ended.await {
             Ok(Ok(())) => {}
             Ok(Err(panic)) => resume_unwind(panic),
-            // The contest ended without a result and without a panic. Such an end happens only when the runtime shuts
-            // down.
+            // The contest ended without returning a result and without a panic. A `Contest` ends in this way only when
+            // the runtime shuts down.
             Err(_) => {
                 if let Some(panic) = place.panic_message().await {
                     resume_unwind(Box::new(panic));
@@ -242,12 +247,12 @@ impl<L: Lock> LeaderElector<L> {
         last
     }
 
-    /// Sets the channel that receives the preferred holder.
+    /// Sets the channel on which the elector receives the preferred holder.
     pub(crate) fn prefer(self, preference: watch::Receiver<Preference>) -> Self {
         Self { preference: Some(preference), ..self }
     }
 
-    /// Starts a [`Shell`] that serves only this elector. The shell watches the lock that this elector contends for.
+    /// Starts a [`Shell`] for this elector only. The `Shell` watches the lock that this elector contends for.
     fn own_shell(&self) -> Arc<Shell<L>> {
         let (lock, clocks) = (self.lock.clone(), self.config.clocks.clone());
         let pauses = Backoff::new(self.config.watch_retries(), self.config.seed());
@@ -257,7 +262,7 @@ impl<L: Lock> LeaderElector<L> {
         }))
     }
 
-    /// Returns the event that reports the beginning of a leadership term.
+    /// Returns the event that describes the beginning of a leadership term.
     fn event(&self, leadership: &Leadership) -> LeaderEvent {
         LeaderEvent {
             kind: LeaderEventKind::BecameLeader,
@@ -278,9 +283,10 @@ impl<L: Lock> fmt::Debug for LeaderElector<L> {
     }
 }
 
-/// Waits for `work`, and reports new leaders while it waits. Returns `None` if the contest has ended. The contest ends
-/// early only after a panic. If `new_leader` panics, the panic is resumed after `work` was dropped. Otherwise, a panic
-/// during that drop would be a second panic and would abort the process.
+/// Waits for the future `work`, and reports new leaders during the wait. Returns `None` if the `Contest` ends first.
+/// The `Contest` ends early only after a panic. If `new_leader` panics, this function first drops `work` and then
+/// resumes the panic. If the panic continued immediately, a second panic while `work` is dropped would abort the
+/// process.
 async fn meanwhile<F: Future>(
     work: F,
     notices: &mut mpsc::UnboundedReceiver<Notice>,
@@ -293,15 +299,15 @@ async fn meanwhile<F: Future>(
             output = &mut work => return Ok(Some(output)),
             notice = notices.recv() => match notice {
                 Some(Notice::NewLeader(identity)) => catch_unwind(AssertUnwindSafe(|| new_leader(identity)))?,
-                // A `Started` notice cannot arrive here, because the machine starts the next leadership term only after the
-                // end of this term was reported.
+                // A `Started` notice cannot arrive here, because the `Machine` begins the next leadership term only
+                // after it has reported the end of this one.
                 Some(Notice::Started(_)) | None => return Ok(None),
             },
         }
     }
 }
 
-/// Determines the reason for the end of a leadership term from the outcome of its work.
+/// Determines why a leadership term ended, based on the outcome of its work.
 fn end_of_term<T>(
     ended: Option<thread::Result<Result<T, LeadershipLost>>>,
     leadership: &Leadership,
@@ -313,7 +319,7 @@ fn end_of_term<T>(
         Some(Ok(Ok(output))) => (requested.unwrap_or(EndReason::Completed), Some(Ok(output))),
         Some(Err(panic)) => (EndReason::Panicked, Some(Err(panic))),
     };
-    // The work may notice the end of its term earlier than the elector does, and return for this reason.
+    // The work may detect the end of its leadership term before the elector does, and return for this reason.
     let reason = match leadership.check() {
         Err(lost) if !matches!(reason, EndReason::Panicked | EndReason::Dropped) => lost.reason,
         _ => reason,
@@ -321,8 +327,8 @@ fn end_of_term<T>(
     TermEnd { reason, work }
 }
 
-/// A leadership term whose beginning was reported. The end of the term is also always reported, even if the elector is
-/// dropped.
+/// A leadership term whose beginning has been reported. The end of the leadership term is always reported as well, even
+/// if the elector is dropped.
 struct OpenTerm<'a, T> {
     handle: TermHandle,
     observed: watch::Sender<Observed>,
@@ -335,14 +341,14 @@ struct OpenTerm<'a, T> {
 
 impl<T> OpenTerm<'_, T> {
     fn begin(&mut self) {
-        // If this call panics, the leadership term does not begin, and the end of the term is not reported.
+        // If this call panics, the leadership term does not begin, and its end is not reported.
         self.record(LeaderEventKind::BecameLeader);
         self.open = true;
         self.observed.send_modify(|observed| observed.term = Some(self.handle.leadership()));
     }
 
-    /// Reports the end of the leadership term to the event hook and to the callback. The event hook and the callback
-    /// are both called, even if one of them panics.
+    /// Reports the end of the leadership term to the event hook and the callback. The event hook and the callback are
+    /// both called, even if one of them panics.
     fn report_end(&mut self, end: &TermEnd<T>) -> (thread::Result<()>, thread::Result<()>) {
         self.open = false;
         self.handle.lose(end.reason.clone());
@@ -369,7 +375,7 @@ impl<T> Drop for OpenTerm<'_, T> {
             return;
         }
         let (recorded, called) = self.report_end(&TermEnd { reason: EndReason::Dropped, work: None });
-        // Catch panics here, because a second panic during unwinding would abort the process.
+        // Catch this panic, because a second panic during unwinding would abort the process.
         if recorded.is_err() || called.is_err() {
             tracing::error!(lock = %self.event.key, "a callback panicked while handling the end of a dropped term");
         }

@@ -1,4 +1,4 @@
-//! Groups of electors whose members share one task, one watch and one client.
+//! Groups of electors. The members of a group share one task, one watch and one client.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -27,18 +27,19 @@ use crate::{InvalidConfig, LeaderElectionConfig, LeaderElector, Lease, LeaseLock
 /// ```
 #[derive(Clone, Debug)]
 pub struct LeaseGroupConfig {
-    /// The labels of the leases in the group. The group's watch selects leases by these labels, and each write adds the
-    /// labels to the lease. The default is no labels. Without labels, the group watches all leases of the namespace,
-    /// including the leases of other programs.
+    /// The labels of the group's leases. The group's watch selects leases by these labels, and each write adds the
+    /// labels to the lease. The default is no labels. If there are no labels, the group watches all leases of the
+    /// namespace, including leases of other programs.
     pub labels: BTreeMap<String, String>,
-    /// The maximum number of requests in flight at the same time. The default is 8. The actual maximum is this value or
-    /// half the number of electors, whichever is larger. This maximum is high enough that no leadership term is lost
-    /// only because requests wait in the queue. Of the waiting requests, the one whose leadership term has the earliest
-    /// deadline is sent first. The timeout of a request starts when the request leaves the queue. In the queue, the
-    /// request of a candidate is treated as if its sender were a leader with a full `renew_deadline` left. Therefore,
+    /// The maximum number of requests that are in flight at the same time. The default is 8. The effective maximum is
+    /// at least half the number of electors, even if this value is smaller. With this maximum, no leadership term is
+    /// lost only because requests wait in the queue. The queue sends the request first whose leadership term has the
+    /// earliest deadline. The timeout of a request begins when the request leaves the queue. The queue treats the
+    /// request of a candidate like the request of a leader whose deadline is a full `renew_deadline` away. Therefore,
     /// candidates do not starve.
     pub in_flight: usize,
-    /// The configuration of all electors. All electors share one identity, because they belong to one process.
+    /// The configuration of all electors. All electors of a group share one identity, because they belong to one
+    /// process.
     pub election: LeaderElectionConfig,
 }
 
@@ -48,13 +49,13 @@ impl Default for LeaseGroupConfig {
     }
 }
 
-/// A group of electors for many leases in one namespace, for example one for each shard or tenant. The electors share
+/// A group of electors for many leases in one namespace, such as one lease for each shard or tenant. The electors share
 /// one task, one watch and one client. Do not use the client of the group for other requests.
 ///
-/// Each member is an ordinary [`LeaderElector`] with separate terms, work and permits. Each member gives the same
-/// guarantees as a single elector. A renewal is one request. The renewals of different leases are sent in sixteen
-/// batches that are spread evenly over the retry period. The shared task ends when the group and all its electors are
-/// dropped.
+/// Each member is an ordinary [`LeaderElector`] with its own leadership terms, work and permits. Each member gives the
+/// same guarantees as an elector without a group. A renewal is one request. The group sends the renewals of different
+/// leases in sixteen batches, which are spread evenly over the retry period. The shared task ends when the group and
+/// all of its electors are dropped.
 ///
 /// # Examples
 ///
@@ -108,8 +109,8 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> LeaseGroup<A> {
         Self::start_with(api, namespace, config, &common, |_| {})
     }
 
-    /// Like [`start`](Self::start). `common` contains the labels that select leases in watches and lists. `tap` is
-    /// called with each event of the watch.
+    /// Like [`start`](Self::start). `common` contains the labels that the group's watches and lists select. The
+    /// function `tap` is called with each event of the watch.
     pub(crate) fn start_with(
         api: A,
         namespace: &str,
@@ -134,23 +135,24 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> LeaseGroup<A> {
         Ok(Self { api, namespace: namespace.into(), config, label_selector, shell: Arc::new(shell) })
     }
 
-    /// Returns list options that select all leases of the group.
+    /// Returns the list options that select all leases of the group.
     pub(crate) fn list_options(&self) -> ListOptions {
         let field_selector = in_namespace(&self.api, &self.namespace);
         ListOptions { label_selector: self.label_selector.clone(), field_selector, ..ListOptions::default() }
     }
 
-    /// Creates an elector for the lease `name`. The elector does nothing until [`run`](LeaderElector::run) is called.
+    /// Creates an elector for the lease named `name`. The elector does nothing until [`run`](LeaderElector::run) is
+    /// called.
     pub fn elector(&self, name: &str) -> LeaderElector<LeaseLock<A>> {
         let lock = LeaseLock::new(self.api.clone(), &self.namespace, name);
-        // The lock does not need its own watch, because the group's watch reports its events.
+        // This lock needs no watch, because the group's watch reports its events.
         let lock = LeaseLock { labels: self.config.labels.clone(), watch: false, ..lock };
         LeaderElector::of(lock, self.config.election.clone(), Some(self.shell.clone()))
     }
 }
 
-/// Returns a field selector for the namespace if the API is for all namespaces. Because of this selector, the server
-/// does not send leases of other namespaces.
+/// Returns a field selector for the namespace if the `Api` is for all namespaces. With this selector, the server does
+/// not send the leases of other namespaces.
 fn in_namespace(api: &impl ListWatch, namespace: &str) -> FieldSelector {
     match api.namespace() {
         Some(_) => FieldSelector::everything(),
@@ -177,7 +179,7 @@ async fn watch_all<A: ListWatch<Object = Lease>>(
         }
         tap(&event);
         let seen = match event {
-            // The lease may have lost its labels but still exist, so this event must not end a leadership term.
+            // The lease may still exist without its labels, so this event must not end a leadership term.
             WatchEvent::Deleted(_) => Some(LockEvent::MaybeChanged),
             event => lock_event(event, locked),
         };

@@ -1,4 +1,4 @@
-//! Leadership: the right to act as the leader, and the ways in which it ends.
+//! Leadership, which is the right to act as the leader, and the reasons why it ends.
 
 use std::fmt;
 use std::future::{Future, poll_fn};
@@ -16,13 +16,13 @@ use crate::{Clocks, Deadline, EndReason, Term, Token};
 
 /// The right to act as the leader until a deadline. Clones share the same right.
 ///
-/// Work runs *inside* a leadership: [`Leadership::run`] drops the work at the deadline, or as soon as the term ends
-/// early. Work in other threads or programs needs a [`Permit`] for each action. While a permit exists, the lock is not
-/// released to another contender before the permit's deadline.
+/// Work runs *inside* a leadership: [`Leadership::run`] drops the work at the deadline, or earlier if the leadership
+/// term ends earlier. Work in other threads or programs needs a [`Permit`] for each action. While a permit exists, the
+/// elector does not release the lock to another contender before the permit's deadline.
 ///
-/// A request cannot be recalled after it has been sent. If a process is frozen between checking its leadership and
-/// sending a request, it sends the request even if the term has ended. Only a resource that compares [fencing
-/// tokens](Leadership::token) can reject such requests.
+/// A request cannot be taken back after it was sent. A process can be frozen after it has checked its leadership and
+/// before it sends a request. The process then sends the request even if the leadership term has ended. Only a resource
+/// that compares [fencing tokens](Leadership::token) can reject such requests.
 ///
 /// # Examples
 ///
@@ -54,28 +54,29 @@ struct Shared {
     token: Option<Token>,
     clocks: Arc<dyn Clocks>,
     permits: TaskTracker,
-    /// Whether a check has already failed because the deadline of the leadership term has passed. After such a failure,
-    /// the leadership term counts as expired, even if a clock is set back.
+    /// Whether a check has already failed because the leadership term's deadline has passed. After such a failure, the
+    /// leadership term stays expired, even if a clock is set back.
     expired: AtomicBool,
-    /// Whether to release the lock after the work has ended, regardless of why it ended.
+    /// Whether the elector releases the lock after the leader's work has ended, for any reason.
     gives_up: AtomicBool,
 }
 
-/// The state of a leadership term, as the elector publishes it.
+/// The state of a leadership term that the elector publishes.
 #[derive(Clone, Debug)]
 struct TermState {
     deadline: Deadline,
-    /// The reason why the work was asked to end. `None` if the work was not asked to end.
+    /// The reason why the elector asked the work to end. The value is `None` if the elector has not asked the work to
+    /// end.
     draining: Option<EndReason>,
-    /// The reason why the leadership term ended. `None` while the work runs. After the leadership term has ended, no
-    /// permit is issued or extended.
+    /// The reason why the leadership term ended. `None` while the work runs. After the leadership term has ended,
+    /// permits are no longer issued or extended.
     closed: Option<EndReason>,
     lost: Option<EndReason>,
 }
 
 impl Leadership {
-    /// Returns the remaining time of the leadership term. The result does not guarantee that the elector keeps the lock
-    /// during that time. A [permit](Leadership::permit) guarantees that.
+    /// Returns the time until the deadline of the leadership term. The elector may lose the lock before this time has
+    /// passed. A [permit](Leadership::permit) guarantees that.
     ///
     /// # Errors
     ///
@@ -85,14 +86,15 @@ impl Leadership {
     }
 
     /// Issues a permit: the right to perform one action. No other contender can lead before the permit is dropped or
-    /// has expired.
+    /// expires.
     ///
     /// # Errors
     ///
-    /// Returns the same errors as [`Leadership::check`]. The method also fails after the work of the leadership term has ended.
+    /// Returns the same errors as [`Leadership::check`]. The method also fails after the leadership term's work has
+    /// ended.
     pub fn permit(&self) -> Result<Permit, LeadershipLost> {
-        // Count the permit before checking the leadership. Therefore, an elector that closes the term waits for every
-        // permit that it has issued.
+        // Count the permit before the leadership is checked. In this order, an elector that ends the leadership term
+        // waits for every permit that it has issued.
         let count = self.shared.permits.token();
         let state = self.state();
         self.left(&state)?;
@@ -102,8 +104,8 @@ impl Leadership {
         }
     }
 
-    /// Runs `work` under a [permit](Leadership::permit) while the term lasts. The leadership is checked before each
-    /// poll, so the work does not continue if a timer fires late or the machine was suspended.
+    /// Runs `work` with a [permit](Leadership::permit) while the leadership term lasts. The leadership is checked
+    /// before each poll, so the work does not continue if a timer fires late or the machine was suspended.
     ///
     /// # Errors
     ///
@@ -114,7 +116,7 @@ impl Leadership {
     /// Dropping the future drops the work.
     pub async fn run<F: Future>(&self, work: F) -> Result<F::Output, LeadershipLost> {
         let _permit = self.permit()?;
-        // The pinned work is declared after the permit, so it is dropped before the permit.
+        // The pinned work is declared after the permit, so Rust drops the work before the permit.
         let mut work = pin!(work);
         let guarded = poll_fn(|context| match self.check() {
             Ok(_) => work.as_mut().poll(context).map(Ok),
@@ -127,10 +129,11 @@ impl Leadership {
         }
     }
 
-    /// Waits until the work should end. The work is asked to end when the elector is asked to stop, and when the term
-    /// is over. Concurrent work is also asked to end when the work of the callback has ended.
+    /// Waits until the elector asks the work to end. The elector asks the work to end when a stop of the elector is
+    /// requested, and when the leadership term is over. The elector also asks concurrent work to end when the work of
+    /// the callback has ended.
     ///
-    /// After a request to stop, the elector continues to renew the term until the work has ended.
+    /// After a stop was requested, the elector continues to renew the leadership term until the work has ended.
     ///
     /// # Cancel safety
     ///
@@ -140,12 +143,12 @@ impl Leadership {
         tokio::select! {
             biased;
             _ = self.lost() => {}
-            // An error means that the elector was dropped, and this also ends the term.
+            // An error means that the elector was dropped, which also ends the leadership term.
             _ = state.wait_for(|state| state.draining.is_some()) => {}
         }
     }
 
-    /// Requests that the elector releases the lock after the work has ended.
+    /// Makes the elector release the lock after the leader's work has ended.
     pub(crate) fn give_up(&self) {
         self.shared.gives_up.store(true, Ordering::Release);
     }
@@ -156,7 +159,7 @@ impl Leadership {
         state.draining.is_some() || self.left(&state).is_err()
     }
 
-    /// Waits until the leadership term is over, and returns the reason.
+    /// Waits until the leadership term is over, and returns the reason for its end.
     ///
     /// # Cancel safety
     ///
@@ -181,7 +184,7 @@ impl Leadership {
         &self.shared.term
     }
 
-    /// Returns the fencing token. `None` if the server's resourceVersions are not numbers.
+    /// Returns the fencing token. Returns `None` if the server's resourceVersions are not numbers.
     pub fn token(&self) -> Option<&Token> {
         self.shared.token.as_ref()
     }
@@ -192,8 +195,8 @@ impl Leadership {
         self.state.borrow().deadline
     }
 
-    /// Returns a copy of the leadership term's state. After copying the state, callers read the clocks. The clocks are
-    /// user code, so they must not run under the lock of the channel.
+    /// Returns a copy of the state of the leadership term. Callers copy the state first and then read the clocks. The
+    /// clocks are user code and must not run while the channel's lock is held.
     fn state(&self) -> TermState {
         self.state.borrow().clone()
     }
@@ -227,10 +230,10 @@ impl fmt::Debug for Leadership {
     }
 }
 
-/// A permit: the right to perform one action as the leader. See [`Leadership::permit`].
+/// A permit, which is the right to perform one action as the leader. See [`Leadership::permit`].
 ///
-/// While a permit exists, the elector does not release the lock and does not begin another term. After the permit's
-/// [deadline](Permit::deadline) on the monotonic clock, the permit has no effect. Therefore, a timeout from
+/// While a permit exists, the elector does not release the lock and does not begin another leadership term. A permit
+/// expires when its [deadline](Permit::deadline) has passed on the monotonic clock. Therefore, a timeout from
 /// [`Permit::remaining`] stays valid, even if the time of day is set forward and ends the leadership term early. After
 /// the work of the leadership term has ended, its permits are no longer extended.
 ///
@@ -253,18 +256,18 @@ pub struct Permit {
 }
 
 impl Permit {
-    /// Returns the time that is left for the action. The result is zero if the permit has expired.
+    /// Returns the time until the permit expires. The result is zero if the permit has expired.
     pub fn remaining(&self) -> Duration {
         self.leadership.check().unwrap_or_default()
     }
 
-    /// Returns the moment at which the permit expires. While the work of the term runs, each renewal extends this
+    /// Returns the time when the permit expires. While the leadership term's work runs, each renewal extends this
     /// deadline.
     pub fn deadline(&self) -> Deadline {
         self.leadership.deadline()
     }
 
-    /// Returns the leadership that has issued the permit.
+    /// Returns the leadership that issued the permit.
     pub fn leadership(&self) -> &Leadership {
         &self.leadership
     }
@@ -276,7 +279,7 @@ impl fmt::Debug for Permit {
     }
 }
 
-/// The handle with which the elector controls a [`Leadership`]. Dropping it ends the term.
+/// The handle that the elector uses to control a [`Leadership`]. Dropping it ends the term.
 #[derive(Clone)]
 pub(crate) struct TermHandle {
     shared: Arc<Shared>,
@@ -292,7 +295,7 @@ impl TermHandle {
         deadline: Deadline,
     ) -> Self {
         let permits = TaskTracker::new();
-        // Close the tracker now, because waiting for an empty tracker only ends if the tracker is closed.
+        // Close the tracker now, because a wait for an empty tracker ends only if the tracker is closed.
         permits.close();
         let shared = Shared {
             lock,
@@ -311,7 +314,7 @@ impl TermHandle {
         Leadership { shared: self.shared.clone(), state: self.state.subscribe() }
     }
 
-    /// Extends the deadline, unless a caller may already have seen that the leadership term has expired.
+    /// Extends the deadline. Does nothing if a caller may already have observed that the leadership term has expired.
     pub(crate) fn extend(&self, deadline: Deadline) {
         let now = self.shared.clocks.now();
         self.state.send_modify(|state| {
@@ -332,7 +335,7 @@ impl TermHandle {
         self.shared.gives_up.load(Ordering::Acquire)
     }
 
-    /// Returns the reason why the work was asked to end, or `None` if it was not asked to.
+    /// Returns the reason why the elector asked the leader's work to end, or `None` if it has not asked.
     pub(crate) fn drains_for(&self) -> Option<EndReason> {
         self.state.borrow().draining.clone()
     }
@@ -343,12 +346,12 @@ impl TermHandle {
         });
     }
 
-    /// Ends the leadership term after its work has ended. After this call, no permits are issued. The method waits
-    /// until all permits are returned or have expired.
+    /// Ends the leadership term after its work has ended. After this call, the elector issues no permits. The method
+    /// waits until all permits have been dropped or have expired.
     ///
-    /// Permits expire by the monotonic clock, because timeouts use this clock. By another clock, the leadership term
+    /// Permits expire on the monotonic clock, because timeouts use this clock. On another clock, the leadership term
     /// may have ended earlier, for example because the time of day was set forward. After such an early end, no new
-    /// permits are issued, but existing permits keep their deadline.
+    /// permits are issued, but existing permits stay valid until their deadline.
     pub(crate) async fn close(&self, reason: EndReason) {
         self.state.send_modify(|state| {
             state.draining.get_or_insert_with(|| reason.clone());
@@ -363,7 +366,7 @@ impl TermHandle {
     }
 }
 
-/// The error of operations that need a leadership term when the term is over.
+/// The error that an operation returns if its leadership term is over.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("no longer the leader by {lock}: {reason}")]
 pub struct LeadershipLost {

@@ -37,37 +37,37 @@ impl Lease {
     }
 }
 
-/// The spec of a [`Lease`]: its holder, and how long the lease is valid.
+/// The spec of a [`Lease`], which contains its holder and its duration.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", from = "Wire")]
 pub struct LeaseSpec {
     /// The holder.
     pub holder_identity: Option<String>,
-    /// The number of seconds for which the lease stays valid after a renewal. Servers accept 1 or more.
+    /// The number of seconds that the lease stays valid after a renewal. Servers accept 1 or more.
     pub lease_duration_seconds: Option<i32>,
-    /// The time at which the current holder's term began. A time that cannot be parsed counts as absent, so that a
-    /// wrong time from another program does not make the whole lease unreadable.
+    /// The time when the leadership term of the current holder began. If the time cannot be parsed, it counts as
+    /// missing. As a result, a wrong time from another program does not make the whole lease unreadable.
     pub acquire_time: Option<MicroTime>,
-    /// The time at which the holder last renewed the lease. A time that cannot be parsed counts as absent.
+    /// The time when the holder last renewed the lease. If the time cannot be parsed, it counts as missing.
     pub renew_time: Option<MicroTime>,
     /// How often the holder has changed.
     pub lease_transitions: Option<i32>,
-    /// The strategy of the coordinated election that uses this lease.
+    /// The strategy of the coordinated election for this lease.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub strategy: Option<String>,
     /// The contender that should become the holder in a coordinated election.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub preferred_holder: Option<String>,
-    /// Fields of the spec that this type does not have. Writes keep them.
+    /// The fields of `spec` that this type does not declare. Writes keep them.
     #[serde(flatten)]
     pub other: BTreeMap<String, Value>,
-    /// The text of the times that cannot be parsed, or an empty string. Electors compare this text to detect the
-    /// renewals of a holder that writes times in an invalid format. The text is never written.
+    /// The text of the times that cannot be parsed. Empty if there are none. Electors compare this text to detect
+    /// renewals by a holder that writes times in an invalid format. The text is never written.
     #[serde(skip)]
     pub unreadable_times: String,
 }
 
-/// A [`LeaseSpec`] whose times are not decoded yet.
+/// A [`LeaseSpec`] whose times have not been decoded yet.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Wire {
@@ -117,7 +117,7 @@ impl From<Wire> for LeaseSpec {
 }
 
 impl LeaseSpec {
-    /// Returns the election record that the lease contains. Absent fields become an empty string, 0 or `None`.
+    /// Returns the election record that the lease contains. A missing field becomes an empty string, 0 or `None`.
     pub fn record(&self) -> LeaderElectionRecord {
         LeaderElectionRecord {
             holder_identity: self.holder_identity.clone().unwrap_or_default(),
@@ -130,7 +130,7 @@ impl LeaseSpec {
         }
     }
 
-    /// Stores `record` in the lease, and keeps all fields that are not part of a record.
+    /// Stores `record` in the lease, and does not change other fields of the lease.
     pub fn put(&mut self, record: &LeaderElectionRecord) {
         self.holder_identity = Some(record.holder_identity.clone());
         self.lease_duration_seconds = Some(record.lease_duration_seconds);

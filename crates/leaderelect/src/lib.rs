@@ -1,6 +1,6 @@
 //! Leader election on a Lease, in which leadership is a guard with a deadline.
 //!
-//! The elector releases the lock only after the work of the term has ended.
+//! The elector releases the lock only after the work of the leadership term has ended.
 //!
 //! ```
 //! use std::time::Duration;
@@ -30,39 +30,41 @@
 //! # Concepts
 //!
 //! - A [`LeaderElector`] contends for a [`Lock`], which stores a [`LeaderElectionRecord`]. A [`LeaseGroup`] contends
-//!   for many leases with one task, one watch and one client. [`Shards`] divide the work among replicas.
-//! - The usual lock is a [`LeaseLock`]. An [`AnnotationLock`] is for clusters and programs from before Leases existed.
-//!   A [`MultiLock`] migrates from an annotation to a Lease. A [`ResourceLock`] selects one of these locks by the name
-//!   of its [kind](LockKind).
+//!   for many leases but needs only one task, one watch and one client. [`Shards`] divide the work between replicas.
+//! - The most common lock is a [`LeaseLock`]. An [`AnnotationLock`] is for clusters and programs that do not use
+//!   Leases. A [`MultiLock`] is for the migration from an annotation to a Lease. A [`ResourceLock`] is one of these
+//!   locks, chosen by the name of its [kind](LockKind).
 //! - A [`Candidate`] takes part in a coordinated election, in which the control plane chooses the leader.
 //! - [`Leadership`] is the right to act until a [`Deadline`], and a [`Permit`] is the right to perform one action. A
 //!   [`Term`] is one period of leadership, and a [`TermEnd`] describes its end. A fencing [`Token`] orders terms.
-//! - The elector calls the [`LeaderCallbacks`] and reports [`LeaderEvent`]s. An [`ElectionStatus`] shows the state of
-//!   an election to health checks and other readers. Metrics are reported to [`LeaderElectionConfig::metrics`].
-//! - [`machine::Machine`] makes all decisions and performs no I/O.
+//! - The elector calls the functions in [`LeaderCallbacks`] and reports [`LeaderEvent`]s. An [`ElectionStatus`] shows
+//!   the state of an election, for example to health checks. Metrics are reported to [`LeaderElectionConfig::metrics`].
+//! - [`machine::Machine`] makes all decisions and does no I/O.
 //! - A [`LockAuditor`] observes a lock and reports unsafe events.
 //!
 //! # What is guaranteed, and what is not
 //!
-//! The work of two electors with different identities does not overlap if their clocks run at similar rates: the rates
+//! The work of two electors with different identities does not overlap if their clocks run at similar rates. The rates
 //! must differ by a factor of less than `lease_duration / renew_deadline` (1.5 by default). Clock offsets do not
-//! matter. The deadline is computed from the time at which the last stored renewal was *sent*. A renewal whose response
-//! is pending does not extend the deadline. In this guarantee, work means code that runs [inside](Leadership::run) a
-//! leadership or holds a [permit](Leadership::permit), in any task or thread. The deadline has passed as soon as one of
-//! the three [clocks](Now) reaches it. Therefore, the leadership term is already over when a machine wakes from a
-//! suspend. The leadership term is also over when a paused virtual machine resumes and its time of day is corrected.
+//! matter. The deadline is computed from the time when the elector *sent* the last renewal that was stored. While the
+//! response to a renewal is pending, the renewal does not extend the deadline. In this guarantee, work means code that
+//! runs [inside](Leadership::run) a leadership or holds a [permit](Leadership::permit), in any task or thread. The
+//! deadline has passed when any of the three [clocks](Now) reaches it. As a result, the leadership term is already over
+//! when a machine wakes from a long suspend. The leadership term is also over after a paused virtual machine resumes
+//! and its time of day is corrected.
 //!
 //! In a [coordinated](LeaderElectionConfig::coordinated) election, the control plane decides whether a lease has
-//! expired, based on the time of day. Therefore, in a coordinated election, differences between the clocks also matter.
+//! expired. The decision is based on the time of day. In a coordinated election, the clocks of the machines must
+//! therefore also show similar times.
 //!
-//! If a held lock is deleted, its holder works for less than another `renew_deadline`. A candidate that has seen the
-//! lock waits for a lease duration after it has observed the deletion. A new candidate that finds no lock does not
-//! wait.
+//! If a held lock is deleted, its holder continues to work for less than `renew_deadline`. A candidate that has
+//! observed the lock waits for a lease duration after it has observed the deletion. A new candidate that finds no lock
+//! does not wait before it leads.
 //!
-//! A lock cannot reject requests that arrive after the end of the leadership term. The server may still execute a
-//! request that was sent before the leadership term ended. The server may also execute a request of a process that was
-//! frozen between its check and its send. To reject such requests, the resource must compare fencing
-//! [tokens](Leadership::token). If the lock is deleted or written manually, or if two processes have the same identity,
+//! A lock cannot reject requests that arrive after a leadership term has ended. The server may still execute a request
+//! that was sent before the end of the leadership term. The server may also execute a request of a process that was
+//! frozen after it had checked its leadership. To reject such requests, the resource must compare [fencing
+//! tokens](Leadership::token). If the lock is deleted or written manually, or if two processes have the same identity,
 //! two leaders can work at the same time.
 
 mod annotation;

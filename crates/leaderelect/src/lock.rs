@@ -10,17 +10,17 @@ use pintle_meta::{ApiError, ApiResource, ListWatch, Object, ObjectApi, ObjectKey
 use crate::watching::{lock_event, watch_one};
 use crate::{LeaderElectionRecord, Lease, LockState, Observers, TimePrecision, Token, Version};
 
-/// The storage of an election record, like client-go's `resourcelock.Interface`.
+/// The storage of an election record. This trait corresponds to client-go's `resourcelock.Interface`.
 ///
-/// A lock only reads and writes the record. A lock makes no decisions and keeps no state.
+/// A lock only reads and writes the record. A lock makes no decisions and stores no state.
 ///
 /// # Cancel safety
 ///
-/// Dropping a future abandons the request. If the request is a write, it is unknown whether the server stored it.
+/// Dropping a future cancels the request. If the request was a write, it is unknown whether the server stored it.
 ///
 /// # Examples
 ///
-/// The example shows an in-memory lock and an election that uses it:
+/// The example shows a lock in memory and an election that uses this lock:
 ///
 /// ```
 /// use pintle_leaderelect::{
@@ -89,7 +89,7 @@ use crate::{LeaderElectionRecord, Lease, LockState, Observers, TimePrecision, To
 /// # }
 /// ```
 pub trait Lock: Send + Sync + 'static {
-    /// The stored object. A write of the lock changes only the record in this object.
+    /// The stored object. A write changes only the record in this object.
     type Object: Send + Sync + 'static;
 
     /// Returns the resource type of the object that stores the record.
@@ -98,17 +98,17 @@ pub trait Lock: Send + Sync + 'static {
     /// Returns the key of the object that stores the record.
     fn key(&self) -> &ObjectKey;
 
-    /// Returns the precision with which the lock stores times.
+    /// Returns the precision of the times that the lock can store.
     fn time_precision(&self) -> TimePrecision {
         TimePrecision::Micros
     }
 
-    /// Returns the fencing token of a leadership term that began with the state `began`. The method must not block.
+    /// Returns the fencing token of a leadership term that started with the state `began`. The method must not block.
     fn token(&self, began: &LockState) -> Option<Token> {
         Token::of(&began.version)
     }
 
-    /// Returns whether the control plane can choose the holder, as in a
+    /// Returns whether the control plane can choose the holder of this lock, as in a
     /// [coordinated](crate::LeaderElectionConfig::coordinated) election. Default: `true`. Only a Lease supports this.
     fn can_be_coordinated(&self) -> bool {
         true
@@ -119,11 +119,12 @@ pub trait Lock: Send + Sync + 'static {
         Observers::default()
     }
 
-    /// Watches the object that stores the record, starting with its current state. When the stream ends, the elector
-    /// opens another watch. After failures, the pauses before it grow. The default implementation returns `None`, which
-    /// means that there is no watch. The elector then polls.
+    /// Watches the object that stores the record. The first event contains the current state of the object. When the
+    /// stream ends, the elector opens another watch. After failures, the elector waits before it opens another watch.
+    /// The pauses grow with each failure. The default implementation returns `None`, which means that the lock has no
+    /// watch. The elector then polls.
     ///
-    /// Events may be stale. Events only make an elector act sooner. No decision is based only on events.
+    /// Events may be stale. An event can only make an elector act sooner. No decision is based only on events.
     fn watch(&self) -> impl Future<Output = Result<Option<LockEvents<Self::Object>>, ApiError>> + Send {
         async { Ok(None) }
     }
@@ -131,14 +132,14 @@ pub trait Lock: Send + Sync + 'static {
     /// Reads the current state of the object. Returns `None` if the object does not exist.
     fn get(&self) -> impl Future<Output = Result<Option<LockSnapshot<Self::Object>>, ApiError>> + Send;
 
-    /// Creates the object that stores the record. Fails if the object exists.
+    /// Creates the object and stores the record in it. Fails if the object exists.
     fn create(
         &self,
         record: &LeaderElectionRecord,
     ) -> impl Future<Output = Result<LockSnapshot<Self::Object>, ApiError>> + Send;
 
-    /// Replaces the election record in the object `base`. Returns an error if the stored object has changed since
-    /// `base` was read.
+    /// Replaces the election record in the object `base`. Returns an error if the stored object has changed since the
+    /// caller read `base`.
     fn update(
         &self,
         base: &Self::Object,
@@ -146,15 +147,15 @@ pub trait Lock: Send + Sync + 'static {
     ) -> impl Future<Output = Result<LockSnapshot<Self::Object>, ApiError>> + Send;
 }
 
-/// A stream of the events of a watch on a lock.
+/// A stream of the events of a lock's watch.
 pub type LockEvents<O> = Pin<Box<dyn Stream<Item = LockEvent<O>> + Send>>;
 
-/// An event of a watch on a lock.
+/// An event of a lock's watch.
 #[derive(Clone, Debug)]
 pub enum LockEvent<O> {
     /// The object had this state when the server sent the event.
     Changed(LockSnapshot<O>),
-    /// The object with this uid was deleted.
+    /// The object with the given uid was deleted.
     Deleted {
         /// The uid of the deleted object.
         uid: String,
@@ -163,7 +164,7 @@ pub enum LockEvent<O> {
     MaybeChanged,
 }
 
-/// The stored object and the record that it contains.
+/// The object that stores a record, and the record.
 #[derive(Clone, Debug)]
 pub struct LockSnapshot<O> {
     /// The record and its version.
@@ -174,8 +175,9 @@ pub struct LockSnapshot<O> {
 
 /// A [`Lock`] in a [`Lease`].
 ///
-/// Use a separate client for the requests of the lock. If the work uses the same client, a renewal may have to wait in the client's
-/// rate limiter behind requests of the work. The leadership term may end during this wait.
+/// Use a client for the lock that sends no other requests. If the leader's work used the same client, a renewal might
+/// have to wait in the client's rate limiter behind requests of the work. The leadership term could end during this
+/// wait.
 ///
 /// # Examples
 ///
@@ -190,21 +192,21 @@ pub struct LockSnapshot<O> {
 /// ```
 #[derive(Debug)]
 pub struct LeaseLock<A> {
-    /// The `Api` to read, write and watch the lease.
+    /// The `Api` that the lock uses to read, write and watch the lease.
     pub api: A,
     /// The key of the lease. The elector creates the lease if it does not exist.
     pub key: ObjectKey,
     /// The labels that each write sets on the lease. Other labels are kept.
     pub labels: BTreeMap<String, String>,
-    /// Whether to watch the lease, so that the release of the lock is detected immediately. Default: `true`. If the watch
-    /// is forbidden, fails or reports no events, the elector polls the lease instead.
+    /// Whether the elector watches the lease, so that it detects a release of the lock immediately. Default: `true`. If
+    /// the watch is forbidden, fails or reports no events, the elector reads the lease at intervals instead.
     pub watch: bool,
     /// The default observers of electors that use this lock. Default: none.
     pub observers: Observers,
 }
 
 impl<A: ObjectApi<Lease> + ListWatch<Object = Lease>> LeaseLock<A> {
-    /// Creates a lock for the lease `name` in `namespace`, without labels.
+    /// Creates a lock without labels for the lease `name` in the namespace `namespace`.
     pub fn new(api: A, namespace: &str, name: &str) -> Self {
         let (key, labels) = (ObjectKey::new(namespace, name), BTreeMap::new());
         Self { api, key, labels, watch: true, observers: Observers::default() }
@@ -257,7 +259,7 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease>> Lock for LeaseLock<A> {
     }
 }
 
-/// Returns the record that a lease contains, and the version of the lease.
+/// Returns the record in a lease, and the version of the lease.
 pub(crate) fn state_of(lease: &Lease) -> LockState {
     let version = Version { uid: lease.uid().into(), resource_version: lease.resource_version().into() };
     LockState { version, record: lease.spec.record(), raw: Some(lease.spec.unreadable_times.clone().into()) }
@@ -268,8 +270,9 @@ pub(crate) fn locked(lease: Lease) -> Result<LockSnapshot<Lease>, ApiError> {
     Ok(LockSnapshot { state: state_of(&lease), object: lease })
 }
 
-/// Rejects an object without uid or resourceVersion as the base of a write. Without these two fields, the server would
-/// not detect a conflict. The write could then overwrite the record of the next leader, or recreate a deleted object.
+/// Rejects an object without uid or resourceVersion, because such an object cannot be the base of a write. Without
+/// these two fields, the server would not detect a conflict. The write could then overwrite the record of the next
+/// leader, or recreate a deleted object.
 pub(crate) fn comparable(base: &impl Object, kind: &str) -> Result<(), ApiError> {
     if base.uid().is_empty() || base.resource_version().is_empty() {
         let message = format!("{kind} {} cannot be updated without uid and resourceVersion", base.key());
@@ -278,7 +281,8 @@ pub(crate) fn comparable(base: &impl Object, kind: &str) -> Result<(), ApiError>
     Ok(())
 }
 
-/// Checks that the server's response has a uid and a resourceVersion. Only then can it be the base of a write.
+/// Checks that the object in the server's response has a uid and a resourceVersion. Without them, the object cannot be
+/// the base of a write.
 pub(crate) fn stored(object: &impl Object, kind: &str) -> Result<(), ApiError> {
     if object.uid().is_empty() || object.resource_version().is_empty() {
         let message = format!("{kind} {} was returned without uid or resourceVersion", object.key());

@@ -1,15 +1,17 @@
-//! The logic of an elector as a state machine, without I/O, clocks or tasks.
+//! The decisions of an elector as a state machine without I/O, clocks and tasks.
 //!
-//! The owner of the machine passes signals and the time to the machine, and executes the returned instructions. The
-//! machine makes all decisions that affect safety, so a test can simulate many electors from one seed.
+//! The owner of the `Machine` passes signals and the current time to the `Machine`, and executes the instructions that
+//! the `Machine` returns. All decisions that affect safety are in this `Machine`, so a test can simulate many electors
+//! from one seed.
 //!
 //! Invariants:
 //!
-//! - The deadline of a leadership term is `renew_deadline` after a stored write was *sent*.
-//! - If the machine observes another record, a deletion or another uid, it ends the leadership term before any other action. The term
-//!   never resumes. The next leadership term begins only after the work of this term has ended.
-//! - Each write request contains the version that was read last. The lock is released only after the work has ended, and only if
-//!   the last read returned a record of this leadership term.
+//! - The deadline of a leadership term is `renew_deadline` after the `Machine` *sent* the last write that was stored.
+//! - If the `Machine` observes another record, a deletion or another uid, it ends the leadership term before it does
+//!   anything else. The term never resumes. The next leadership term begins only after the work of the current term has
+//!   ended.
+//! - Each write request contains the version of the last read. The `Machine` releases the lock only after the work has
+//!   ended, and only if the last read returned a record of this leadership term.
 
 mod departing;
 mod following;
@@ -64,41 +66,43 @@ pub struct Machine {
     /// The pauses between the attempts of a candidate.
     retries: Backoff,
     jitter: Jitter,
-    /// The time between the beginning of a term and its first renewal.
+    /// The time between the beginning of a leadership term and its first renewal.
     first_renewal: Duration,
-    /// Renewals are sent at whole multiples of this duration on the monotonic clock. Zero allows any time.
+    /// The `Machine` sends renewals at multiples of this duration on the monotonic clock. Zero allows any time.
     grain: Duration,
     phase: Phase,
     stopping: bool,
     /// Whether the watch is open.
     watch_is_up: bool,
-    /// Whether the watch can be relied on: it is open, and no read has returned a change that the watch did not report.
+    /// Whether the `Machine` relies on the watch. The watch must be open, and no read may have returned a change that
+    /// the watch did not report.
     watching: bool,
-    /// The newest state that the watch reported while this elector was the holder.
+    /// The newest state that the watch has reported while this elector was the holder.
     last_hint: Option<LockState>,
-    /// The version of a free lock that the watch reported. The next write at `next_try` replaces this version.
+    /// The version of the free lock that the watch reported. The next write, at `next_try`, replaces this version.
     vacancy: Option<LockState>,
     /// The request in flight.
     sent: Option<Sent>,
-    /// The time of the next tick, unless a signal arrives before it.
+    /// The time of the next tick, unless a signal arrives first.
     next_try: Duration,
     observed: Option<Observation>,
-    /// The time until which a deleted lock is treated as held.
+    /// The time until which a deleted lock still counts as held.
     held_until: Duration,
-    /// The time since which the lock is known not to exist.
+    /// The time since which the lock has been known not to exist.
     absent_since: Option<Duration>,
     preference: Preference,
     reported: Option<String>,
-    /// Failed writes of the current contest or leadership term that the server may have stored. If a client sent a write twice,
-    /// the first attempt may have been stored and have caused the conflict of the second attempt. Each version can be replaced
-    /// only once. Therefore, as soon as one of these writes is known to be stored, no other write in this list can be stored.
+    /// Failed writes of the current contest or leadership term that the server may have stored. If a client sends a
+    /// write twice, the first attempt may be stored and cause a conflict of the second attempt. Each version of the
+    /// object can be replaced only once. When one of these writes is known to be stored, no other write in this list
+    /// can be stored.
     in_doubt: Vec<Doubt>,
-    /// The uid of the lock and the record of the last leadership term, if that term is over. If the lock still contains
-    /// that record, no contender leads.
+    /// The uid of the lock and the record of the last leadership term, after that term is over. If the lock still
+    /// contains that record, no contender leads.
     last_term: Option<(String, LeaderElectionRecord)>,
-    /// The time in the record that was sent last.
+    /// The time in the record that was sent most recently.
     last_written: Option<Stamp>,
-    /// The machine writes no record before this time, so that the times in records are not ahead of the clock.
+    /// The `Machine` writes no record before this time, so that the times in the records are not ahead of the clock.
     write_not_before: Duration,
     slow_paths: u64,
 }
@@ -107,7 +111,7 @@ pub struct Machine {
 enum Phase {
     Following,
     Leading(Leading),
-    /// The leadership term is lost, but its work has not ended yet.
+    /// The leadership term is lost, but its work still runs.
     Lost,
     Releasing(Releasing),
     Finished,
@@ -116,33 +120,34 @@ enum Phase {
 #[derive(Clone, Debug)]
 struct Leading {
     term: Term,
-    /// The state of the lock that the next renewal replaces.
+    /// The state of the lock that the next renewal request replaces.
     base: LockState,
     /// The values of the clocks when the last stored write was sent. The deadline of the leadership term is computed
-    /// from these clock values.
+    /// from these values.
     counted: Now,
     deadline: Deadline,
     last_sent: Duration,
     conflicts: u32,
-    /// Whether to read the lock before the next write request.
+    /// Whether the `Machine` must read the lock before the next write request.
     read_back: bool,
-    /// Whether the control plane prefers another holder, so that the term must not be renewed. The leadership term then
-    /// lasts until its deadline, or until the work has ended.
+    /// Whether the control plane prefers another holder. The `Machine` must then not renew the leadership term. The
+    /// leadership term lasts until its deadline, or until the work has ended.
     yielding: bool,
-    /// Whether the work was asked to end in favor of another contender, so that the lock must be released.
+    /// Whether the `Machine` asked the leader's work to end for the sake of another contender. The `Machine` must then
+    /// release the lock.
     gives_up: bool,
-    /// A lock of another contender that the watch reported. The machine keeps this lock until a read shows the current
-    /// state.
+    /// A lock of another contender, as reported by the watch. The `Machine` stores this lock until a read shows the
+    /// current state.
     foreign: Option<Box<Observation>>,
 }
 
 #[derive(Clone, Debug)]
 struct Releasing {
-    /// The term to release. `None` if it is unknown whether a write has begun a leadership term.
+    /// The term to release. The value is `None` if it is unknown whether a write has begun a leadership term.
     term: Option<Term>,
     until: Duration,
     conflicts: u32,
-    /// The write to send next. `None` until a read shows that the lock contains a record of this elector.
+    /// The write to send next. The value is `None` until a read shows that the lock contains a record of this elector.
     write: Option<LockRequest>,
 }
 
@@ -151,7 +156,7 @@ struct Sent {
     request: LockRequest,
     purpose: Purpose,
     at: Now,
-    /// Whether the request creates the lock, and a lock of another contender was observed after it was sent.
+    /// Whether the request creates the lock, and a lock of another contender was observed after the request was sent.
     overtaken: bool,
 }
 
@@ -164,35 +169,35 @@ enum Purpose {
 
 #[derive(Clone, Debug)]
 struct Doubt {
-    /// The version of the lock that the write replaces. `None` if the write creates the lock.
+    /// The version of the lock that the write replaces. The value is `None` if the write creates the lock.
     base: Option<Version>,
     record: LeaderElectionRecord,
     sent: Now,
 }
 
-/// The maximum number of remembered writes whose result is unknown. When there are more, the oldest writes are forgotten. If a
-/// forgotten write was stored after all, the machine treats its record as the record of another contender. Forgetting a write is safe,
-/// but can delay the next leadership term.
+/// The maximum number of writes with an unknown result that the `Machine` stores. If there are more, the `Machine`
+/// drops the oldest ones. If a dropped write was stored after all, the `Machine` treats its record as a record of
+/// another contender. Dropping a write is safe, but can delay the next leadership term.
 const MAX_DOUBTS: usize = 8;
 
-/// The maximum random delay of a candidate after a record has expired. In a group of a hundred candidates, most of them
-/// observe the next leader before they try to take the lock.
+/// The maximum random delay before a candidate takes a lock whose record has expired. In a group of a hundred
+/// candidates, most candidates then observe the next leader before they try to take the lock.
 const EXPIRY_JITTER: Duration = Duration::from_millis(120);
 
-/// The maximum random delay of a candidate after the watch has reported a free lock. Most of the candidates with a
-/// longer delay then observe the next leader first.
+/// The maximum random delay before a candidate takes a lock that the watch reported as free. Most candidates with a
+/// longer delay observe the next leader first.
 const HINT_JITTER: Duration = Duration::from_millis(40);
 
 impl Machine {
-    /// Creates a contender whose first attempt should be made immediately.
+    /// Creates a contender that makes its first attempt immediately.
     ///
-    /// The configuration must be [valid](LeaderElectionConfig::validate). `precision` is the precision with which the
-    /// lock stores times.
+    /// The configuration must be [valid](LeaderElectionConfig::validate). `precision` is the precision of the times
+    /// that the lock stores.
     pub fn new(config: LeaderElectionConfig, precision: TimePrecision, now: Now) -> Self {
         let seed = config.seed();
         Self {
             retries: Backoff::new(config.retries(), seed),
-            // Use a different seed here, so that the two random sequences differ.
+            // Use another seed here, so that the two random sequences differ.
             jitter: Jitter::new(!seed),
             first_renewal: config.retry_period,
             grain: Duration::ZERO,
@@ -219,41 +224,42 @@ impl Machine {
         }
     }
 
-    /// Sets the time between the beginning of a term and its first renewal, as a fraction of the retry period. If
-    /// machines have different values, terms that begin at the same time are renewed at different times. Default: 1.
+    /// Sets the time between the beginning of a leadership term and its first renewal, as a fraction of the retry
+    /// period. If `Machine`s have different fractions, terms that begin at the same time are renewed at different
+    /// times. Default: 1.
     pub fn begin_renewals_at(&mut self, share: f64) {
         self.first_renewal = self.config.retry_period.mul_f64(share.clamp(0.0, 1.0));
     }
 
-    /// Rounds the time of each renewal down to a whole sixteenth of the retry period. Therefore, the terms of many machines are
-    /// renewed in batches, and one timer wake-up serves several renewals. The method has no effect if two renewals could then
-    /// be less than a second apart.
+    /// Rounds the time of each renewal down to a whole sixteenth of the retry period. As a result, the leadership terms
+    /// of many `Machine`s are renewed in batches, and one timer can serve several renewals. This setting has no effect
+    /// if two renewals could be less than a second apart because of the rounding.
     pub fn gather_renewals(&mut self) {
         let grain = self.config.retry_period / 16;
-        // A renewal does not extend the term if it is sent less than a second after the previous renewal.
+        // If a renewal is sent less than a second after the previous renewal, it does not extend the leadership term.
         if self.config.retry_period - grain > Duration::from_secs(1) {
             self.grain = grain;
         }
     }
 
-    /// Returns the time at which to send a renewal that is due at `due`.
+    /// Returns the time when to send a renewal that becomes due at `due`.
     fn renewal_at(&self, due: Duration) -> Duration {
         let early = due.as_nanos().checked_rem(self.grain.as_nanos()).unwrap_or_default();
         due.saturating_sub(Duration::from_nanos_u128(early))
     }
 
-    /// Makes the machine release the lock after the work has ended, even without `release_on_cancel`. Call this method
-    /// before the work has ended.
+    /// Makes the `Machine` release the lock after the leader's work has ended, even if `release_on_cancel` is not set.
+    /// Call this method before the leader's work has ended.
     pub(crate) fn give_up(&mut self) {
         if let Phase::Leading(leading) = &mut self.phase {
             leading.gives_up = true;
         }
     }
 
-    /// Processes one signal, and returns the instructions that the owner must execute in order.
+    /// Processes one signal, and returns the instructions that the owner of the `Machine` must execute in order.
     pub fn step(&mut self, signal: Signal, now: Now) -> Vec<Instruction> {
         let mut instructions = Vec::new();
-        // Check the deadline first, so that no signal is processed in a leadership term that has expired.
+        // Check the deadline before the signal is processed, because the leadership term may have expired.
         if let Phase::Leading(leading) = &self.phase
             && leading.deadline.has_passed(now)
         {
@@ -280,8 +286,8 @@ impl Machine {
         instructions
     }
 
-    /// Returns the time at which to call [`Machine::step`] with a tick, unless a signal arrives before it. `None` if no tick
-    /// is needed.
+    /// Returns the time when the owner must call [`Machine::step`] with a tick, unless a signal arrives first. Returns
+    /// `None` if the `Machine` needs no tick.
     pub fn wake_at(&self) -> Option<Deadline> {
         let next_try = self.sent.is_none().then_some(self.next_try);
         match &self.phase {
@@ -300,12 +306,14 @@ impl Machine {
         matches!(self.phase, Phase::Leading(_))
     }
 
-    /// Returns the last observed holder. The holder is empty if the lock is free, and `None` before the first read.
+    /// Returns the last observed holder. The holder is an empty string if the lock is free, and `None` before the first
+    /// read.
     pub fn leader(&self) -> Option<&str> {
         self.reported.as_deref()
     }
 
-    /// Returns the number of renewals that had to read the lock first: client-go's `leader_election_slowpath_total`.
+    /// Returns the number of renewals that had to read the lock first. This number corresponds to client-go's metric
+    /// `leader_election_slowpath_total`.
     pub fn slow_paths(&self) -> u64 {
         self.slow_paths
     }
@@ -327,7 +335,8 @@ impl Machine {
             let unreported =
                 |seen: &Observation| found.as_ref().is_none_or(|found| found.version != seen.state.version);
             if self.observed.as_ref().is_some_and(unreported) {
-                // The read shows a change that the watch did not report, so do not rely on the watch.
+                // The read shows a change that the watch did not report, so the `Machine` no longer relies on the
+                // watch.
                 self.watching = false;
             }
             self.vacancy = None;
@@ -362,14 +371,13 @@ impl Machine {
                 self.renewed(doubt, answer, now, instructions);
             }
             (Phase::Releasing(_), Purpose::Release) => self.released(answer, now),
-            // The request belongs to a leadership term that is over, so use its result only to learn the state of the
-            // lock.
+            // The leadership term of this request is over, so use the result only to update the state of the lock.
             (Phase::Following, _) if self.stopping => self.release_rest(now),
             _ => self.next_try = self.next_try.min(now.monotonic + self.config.retry_period),
         }
     }
 
-    /// Sends the next request if it is time for it.
+    /// Sends the next request if the request is due.
     fn act(&mut self, now: Now, instructions: &mut Vec<Instruction>) {
         if self.sent.is_some() || now.monotonic < self.next_try {
             return self.finish_if_late(now, instructions);
@@ -398,7 +406,7 @@ impl Machine {
 
     fn send(&mut self, request: LockRequest, purpose: Purpose, now: Now, instructions: &mut Vec<Instruction>) {
         if purpose == Purpose::Contend {
-            // A signal that arrives during the request can set an earlier time. The result of the request must then not
+            // A signal that arrives during the request can set an earlier time. The result of the request must not
             // overwrite that earlier time.
             self.next_try = Duration::MAX;
         }
@@ -406,8 +414,8 @@ impl Machine {
         instructions.push(Instruction::Send { request, timeout: self.timeout(now) });
     }
 
-    /// Ends the release phase when its time limit has passed. If the machine is stopping and no request or work is
-    /// pending, finishes the machine.
+    /// Ends the release when its time limit has passed. If a stop was requested and no request or work is pending,
+    /// finishes the `Machine`.
     fn finish_if_late(&mut self, now: Now, instructions: &mut Vec<Instruction>) {
         if let Phase::Releasing(releasing) = &self.phase
             && self.sent.is_none()
@@ -417,8 +425,8 @@ impl Machine {
             self.phase = Phase::Following;
             self.next_try = now.monotonic + self.retries.next(None);
         }
-        // Do not finish while a release is still pending. The release starts after the response to the request in
-        // flight.
+        // Do not finish while a release is still pending. The release starts after the response to the current request
+        // has arrived.
         let nothing_left = self.left_over().is_none();
         let quiet = self.sent.as_ref().is_none_or(|sent| sent.request == LockRequest::Read && nothing_left);
         if self.stopping && quiet && self.in_doubt.is_empty() && matches!(self.phase, Phase::Following) {
@@ -451,7 +459,7 @@ impl Machine {
         self.yield_if_asked(instructions);
     }
 
-    /// Asks the work to end if another contender is the preferred holder.
+    /// Asks the leader's work to end if another contender is preferred as the holder.
     fn yield_if_asked(&mut self, instructions: &mut Vec<Instruction>) {
         if let Phase::Leading(leading) = &mut self.phase
             && let Some(other) = self.preference.yield_to.take()
@@ -486,20 +494,20 @@ impl Machine {
         }
         self.in_doubt.clear();
         self.next_try = now.monotonic;
-        // If the deadline has not passed, no other contender can have led since the last renewal. An earlier wait for a
-        // deleted lock is then no longer needed.
+        // The deadline has not passed, so no other contender can have led since the last renewal. The `Machine` can
+        // therefore end an earlier wait for a deleted lock.
         if reason != EndReason::Deadline {
             self.held_until = Duration::ZERO;
         }
         if reason == EndReason::Deleted {
-            // Another contender may have held the lock after the deletion. If so, this contender must wait.
+            // Another contender may have held the lock after it was deleted. This contender must then wait.
             self.observed = foreign.map(|foreign| *foreign);
         }
         instructions.push(Instruction::StopLeading(reason));
     }
 
-    /// Records a state of the lock that was observed. The time until the record expires starts again only if the record
-    /// or the uid has changed. Returns whether the record or the uid has changed.
+    /// Records a state of the lock after it was observed. The time until the record expires starts again if the record
+    /// or the uid has changed, and otherwise continues. Returns whether the record or the uid has changed.
     fn observe(&mut self, found: Option<&LockState>, now: Now, instructions: &mut Vec<Instruction>) -> bool {
         let Some(found) = found else {
             if let Some(gone) = self.observed.take() {
@@ -525,8 +533,8 @@ impl Machine {
         changed
     }
 
-    /// Makes this contender wait, because the lock that it had observed was deleted. The last holder of that lock may have
-    /// acquired or renewed it right before the deletion. That holder may work for almost a lease duration after the
+    /// Makes this contender wait, because a lock that it had observed was deleted. The holder of that lock may have
+    /// acquired or renewed it right before the deletion. The holder may then work for almost a lease duration after the
     /// deletion.
     fn wait_out(&mut self, gone: &LockState, now: Now) {
         let own = self.config.lease_duration;
@@ -544,8 +552,8 @@ impl Machine {
         instructions.push(Instruction::NewLeader(holder.into()));
     }
 
-    /// Returns the state of the lock with the newest known version. The watch may have reported that another program
-    /// wrote the object after the read was served.
+    /// Returns the state of the lock with the newest known version. The watch may have reported a later write of
+    /// another program than the read returned.
     fn newest(&self, mut found: LockState) -> LockState {
         let seen = self.observed.as_ref().map(|observed| &observed.state);
         for known in seen.into_iter().chain(&self.last_hint) {
@@ -563,13 +571,13 @@ impl Machine {
         self.in_doubt.push(doubt);
     }
 
-    /// If `found` is the state that a write with an unknown result has stored, returns when that write was sent.
+    /// If a write with an unknown result has stored the state `found`, returns the time when that write was sent.
     fn settle(&self, found: &LeaderElectionRecord) -> Option<Now> {
         self.in_doubt.iter().find(|doubt| doubt.record == *found).map(|doubt| doubt.sent)
     }
 
-    /// Returns the pause after a conflict with a program that repeatedly writes the same object. Without jitter, the attempts
-    /// could always happen at the same times as the writes of that program.
+    /// Returns the pause after a conflict with another program that repeatedly writes the same object. Without jitter,
+    /// the attempts could always coincide with the writes of that program.
     fn conflict_pause(&mut self) -> Duration {
         self.config.retry_period / 4 + self.jitter.up_to(self.config.retry_period / 8)
     }

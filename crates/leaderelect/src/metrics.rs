@@ -1,4 +1,4 @@
-//! The metrics of an elector. If client-go has the same metric, the metric has the same name as in client-go.
+//! The metrics of an elector. A metric that also exists in client-go has the same name as in client-go.
 
 use std::any::Any;
 
@@ -61,10 +61,10 @@ pub(crate) struct Instruments {
     pub(crate) renewals: Box<dyn Counter>,
     pub(crate) renewal_duration: Box<dyn Histogram>,
     pub(crate) malformed: Box<dyn Counter>,
-    /// The counters of leadership terms that have ended, one for each reason.
+    /// The counters of ended leadership terms, one for each reason.
     term_ends: [(&'static str, Box<dyn Counter>); EndReason::NAMES.len()],
-    /// The gauges that show whether the elector leads, and the remaining time of the term. Dropping them unregisters
-    /// the gauges.
+    /// The gauges that show whether this elector leads, and the remaining time of its leadership term. Dropping them
+    /// unregisters the gauges.
     _pulled: [Box<dyn Any + Send + Sync>; 2],
 }
 

@@ -1,4 +1,4 @@
-//! A lock that consists of two locks, for the migration from an annotation to a Lease.
+//! A lock that consists of two locks. This lock is used to migrate from an annotation to a Lease.
 
 use pintle_meta::{ApiError, ApiResource, MicroTime, ObjectKey};
 
@@ -8,35 +8,36 @@ use crate::{
     Version,
 };
 
-/// The holder that a [`MultiLock`] reports if its halves name different holders: client-go's `UnknownLeader`. A
-/// contender must not use this value as its identity.
+/// The holder that a [`MultiLock`] reports if its two halves name different holders. This constant corresponds to
+/// client-go's `UnknownLeader`. A contender must not use this value as its own identity.
 pub const UNKNOWN_LEADER: &str = "leaderelection.k8s.io/unknown";
 
-/// A pair of locks that are always held together: client-go's `MultiLock`, for `configmapsleases` and
-/// `endpointsleases`.
+/// A pair of locks that a contender always holds together. This type corresponds to client-go's `MultiLock` for
+/// `configmapsleases` and `endpointsleases`.
 ///
-/// A `MultiLock` migrates a fleet of replicas from an [`AnnotationLock`](crate::AnnotationLock) to a [`LeaseLock`](crate::LeaseLock) in
-/// two rollouts. The annotation is the primary half, and the Lease is the secondary half. The first rollout switches from the annotation
-/// to both halves. The second rollout switches from both halves to the Lease. Programs that use only the annotation do not detect
-/// programs that use only the Lease. Therefore, these two kinds of programs must not run at the same time. The primary object must exist
-/// as long as any program uses both halves.
+/// A `MultiLock` migrates a set of replicas from an [`AnnotationLock`](crate::AnnotationLock) to a
+/// [`LeaseLock`](crate::LeaseLock) in two rollouts. The annotation is the primary half of the lock, and the Lease is
+/// the secondary half. With the first rollout, the replicas change from the annotation to both halves. With the second
+/// rollout, the replicas change from both halves to the Lease. Programs that use only the annotation do not detect
+/// programs that use only the Lease. Therefore, these two kinds of programs must not run at the same time. The primary
+/// object must exist as long as any program uses both halves.
 ///
 /// # What is guaranteed
 ///
-/// - Holding only one half is not enough to lead. A term begins or is renewed only by a write that both halves
-///   accepted, each based on the version that was read. If a half has changed since the read, the write is rejected.
-///   Unlike client-go, the lock never takes over a half that another contender has changed.
-/// - If the halves name different holders, the reported holder is [`UNKNOWN_LEADER`]. All contenders then wait until both halves have
-///   been unchanged for a whole lease duration. The halves name different holders after a write that changed only one half because of
-///   a crash or a rejection. The error of such a write has [`earlier_may_have_acted`](ApiError::earlier_may_have_acted) set, and no
-///   contender leads for one lease duration.
-/// - If both halves have the same holder but one half lacks the last renewal, the merged record has no `renew_time`.
-///   Therefore, the merged record is never confused with a record that both halves accepted.
-/// - The fencing [token](Lock::token) of a leadership term is the token of the secondary half. Therefore, tokens
-///   continue to increase after all replicas have moved to the Lease.
+/// - A contender that holds only one half does not lead. A leadership term begins or is renewed only if both halves
+///   accept the write. Each write is based on the version that was read. If a half has changed since it was read, the
+///   write is rejected. Unlike client-go, the lock never takes over a half that another contender has changed.
+/// - If the halves name different holders, the reported holder is [`UNKNOWN_LEADER`]. All contenders then wait until
+///   both halves have been unchanged for a full lease duration. The halves name different holders if a write changed
+///   only one half, because of a crash or a rejection. If only one half was written, the error has
+///   [`earlier_may_have_acted`](ApiError::earlier_may_have_acted) set, and no contender leads for one lease duration.
+/// - If both halves have the same holder but one half does not contain the last renewal, the merged record has no
+///   `renew_time`. Such a record is never confused with a record that both halves accepted.
+/// - The fencing [token](Lock::token) of a leadership term is the secondary half's token. As a result, tokens continue
+///   to increase after all replicas use only the Lease.
 ///
-/// If the primary object does not exist, the lock does not exist, even if the Lease exists. After the primary object is
-/// created, the two halves name different holders.
+/// If the primary object does not exist, the whole lock counts as missing, even if the Lease exists. When the primary
+/// object is then created, the two halves name different holders.
 ///
 /// # Examples
 ///
@@ -60,12 +61,12 @@ pub struct MultiLock<P, S> {
 }
 
 impl<P: Lock, S: Lock> MultiLock<P, S> {
-    /// Combines two locks. The combined lock has the resource and the key of the primary lock.
+    /// Combines two locks. The lock has the resource and the key of its primary half.
     pub fn new(primary: P, secondary: S) -> Self {
         Self { primary, secondary }
     }
 
-    /// Merges the states of the two halves into one state.
+    /// Merges the states of both halves into one state.
     fn both(
         &self,
         primary: LockSnapshot<P::Object>,
@@ -75,7 +76,7 @@ impl<P: Lock, S: Lock> MultiLock<P, S> {
         let raw = Some(both_raw(&primary.state, secondary.as_ref().map(|half| &half.state)));
         let first = self.cut(primary.state.record);
         let Some(secondary) = secondary else {
-            // Leave out the renew time, so that this record is not confused with a record that both halves accepted.
+            // Leave out the renew time, because both halves have not accepted this record.
             let record = LeaderElectionRecord { renew_time: None, ..first };
             return LockSnapshot { state: LockState { version, record, raw }, object: (primary.object, None) };
         };
@@ -85,7 +86,7 @@ impl<P: Lock, S: Lock> MultiLock<P, S> {
         let same_time = first.renew_time == second.renew_time;
         let record = match first.holder_identity == second.holder_identity {
             true if same_time => first,
-            // The halves differ, so a write has changed only one of the two. The times in the halves do not show which
+            // The halves differ, so a write has changed only one of them. The times in the halves do not show which
             // half is newer, because a clock may have been set back.
             true if second.renew_time < first.renew_time => LeaderElectionRecord { renew_time: None, ..second },
             true => LeaderElectionRecord { renew_time: None, ..first },
@@ -95,7 +96,7 @@ impl<P: Lock, S: Lock> MultiLock<P, S> {
         LockSnapshot { state: LockState { version, record, raw }, object: (primary.object, Some(secondary.object)) }
     }
 
-    /// Truncates the times of a record to a precision that both halves store.
+    /// Truncates the times in a record to a precision that both halves can store.
     fn cut(&self, record: LeaderElectionRecord) -> LeaderElectionRecord {
         let precision = self.time_precision();
         let cut = |time: Option<MicroTime>| time.map(|time| precision.cut(time.0));
@@ -136,8 +137,8 @@ impl<P: Lock, S: Lock> Lock for MultiLock<P, S> {
         self.secondary.token(&LockState::new(version, began.record.clone()))
     }
 
-    /// Watches the secondary half. When the lock is released, the secondary half is written last. The elector still
-    /// polls the lock, because this watch reports only releases and deletions.
+    /// Watches the secondary half. When the lock is released, the secondary half is written after the primary half. The
+    /// elector still polls the lock, because this watch reports only releases and deletions.
     async fn watch(&self) -> Result<Option<LockEvents<Self::Object>>, ApiError> {
         let events = self.secondary.watch().await?;
         Ok(events.map(vacancies))
@@ -180,19 +181,19 @@ fn join(primary: &Version, secondary: Option<&Version>) -> Version {
     }
 }
 
-/// Returns the complete stored content of both halves. The complete content is needed because the merged record does
-/// not change if only one half is renewed.
+/// Returns the complete stored data of both halves. The complete data is needed because the merged record does not
+/// change if only one half is renewed.
 fn both_raw(primary: &LockState, secondary: Option<&LockState>) -> Box<str> {
     let half = |state: &LockState| format!("{:?} {:?}", state.record, state.raw);
     format!("{} {:?}", half(primary), secondary.map(half)).into()
 }
 
-/// Marks an error of the second half, because the first half has already accepted its write.
+/// Marks an error of the second half's write, because the first half has already accepted its write.
 fn half_way(error: ApiError) -> ApiError {
     ApiError { earlier_may_have_acted: true, ..error }
 }
 
-/// Forwards the events that show a release or a deletion of the secondary half. Drops all other events.
+/// Forwards the events that report a release or a deletion of the secondary half. Drops all other events.
 fn vacancies<O: 'static, B: 'static>(secondary: LockEvents<O>) -> LockEvents<B> {
     map(secondary, |event| match event {
         LockEvent::Changed(half) if !half.state.record.is_vacant() => None,

@@ -5,27 +5,28 @@ use std::time::Duration;
 use jiff::Timestamp;
 use pintle_meta::MicroTime;
 
-/// The election record that a lock stores: client-go's `LeaderElectionRecord`.
+/// The election record that a lock stores. This type corresponds to client-go's `LeaderElectionRecord`.
 ///
-/// No election decision depends on the two times in the record. The two times are for people and for other programs. A
-/// record has expired when it has been unchanged for its lease duration, measured on the observer's own clock.
+/// The elector does not use the two times in the record for its decisions. The two times are for people and for other
+/// programs. A record has expired when an observer has seen no change for the record's lease duration, measured on the
+/// observer's own clock.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LeaderElectionRecord {
-    /// The holder. Empty if the lock is free.
+    /// The holder. The holder is an empty string if the lock is free.
     pub holder_identity: String,
-    /// How many seconds a candidate must observe an unchanged record before it takes over. The number is zero or negative if
-    /// the writer did not set a duration.
+    /// The number of seconds that a candidate must observe the record without a change before it takes over. The number
+    /// is zero or negative if the program that wrote the record did not set a duration.
     pub lease_duration_seconds: i32,
-    /// The time at which the holder's term began.
+    /// The time when the leadership term of the holder began.
     pub acquire_time: Option<MicroTime>,
-    /// The time at which the holder last renewed the record.
+    /// The time when the holder last renewed the record.
     pub renew_time: Option<MicroTime>,
     /// How often the holder of the lock has changed.
     pub leader_transitions: i32,
-    /// The strategy of the coordinated election, such as [`OLDEST_EMULATION_VERSION`](crate::OLDEST_EMULATION_VERSION).
+    /// The strategy of a coordinated election, such as [`OLDEST_EMULATION_VERSION`](crate::OLDEST_EMULATION_VERSION).
     pub strategy: Option<String>,
-    /// The contender that should hold the lock in a coordinated election. The current holder should give up the lock for this
-    /// contender. `None` if the current holder may keep the lock.
+    /// The contender that should hold the lock in a coordinated election. The current holder should give up the lock
+    /// for this contender. The value is `None` if the current holder may keep the lock.
     pub preferred_holder: Option<String>,
 }
 
@@ -35,8 +36,8 @@ impl LeaderElectionRecord {
         self.holder_identity.is_empty()
     }
 
-    /// Returns how long the record is valid without a change. If the record contains no duration, returns `own`, the lease duration
-    /// of the observer.
+    /// Returns how long the record stays valid if it does not change. If the record contains no duration, returns
+    /// `own`, the lease duration of the observer.
     pub fn lease_duration(&self, own: Duration) -> Duration {
         match u64::try_from(self.lease_duration_seconds) {
             Ok(seconds @ 1..) => Duration::from_secs(seconds),
@@ -44,8 +45,8 @@ impl LeaderElectionRecord {
         }
     }
 
-    /// Returns whether both records belong to the same leadership term. In such records, the holder, the acquire time
-    /// and the number of transitions are equal.
+    /// Returns whether both records belong to the same leadership term. Records of one leadership term have the same
+    /// holder, acquire time and number of transitions.
     pub(crate) fn same_term(&self, other: &Self) -> bool {
         self.holder_identity == other.holder_identity
             && self.acquire_time == other.acquire_time
@@ -53,7 +54,7 @@ impl LeaderElectionRecord {
     }
 }
 
-/// A version of an object. A resourceVersion can be compared only within the same uid.
+/// A version of an object. Two resourceVersions can be compared only if the uid is the same.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Version {
     /// The uid of the object that stores the record.
@@ -63,46 +64,47 @@ pub struct Version {
 }
 
 impl Version {
-    /// Returns whether `other` is a version of the same object. For a [`MultiLock`](crate::MultiLock), this version may consist only
-    /// of the primary half.
+    /// Returns whether `other` is a version of the same object. For a [`MultiLock`](crate::MultiLock), this version may
+    /// be the version of the primary half only.
     pub(crate) fn goes_on_in(&self, other: &Self) -> bool {
         self.uid == other.uid || (self.uid.ends_with('+') && other.uid.starts_with(&self.uid))
     }
 
-    /// Returns whether this version is older than `other`. `None` if the two versions cannot be compared.
+    /// Returns whether this version is older than `other`. Returns `None` if the two versions cannot be compared.
     pub(crate) fn is_before(&self, other: &Self) -> Option<bool> {
         let number = |version: &Self| version.resource_version.parse::<u64>().ok();
         Some(number(self)? < number(other)?)
     }
 }
 
-/// A record, and the version that the object had when the record was read or written.
+/// A record, together with the object's version when the record was read or written.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LockState {
     /// The version.
     pub version: Version,
     /// The record.
     pub record: LeaderElectionRecord,
-    /// Stored data that `record` cannot represent, such as a time that cannot be parsed, or the second half of a
-    /// [`MultiLock`](crate::MultiLock). Electors only compare this data. If it is `None`, they compare only `record`.
+    /// Stored data that the field `record` cannot represent, such as a time that cannot be parsed, or the second half
+    /// of a [`MultiLock`](crate::MultiLock). Electors only compare this data. If this field is `None`, electors compare
+    /// only `record`.
     pub raw: Option<Box<str>>,
 }
 
 impl LockState {
-    /// Creates a state that has no additional stored data.
+    /// Creates a state without additional stored data.
     pub fn new(version: Version, record: LeaderElectionRecord) -> Self {
         Self { version, record, raw: None }
     }
 
-    /// Returns whether both states contain the same election record in the same object. A write of other data, such as a label, changes
-    /// only the resourceVersion.
+    /// Returns whether both states contain the same election record of the same object. A write that changes other
+    /// data, such as a label, changes only the resourceVersion.
     pub(crate) fn repeats(&self, earlier: &Self) -> bool {
         let same_raw = self.raw.as_ref().zip(earlier.raw.as_ref()).is_none_or(|(raw, earlier)| raw == earlier);
         same_raw && self.version.uid == earlier.version.uid && self.record == earlier.record
     }
 
-    /// Replaces the version of this state with the version of `later`, unless that version is older. The two states must have the
-    /// same election record: see [`repeats`](Self::repeats).
+    /// Sets the version of this state to the version of `later`, unless that version is older. Both states must have
+    /// the same election record: see [`repeats`](Self::repeats).
     pub(crate) fn repeated_as(&mut self, later: &Self) {
         if later.version.is_before(&self.version) != Some(true) {
             self.version = later.version.clone();
@@ -113,7 +115,7 @@ impl LockState {
     }
 }
 
-/// The precision with which a lock stores times.
+/// The precision of the times that a lock stores.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TimePrecision {
     /// Microseconds, like a Lease.
@@ -124,7 +126,7 @@ pub enum TimePrecision {
 }
 
 impl TimePrecision {
-    /// Truncates a time to the precision that the lock stores, so that a record that is read back equals the written
+    /// Truncates a time to the precision that the lock stores. A record that is read back then equals the written
     /// record.
     pub(crate) fn cut(self, moment: Timestamp) -> MicroTime {
         let cut = match self {
@@ -134,7 +136,7 @@ impl TimePrecision {
         MicroTime(cut.unwrap_or(moment))
     }
 
-    /// Returns the smallest difference between two times that the lock can store.
+    /// Returns the smallest difference between two times that the lock can represent.
     pub(crate) fn step(self) -> Duration {
         match self {
             Self::Micros => Duration::from_micros(1),

@@ -1,4 +1,4 @@
-//! The kinds of locks for which client-go has names, such as `leases`.
+//! The kinds of locks that have names in client-go, such as `leases`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -12,7 +12,8 @@ use crate::{
     MultiLock, Observers, TimePrecision, Token,
 };
 
-/// The kind of a lock. A `LockKind` can be parsed from client-go's names, as in the `resourceLock` setting and flag.
+/// The kind of a lock. A `LockKind` can be parsed from the names that client-go uses in its `resourceLock` setting and
+/// flag.
 ///
 /// # Examples
 ///
@@ -28,13 +29,13 @@ pub enum LockKind {
     /// `leases`, the recommended kind.
     #[default]
     Leases,
-    /// `configmaps`. client-go supported this kind until 1.23.
+    /// The kind `configmaps`. client-go supported this kind until 1.23.
     ConfigMaps,
-    /// `endpoints`. client-go supported this kind until 1.23.
+    /// The kind `endpoints`. client-go supported this kind until 1.23.
     Endpoints,
-    /// `configmapsleases`. This kind is for the migration from ConfigMaps to Leases. Supported by client-go until 1.27.
+    /// `configmapsleases`. Use this kind to migrate from ConfigMaps to Leases. Supported by client-go until 1.27.
     ConfigMapsLeases,
-    /// `endpointsleases`. This kind is for the migration from Endpoints to Leases. Supported by client-go until 1.27.
+    /// `endpointsleases`. Use this kind to migrate from Endpoints to Leases. Supported by client-go until 1.27.
     EndpointsLeases,
 }
 
@@ -52,7 +53,8 @@ impl LockKind {
         }
     }
 
-    /// Returns the resource whose annotation stores the record. `None` if a lock of this kind uses no annotation.
+    /// Returns the resource whose annotation contains the record. Returns `None` if a lock of this kind uses no
+    /// annotation.
     pub fn annotated(self) -> Option<ApiResource> {
         let resource = |kind, plural| Some(ApiResource::new("v1", kind, plural, Scope::Namespaced));
         match self {
@@ -88,7 +90,7 @@ pub struct UnknownLockKind {
     pub name: String,
 }
 
-/// A lock whose kind is chosen at run time, like client-go's `resourcelock.New`.
+/// A lock whose kind is chosen at run time. This type corresponds to client-go's function `resourcelock.New`.
 ///
 /// # Examples
 ///
@@ -120,8 +122,9 @@ where
     M: ObjectApi<DynamicObject> + ListWatch<Object = DynamicObject>,
     L: ObjectApi<Lease> + ListWatch<Object = Lease>,
 {
-    /// Creates the lock `name` in `namespace`. `annotated` returns the `Api` of the resource whose annotation stores the record.
-    /// `annotated` is called only if the kind uses an annotation.
+    /// Creates the lock `name` in the namespace `namespace`. The function `annotated` returns the `Api` of the resource
+    /// whose annotation contains the record. The lock calls `annotated` only if the kind of the lock uses an
+    /// annotation.
     pub fn new(
         kind: LockKind,
         namespace: &str,
@@ -143,7 +146,8 @@ where
         }
     }
 
-    /// Sets the observers of electors that use this lock: client-go's `EventRecorder` of a `ResourceLockConfig`.
+    /// Sets the default observers of electors that use this lock. The observers correspond to the `EventRecorder` in
+    /// client-go's `ResourceLockConfig`.
     pub fn observed_by(mut self, observers: Observers) -> Self {
         match &mut self {
             Self::Lease(lock) => lock.observers = observers,
@@ -162,7 +166,7 @@ pub enum LockObject {
     Lease(Lease),
     /// The annotated object.
     Annotated(DynamicObject),
-    /// The object with the annotation, and the Lease if it exists.
+    /// The object with the annotation, and the Lease if the lock uses one.
     Both(Box<(DynamicObject, Option<Lease>)>),
 }
 

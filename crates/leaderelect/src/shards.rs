@@ -1,4 +1,4 @@
-//! Shards. Divides work among replicas, so that each shard of the work has one leader.
+//! Shards. Divides work between replicas, so that each shard of the work has one leader.
 
 mod fleet;
 mod members;
@@ -33,19 +33,19 @@ use shard::fnv1a;
 pub use sharded::{OfShard, Sharded};
 pub use status::ShardsStatus;
 
-/// The label that all leases of [`Shards`] have. The value of the label is the name of the shards.
+/// The label that each lease of [`Shards`] has. The value of the label is the name of the [`Shards`].
 pub const SHARDS_LABEL: &str = "pintle-shards";
 
 /// Configuration of [`Shards`].
 #[derive(Clone, Debug)]
 pub struct ShardsConfig {
-    /// The number of shards. Default: 16. With several shards per replica, the work is distributed more evenly. If a
-    /// rollout changes the number of shards, replicas with different numbers never work at the same time. The new
-    /// replicas wait until no replica with another number leads a shard.
+    /// The number of shards. Default: 16. If each replica has several shards, the work is distributed more evenly. If a
+    /// rollout changes the number of shards, replicas with the old number and replicas with the new number never work
+    /// at the same time. The new replicas wait until no replica with the old number leads a shard.
     pub shards: u32,
-    /// The configuration of the electors. All leases also have the [label](SHARDS_LABEL) of the shards, and only this
-    /// label is used to select them. The values of the other labels may differ between replicas. If they differ, a
-    /// lease has the values of the replica that wrote it last.
+    /// The configuration of the electors. All leases also have the label [`SHARDS_LABEL`], and only this label is used
+    /// to select the leases. Replicas may use different values for the other labels. If the values differ, a lease has
+    /// the values of the replica that wrote the lease last.
     pub electors: LeaseGroupConfig,
 }
 
@@ -55,43 +55,44 @@ impl Default for ShardsConfig {
     }
 }
 
-/// Divides all objects into [shards](Shard), and divides the shards among several replicas. One replica leads each
-/// shard. A value of this type represents one replica.
+/// Divides all objects into [shards](Shard), and assigns the shards to several replicas. One replica leads each shard.
+/// Each value of this type represents one replica.
 ///
-/// Each replica has a membership lease and contends for all shards. Rendezvous hashing assigns each shard to one of the
-/// members, the preferred replica of the shard. If a replica joins or leaves, only the shards of this replica move. If
-/// the leader of a shard is not the preferred replica, the leader ends its work and gives up the shard. The preferred
-/// replica then takes the shard immediately.
+/// Each replica has a membership lease and contends for all shards. Rendezvous hashing assigns each shard to one
+/// member, which is called the preferred replica of the shard. If a replica joins or leaves, only the shards of that
+/// replica move. If the leader of a shard is not the preferred replica, this leader ends its work and releases the
+/// shard. The preferred replica then takes the shard immediately.
 ///
 /// # What is guaranteed
 ///
-/// - No two replicas work on a shard at the same time. This is the guarantee of any [`Leadership`]. Only the holder of
-///   the shard's lease works on the shard. The assignment of shards only determines which replica tries to take a shard
-///   first.
-/// - No two replicas work on the same object at the same time, even if they use different [numbers of
-///   shards](ShardsConfig::shards). The number of shards is part of the lease names. A replica that has taken a shard
-///   lists all leases before it begins to work on the shard.
-/// - After a replica dies, other replicas work on its shards as soon as the leases of these shards have expired. The
-///   delay after the last renewal is at most a `lease_duration`, plus 120 ms, plus the time of three requests. The
-///   three requests are a GET and a PUT that take the lease, and a LIST. The LIST looks for replicas with another
+/// - Two replicas never work on the same shard at the same time. Every [`Leadership`] gives this guarantee. Only the
+///   holder of the shard's lease works on the shard. The assignment of shards only determines which replica tries to
+///   take a shard first.
+/// - Two replicas never work on the same object at the same time, even if they use different [numbers of
+///   shards](ShardsConfig::shards). The names of the leases contain the number of shards. After a replica has taken a
+///   shard, it lists all leases before it begins to work on the shard.
+/// - After a replica dies, other replicas work on its shards when the leases of these shards have expired. The delay,
+///   counted from the last renewal, is at most a `lease_duration`, plus 120 ms, plus the time for three requests. The
+///   three requests are a GET and a PUT that take the lease, and a LIST. The LIST finds replicas that use another
 ///   number of shards.
-/// - After a replica gives up a shard, no replica works on the shard for up to 40 ms, plus the time of four requests.
-///   The four requests are a GET and a PUT that release the lease, and a PUT and a LIST of the next leader.
-/// - If the preferred replica does not take a free shard, the second replica in the order takes the shard after twice
-///   the `retry_period`. The third replica would take the shard after four times the `retry_period`, and so on. The
-///   replica that takes the shard keeps it until replicas join or leave.
+/// - After a replica releases a shard, the shard has no leader for up to 40 ms, plus the time for four requests. The
+///   four requests are a GET and a PUT that release the lease, and a PUT and a LIST by the next leader.
+/// - If the preferred replica does not take a free shard, the second replica takes the shard after twice the
+///   `retry_period`. If the second replica does not take the shard either, the third replica takes it after four times
+///   the `retry_period`, and so on. The replica that takes the shard keeps it until another replica joins or leaves.
 ///
-/// In two cases, the time without work on a shard has no upper bound:
+/// In two cases, there is no upper bound for the time without a leader of a shard:
 ///
 /// - Lists fail.
-/// - Two replicas with different numbers of shards take leases at the same time. Both replicas may then give up their
-///   leases. Both replicas try again after a random pause, or, if watches are forbidden, after up to a
+/// - Two replicas with different numbers of shards take leases at the same time. Both replicas may then release their
+///   leases. Each of the two replicas tries again after a random pause. If watches are forbidden, the pause is up to a
 ///   `lease_duration`.
 ///
-/// A replica needs the verbs get, list, watch, create, update and delete on leases. Without the verb watch, a replica
-/// cannot find the other replicas. The guarantees still apply, but the first replica takes all shards, and the other
-/// replicas detect the shards of a dead replica by polling. Without the verb list, a replica never leads a shard. If a
-/// replica loses the verb list after it has taken a shard, it gives up the shard after a `lease_duration` without work.
+/// A replica needs permission to get, list, watch, create, update and delete leases. Without the permission to watch, a
+/// replica cannot find the other replicas. The guarantees still apply, but the first replica takes all shards, and the
+/// other replicas detect its death only by polling. Without the permission to list, a replica never leads a shard. If a
+/// replica loses the permission to list after it has taken a shard, it releases the shard after a `lease_duration`
+/// without work.
 ///
 /// # Examples
 ///
@@ -118,10 +119,10 @@ impl Default for ShardsConfig {
 /// ```
 pub struct Shards<A: ObjectApi<Lease> + ListWatch<Object = Lease>> {
     fleet: Fleet<A>,
-    /// The elector that holds this replica's membership lease.
+    /// The elector for this replica's membership lease.
     member: LeaderElector<LeaseLock<A>>,
-    /// One elector for each shard. The electors are kept after a run is dropped, so that the next run waits for the
-    /// permits of the dropped run.
+    /// One elector for each shard. The electors are kept after the future of `run` is dropped, so that the next `run`
+    /// waits for the permits of the previous one.
     electors: Vec<LeaderElector<LeaseLock<A>>>,
 }
 
@@ -131,8 +132,8 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> Shards<A> {
     ///
     /// # Errors
     ///
-    /// Returns the first rule in [`InvalidConfig`] that `config` breaks, or an error if `name` is not a valid label
-    /// value.
+    /// Returns the first rule in [`InvalidConfig`] that `config` breaks. Returns an error if `name` is not a valid
+    /// label value.
     ///
     /// # Panics
     ///
@@ -171,7 +172,7 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> Shards<A> {
         Ok(Self { fleet, member, electors: of_shards })
     }
 
-    /// Returns a handle for reading the state of all elections, for example for a status page.
+    /// Returns a handle to read the state of all elections, for example for a status page.
     pub fn status(&self) -> ShardsStatus {
         let shards = Shard::all(self.fleet.config.shards).zip(&self.electors);
         ShardsStatus {
@@ -181,13 +182,13 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> Shards<A> {
         }
     }
 
-    /// Works on each shard while this replica leads it. The method returns after `stop` is cancelled, or after the work
-    /// on one shard ends although it was not asked to end. In the second case, the method returns that shard and the
-    /// end of its leadership term. In both cases, the work on all shards is asked to end, and then the shards are given
-    /// up.
+    /// Works on each shard that this replica leads. The method returns after `stop` is cancelled. The method also
+    /// returns after the work on one shard ends although the elector did not ask it to end. In the second case, the
+    /// method returns the shard and the end of its leadership term. In both cases, the replica first asks the work on
+    /// all shards to end, and then releases the shards.
     ///
-    /// All work runs in the task that polls the returned future. To use several threads, spawn tasks, and
-    /// [run](Leadership::run) the work inside the leadership of the shard.
+    /// All work runs in the task that polls the future returned by this method. To use several threads, spawn tasks,
+    /// and [run](Leadership::run) the work in each task inside the leadership of its shard.
     ///
     /// # Panics
     ///
@@ -204,10 +205,10 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> Shards<A> {
         let (fleet, member, electors) = (&self.fleet, &mut self.member, &mut self.electors);
         let (stop, work, rivals) = (stop.child_token(), &work, &fleet.rivals());
         let LeaderElectionConfig { clocks, lease_duration, retry_period, .. } = fleet.election();
-        // End the membership first, so that the other replicas compute the new assignment of shards.
+        // End the membership first, so that the other replicas compute a new assignment of the shards.
         let present = async {
-            // Become a member of the fleet only after a list request has succeeded. Otherwise, other replicas would let
-            // a replica try first that cannot list and therefore never works.
+            // Become a member of the fleet only after a list request has succeeded. If the replica became a member
+            // earlier, other replicas would wait for a replica that cannot list and therefore never works.
             tokio::select! {
                 biased;
                 () = stop.cancelled() => return,
@@ -216,7 +217,7 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> Shards<A> {
             let stay = LeaderCallbacks::new(async |leadership: Leadership| leadership.cancelled().await);
             member.run(&stop, stay).await;
         };
-        // The preferred replicas are unknown until the other members are known, so let other replicas try first.
+        // The preferred replicas are unknown until all members are known, so let other replicas try first.
         let unknown = Preference { defer: *lease_duration, yield_to: None };
         fleet.preferences.iter().for_each(|preference| drop(preference.send_replace(unknown.clone())));
         let shards = Shard::all(fleet.config.shards).zip(electors).map(async |(shard, elector)| {
@@ -236,7 +237,8 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> Shards<A> {
                     () = free => {}
                 }
                 let callbacks = LeaderCallbacks::new(move |leadership: Leadership| async move {
-                    // Give up the shard if the list fails for too long, because another replica may be able to list.
+                    // If the list requests fail for too long, release the shard, because another replica may be able to
+                    // list.
                     let late = Deadline::after(clocks.now(), *lease_duration);
                     let lead = tokio::select! {
                         biased;
@@ -250,11 +252,11 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> Shards<A> {
                     }
                     Some(work(shard, leadership).await)
                 });
-                // After a leadership term is lost, contend again without listing first. The list request after each
-                // acquisition detects rivals.
+                // After a leadership term is lost, contend again without a list request. The list request after each
+                // acquisition finds rivals.
                 match elector.run(&stop, callbacks).await {
-                    // The work did not begin, because a rival leads a shard. Because the pause is random, one of two
-                    // conflicting replicas tries again first.
+                    // The work has not begun, because a rival leads a shard. The pause is random, so one of two
+                    // conflicting replicas tries again before the other.
                     Some(TermEnd { reason: EndReason::Completed, work: Some(Ok(None)) }) => {
                         pause = jitter.up_to(*retry_period);
                     }
@@ -276,7 +278,7 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> Shards<A> {
             while let Some(end) = shards.next().await {
                 ended = ended.or(end);
             }
-            // If there are no shards, the run ends immediately.
+            // If there are no shards, the method returns immediately.
             stop.cancel();
             ended
         };

@@ -1,5 +1,5 @@
-//! A shell: a task that drives one or many [machines](crate::machine::Machine). The task owns the timers, the requests
-//! and the watch of the machines. The task makes no election decisions.
+//! The [`Shell`], which is a task that drives one or many [`Machine`](crate::machine::Machine)s. The task owns the
+//! `Machine`s' timers, requests and watch. The task makes no election decisions.
 
 mod contest;
 
@@ -28,17 +28,17 @@ use crate::{Clocks, Deadline};
 use contest::{Answer, Stepped};
 pub(crate) use contest::{Contest, Notice};
 
-/// A watch event of a lock, and the key of the lock. If the key is `None`, the event applies to all contests of the
-/// shell.
+/// A watch event of a lock, together with the key of the lock. If the key is `None`, the event is for all `Contest`s of
+/// the `Shell`.
 pub(crate) type Seen<O> = (Option<ObjectKey>, LockEvent<O>);
 
-/// A handle to the shell. The task of the shell ends when the handle is dropped.
+/// A handle to the shell. When the handle is dropped, the task of the `Shell` ends.
 pub(crate) struct Shell<L: Lock> {
-    /// The sender of [`Order`]s to the task. The channel is unbounded, because each leadership term sends only a few
+    /// The sender of [`Order`]s for the task. The channel is unbounded, because each leadership term sends only a few
     /// orders.
     orders: mpsc::UnboundedSender<Order<L>>,
     joined: AtomicU64,
-    /// The message of the panic that ended the task. `None` if there was no panic.
+    /// The message of the panic that ended the `Shell`'s task. The value is `None` if the task did not panic.
     panic_message: watch::Receiver<Option<String>>,
     _task: AbortOnDropHandle<()>,
 }
@@ -48,13 +48,13 @@ enum Order<L: Lock> {
     WorkEnded(u64),
 }
 
-/// A contest in a shell, together with the events that end the contest.
+/// A `Contest` in a `Shell`, together with the events that end this `Contest`.
 struct Seat<L: Lock> {
     contest: Contest<L>,
-    /// The time at which the contest must be stepped next, unless an event arrives before it.
+    /// The time when the `Shell` must call `Contest::step`, unless an event arrives first.
     wake: Option<Deadline>,
-    /// The latest time at which the queued request of the contest should be sent. `None` if the contest has no queued
-    /// request.
+    /// The time by which the queued request of the `Contest` should be sent. The value is `None` if the `Contest` has
+    /// no queued request.
     waits: Option<Duration>,
     stop: CancellationToken,
     preference: Option<watch::Receiver<Preference>>,
@@ -63,7 +63,7 @@ struct Seat<L: Lock> {
     ended: oneshot::Sender<thread::Result<()>>,
 }
 
-/// A guard for the membership of a contest in a shell. When the guard is dropped, the contest sends no more requests.
+/// A guard that keeps a `Contest` in a `Shell`. When the guard is dropped, the `Contest` sends no more requests.
 pub(crate) struct Place<'a, L: Lock> {
     shell: &'a Shell<L>,
     id: u64,
@@ -71,9 +71,9 @@ pub(crate) struct Place<'a, L: Lock> {
 }
 
 impl<L: Lock> Shell<L> {
-    /// Starts a task for contests that use these clocks. The maximum number of requests in flight is `in_flight` or half the number
-    /// of contests, whichever is larger. `in_flight` is `None` if the shell has only a single contest. `watch` is a function that
-    /// sends the watch events of the locks to the task.
+    /// Starts a task for `Contest`s that use the given clocks. The maximum number of requests in flight is the larger
+    /// of `in_flight` and half the number of `Contest`s. `in_flight` is `None` if the `Shell` has only one `Contest`.
+    /// The function `watch` sends the watch events of the locks to the task.
     pub(crate) fn start<W, F>(clocks: Arc<dyn Clocks>, in_flight: Option<usize>, watch: W) -> Self
     where
         W: FnOnce(mpsc::Sender<WatchMessage<Seen<L::Object>>>) -> F,
@@ -98,7 +98,7 @@ impl<L: Lock> Shell<L> {
         let run = running.run(of_us, hints, watch(to_us));
         let (sender, panic_message) = watch::channel(None);
         let task = AbortOnDropHandle::new(tokio::spawn(async move {
-            // The clocks are user code. If a method of the clocks panics, all contests end.
+            // The clocks are user code. If a method of the clocks panics, all `Contest`s of the `Shell` end.
             if let Err(panic) = caught(run).await {
                 sender.send_replace(Some(panic_text(&*panic)));
             }
@@ -106,8 +106,8 @@ impl<L: Lock> Shell<L> {
         Self { orders, joined: AtomicU64::new(0), panic_message, _task: task }
     }
 
-    /// Adds a contest to the shell. The receiver gets a message when the contest has finished. If the lock of the
-    /// contest panics, the receiver gets the panic.
+    /// Adds a `Contest` to the `Shell`. The receiver gets a message when the `Contest` has finished. If the `Contest`'s
+    /// lock panics, the receiver gets the panic.
     pub(crate) fn join(
         &self,
         mut contest: Contest<L>,
@@ -115,9 +115,9 @@ impl<L: Lock> Shell<L> {
         preference: Option<watch::Receiver<Preference>>,
     ) -> (Place<'_, L>, oneshot::Receiver<thread::Result<()>>) {
         let id = self.joined.fetch_add(1, Ordering::Relaxed);
-        // Spread the first renewals of the contests over the retry period. The fractional parts of the multiples of the golden
-        // ratio are distributed evenly, whatever the number of contests is. The first contest sends its first renewal after a
-        // whole retry period.
+        // Distribute the first renewals of the `Contest`s over the retry period. The fractional parts of the multiples
+        // of the golden ratio are evenly distributed for any number of `Contest`s. The first `Contest` sends its first
+        // renewal after a whole retry period.
         contest.begin_renewals_at(1.0 - (id as f64 * 0.618_033_988_749_895).fract());
         let (ended, answer) = oneshot::channel();
         let gone = CancellationToken::new();
@@ -130,15 +130,15 @@ impl<L: Lock> Shell<L> {
 }
 
 impl<L: Lock> Place<'_, L> {
-    /// Waits until the task of the shell ends, and returns the message of its panic. `None` if the runtime shuts down
-    /// instead.
+    /// Waits until the `Shell`'s task ends, and returns the message of its panic. Returns `None` if the task ends
+    /// because the runtime shuts down.
     pub(crate) async fn panic_message(&self) -> Option<String> {
         let mut message = self.shell.panic_message.clone();
         let message = message.wait_for(Option::is_some).await.ok()?;
         message.clone()
     }
 
-    /// Notifies the machine that the work of the leadership term has ended.
+    /// Notifies the `Machine` that the work of its leadership term has ended.
     pub(crate) fn work_ended(&self) {
         let _ = self.shell.orders.send(Order::WorkEnded(self.id));
     }
@@ -148,21 +148,21 @@ impl<L: Lock> Place<'_, L> {
 struct Running<L: Lock> {
     clocks: Arc<dyn Clocks>,
     in_flight: usize,
-    /// Whether the shell serves several contests.
+    /// Whether the `Shell` has several `Contest`s.
     is_shared: bool,
     seats: BTreeMap<u64, Seat<L>>,
-    /// The key of each contest's lock, together with the ID of the contest.
+    /// The key of each `Contest`'s lock, and the ID of the `Contest`.
     keys: BTreeSet<(ObjectKey, u64)>,
-    /// The time at which each contest must be stepped, on the monotonic clock.
+    /// The time on the monotonic clock when the `Shell` must call `Contest::step` for each `Contest`.
     timers: BTreeSet<(Duration, u64)>,
-    /// The contests with queued requests, ordered by the time at which the request should be sent.
+    /// The `Contest`s that have queued requests, ordered by the time when their requests should be sent.
     waiting: BTreeSet<(Duration, u64)>,
     /// The number of requests that are in flight.
     sent: usize,
-    /// The highest number of contests since the queue was empty for the last time.
+    /// The maximum number of `Contest`s since the queue was last empty.
     peak: usize,
-    /// The current timer. The timer may fire earlier than the first entry of `timers`. Therefore, extending a deadline does not
-    /// require a new timer.
+    /// The current timer. The timer may fire earlier than the first entry of `timers`. For this reason, no new timer is
+    /// needed when a deadline is extended.
     armed: Option<(Deadline, Timer)>,
     events: FuturesUnordered<Awaited<L::Object>>,
     watch_is_up: bool,
@@ -170,10 +170,10 @@ struct Running<L: Lock> {
 
 type Timer = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// After at most this number of events, the task checks the timers.
+/// The task checks the timers at the latest after this number of events.
 const EVENTS_A_TICK: u32 = 64;
 
-/// An event that a contest waits for, and the ID of the contest.
+/// An event that a `Contest` waits for, and the ID of the `Contest`.
 type Awaited<O> = Pin<Box<dyn Future<Output = (u64, Event<O>)> + Send>>;
 
 enum Event<O> {
@@ -214,8 +214,9 @@ impl<L: Lock> Running<L> {
                     if let Err(panic) = ended {
                         tracing::error!("the watch of an election panicked; the elector polls from now on");
                         self.handle_watch(WatchMessage::Down);
-                        // If the shell serves a single contest, pass the panic to the `run` call of its elector. A
-                        // watch that several contests share does not belong to a single `run` call.
+                        // If the `Shell` has a single `Contest`, pass the panic to the `run` call of that `Contest`'s
+                        // elector. If several `Contest`s share the watch, the watch does not belong to a single `run`
+                        // call.
                         if !self.is_shared && let Some(id) = self.seats.keys().next().copied() {
                             self.fall_over(id, panic);
                         }
@@ -229,7 +230,8 @@ impl<L: Lock> Running<L> {
         }
     }
 
-    /// Sets the timer for the contest that is due first, unless the current timer fires early enough on each clock.
+    /// Sets the timer for the `Contest` that is due first. Keeps the current timer if it fires early enough on each
+    /// clock.
     fn arm(&mut self) {
         let wake = self.timers.first().and_then(|(_, id)| self.seats.get(id)).and_then(|seat| seat.wake);
         let is_early = |armed: Deadline, wake: Deadline| armed.or(wake) == armed;
@@ -286,7 +288,7 @@ impl<L: Lock> Running<L> {
                 match (answer, self.seats.get_mut(&id)) {
                     (Ok(answer), Some(seat)) => {
                         let signal = seat.contest.answer(answer);
-                        // Do not queue a write that follows a read, because the read may become stale.
+                        // Do not queue a write that follows a read, because the result of the read may become outdated.
                         let was_look = matches!(signal, Signal::Read(Ok(_)));
                         self.step_in(id, signal, was_look);
                     }
@@ -297,7 +299,7 @@ impl<L: Lock> Running<L> {
         }
     }
 
-    /// Waits for an event of a contest, or until the elector of the contest is dropped.
+    /// Waits for an event of a `Contest`. Also returns if the elector of the `Contest` is dropped.
     fn listen(&self, id: u64, gone: CancellationToken, event: impl Future<Output = Event<L::Object>> + Send + 'static) {
         self.events.push(Box::pin(async move {
             tokio::select! {
@@ -308,7 +310,7 @@ impl<L: Lock> Running<L> {
         }));
     }
 
-    /// Sends the preferred holder to a contest, both now and after each change.
+    /// Sends the preferred holder to a `Contest` now and after each change.
     fn prefer(&mut self, id: u64, mut preference: watch::Receiver<Preference>) {
         let now = preference.borrow_and_update().clone();
         self.step(id, Signal::Prefer(now));
@@ -316,7 +318,7 @@ impl<L: Lock> Running<L> {
         self.listen(id, seat.gone.clone(), async move {
             match preference.changed().await {
                 Ok(()) => Event::Prefer(preference),
-                // The sender was dropped, so the preference does not change any more.
+                // The sender was dropped, so the preference does not change again.
                 Err(_) => pending().await,
             }
         });
@@ -349,10 +351,10 @@ impl<L: Lock> Running<L> {
         }
     }
 
-    /// Steps all contests that are due.
+    /// Calls `Contest::step` for each `Contest` that is due.
     fn tick(&mut self) {
         let now = self.clocks.now();
-        // Also check the contest that is due first, because its deadline may have passed on a clock other than the
+        // Also check the `Contest` that is due next, because its deadline may have passed on another clock than the
         // monotonic clock.
         let is_due = |id: &u64| self.seats.get(id).and_then(|seat| seat.wake).is_some_and(|wake| wake.has_passed(now));
         let first = self.timers.first().map(|(_, id)| *id).filter(is_due);
@@ -365,7 +367,7 @@ impl<L: Lock> Running<L> {
         self.step_in(id, signal, false);
     }
 
-    /// Steps a contest. If `has_place` is set, the next request of the contest is sent without waiting in the queue.
+    /// Steps a contest. If `has_place` is set, the next request of the `Contest` does not have to wait in the queue.
     fn step_in(&mut self, id: u64, signal: Signal, has_place: bool) {
         let has_place = has_place || (self.waiting.is_empty() && self.has_room());
         let Some(seat) = self.seats.get_mut(&id) else { return };
@@ -394,8 +396,8 @@ impl<L: Lock> Running<L> {
         }
     }
 
-    /// Returns whether another request may be sent now. A leadership term survives two consecutive requests that take their
-    /// whole timeout. Therefore, if half of the contests can have a request in flight, no leadership term is lost because
+    /// Returns whether a further request may be sent now. A leadership term survives two consecutive requests that both
+    /// time out. If half of the `Contest`s can have a request in flight, no leadership term is therefore lost because
     /// requests wait in the queue.
     fn has_room(&self) -> bool {
         self.sent < self.in_flight.max(self.peak.div_ceil(2))
@@ -418,7 +420,7 @@ impl<L: Lock> Running<L> {
         }
     }
 
-    /// Sends the next request of a contest.
+    /// Sends the next request of the given `Contest`.
     fn begin(&mut self, id: u64) {
         let Some(seat) = self.seats.get_mut(&id) else { return };
         let Some(exchange) = seat.contest.exchange() else { return };
@@ -448,7 +450,7 @@ impl<L: Lock> Running<L> {
         Some(seat)
     }
 
-    /// Ends a contest, and passes the panic to the elector of the contest.
+    /// Ends a `Contest` and passes the panic to the `Contest`'s elector.
     fn fall_over(&mut self, id: u64, panic: Box<dyn Any + Send>) {
         if let Some(seat) = self.leave(id) {
             drop(seat.ended.send(Err(panic)));
@@ -456,7 +458,7 @@ impl<L: Lock> Running<L> {
     }
 }
 
-/// Returns the message that a panic contains.
+/// Returns the message of a panic.
 fn panic_text(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().copied().or(panic.downcast_ref::<String>().map(String::as_str));
     text.unwrap_or("the shell of the elections panicked").into()

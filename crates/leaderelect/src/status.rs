@@ -9,10 +9,10 @@ use tokio::sync::watch;
 
 use crate::{Clocks, LeaderElectionConfig, Leadership};
 
-/// The state of an election, for health checks, logs and status pages.
+/// The state of an election, for use in health checks, logs and status pages.
 ///
-/// The status is only information. Do not use the status to decide whether to work: work must check its [`Leadership`]
-/// instead.
+/// The status is only information. Do not use the status to decide whether to work. Instead, work must check its
+/// [`Leadership`].
 ///
 /// # Examples
 ///
@@ -42,7 +42,7 @@ pub struct ElectionStatus {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Observed {
     pub(crate) leader: Option<String>,
-    /// The leadership term whose work runs or may still run.
+    /// The leadership term whose work still runs or may still run.
     pub(crate) term: Option<Leadership>,
 }
 
@@ -52,23 +52,24 @@ impl ElectionStatus {
         Self { lock, lease_duration, renew_deadline, clocks: config.clocks.clone(), observed }
     }
 
-    /// Returns the namespace and the name of the lock.
+    /// Returns the namespace and the name of the lock's object.
     pub fn lock(&self) -> &ObjectKey {
         &self.lock
     }
 
-    /// Returns the last observed holder. The holder is empty if the lock is free, and `None` before the first read.
+    /// Returns the last observed holder. The holder is an empty string if the lock is free, and `None` before the first
+    /// read.
     pub fn leader(&self) -> Option<String> {
         self.observed.borrow().leader.clone()
     }
 
-    /// Returns whether this elector leads and the deadline of its term has not passed.
+    /// Returns whether this elector leads and its leadership term's deadline has not passed.
     pub fn is_leader(&self) -> bool {
         self.leadership().is_some_and(|leadership| leadership.check().is_ok())
     }
 
-    /// Returns the leadership term whose work this elector runs. The leadership term may already be over. `None` if no
-    /// work runs.
+    /// Returns the leadership term of the work that this elector runs. The leadership term of that work may already be
+    /// over. `None` if no work runs.
     pub fn leadership(&self) -> Option<Leadership> {
         self.observed.borrow().term.clone()
     }
@@ -77,22 +78,21 @@ impl ElectionStatus {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future does not lose a change.
+    /// Dropping the future does not lose any changes.
     pub async fn changed(&mut self) -> bool {
         self.observed.changed().await.is_ok()
     }
 
-    /// Checks that the elector does not hang while it leads. Use this method for a liveness probe.
+    /// Returns an error if the elector hangs while it leads. Use this method for a liveness probe.
     ///
     /// # Errors
     ///
     /// [`RenewalOverdue`] if the work of a term has not ended, and the last confirmed renewal is older than the lease
-    /// duration plus `tolerance`. If the elector is a candidate, the check always succeeds.
+    /// duration plus `tolerance`. While the elector is a candidate, the check always succeeds.
     pub fn check(&self, tolerance: Duration) -> Result<(), RenewalOverdue> {
         let Some(leadership) = self.leadership() else { return Ok(()) };
         let confirmed = leadership.deadline().monotonic.saturating_sub(self.renew_deadline);
-        // Use the monotonic clock, because no renewal is possible while the machine is suspended, and this clock stops
-        // during that time.
+        // Use the monotonic clock. While the machine is suspended, no renewal is possible and this clock stops.
         let age = self.clocks.now().monotonic.saturating_sub(confirmed);
         match age > self.lease_duration.saturating_add(tolerance) {
             true => Err(RenewalOverdue { lock: self.lock.clone(), age }),
@@ -101,12 +101,13 @@ impl ElectionStatus {
     }
 }
 
-/// The error of [`ElectionStatus::check`]: the work of a leadership term still runs, but the last renewal is too old.
+/// The error of [`ElectionStatus::check`]. The error means that the work of a leadership term still runs although the
+/// last renewal is too old.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("leader election by {lock}: still leading {age:?} after the last renewal")]
 pub struct RenewalOverdue {
     /// The lock.
     pub lock: ObjectKey,
-    /// The time that has passed since the last confirmed renewal.
+    /// The time since the last confirmed renewal.
     pub age: Duration,
 }

@@ -8,13 +8,13 @@ use crate::record::{LeaderElectionRecord, Version};
 /// One period of leadership.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Term {
-    /// The version of the lock in which this elector observed itself as the holder for the first time.
+    /// The first version of the lock that names this elector as the holder.
     pub version: Version,
-    /// The record with which the leadership term began.
+    /// The record in the lock when the leadership term began.
     pub record: LeaderElectionRecord,
 }
 
-/// The end of a leadership term: the reason, and the result of the work.
+/// The end of a leadership term, with the reason and the result of the work.
 ///
 /// # Examples
 ///
@@ -36,47 +36,47 @@ pub struct Term {
 pub struct TermEnd<T> {
     /// The reason why the leadership term ended.
     pub reason: EndReason,
-    /// The return value of the work, or the panic of the work. `None` if the work was dropped because the leadership
-    /// term was over. The work may notice the end of its term and return before the elector drops it. Therefore, there
-    /// can be a return value even if the leadership term was lost.
+    /// The value that the leader's work returned, or its panic. The value is `None` if the elector dropped the work
+    /// because the leadership term was over. The work may detect the end of its leadership term and return before the
+    /// elector drops it. In this case, the work has a return value even though the leadership term was lost.
     pub work: Option<thread::Result<T>>,
 }
 
-/// The reason why a leadership term ended.
+/// The reason for the end of a leadership term.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum EndReason {
     /// The elector was dropped.
     Dropped,
-    /// The elector was asked to stop, and the work has ended.
+    /// A stop of the elector was requested, and the leader's work has ended.
     Cancelled,
-    /// The work ended although it was not asked to end.
+    /// The leader's work ended although the elector did not ask it to end.
     Completed,
-    /// No renewal was stored before the deadline of the term.
+    /// No renewal was stored before the leadership term's deadline.
     Deadline,
     /// The lock was deleted, or was replaced by another object with the same name.
     Deleted,
     /// The work panicked.
     Panicked,
-    /// The work was asked to end in favor of a preferred holder. The preferred holder comes from a coordinated
-    /// election, or from the assignment of [shards](crate::Shards).
+    /// The elector asked the leader's work to end for the sake of a preferred holder. The preferred holder is chosen by
+    /// a coordinated election or by the assignment of [shards](crate::Shards).
     Preferred {
         /// The preferred holder.
         other: String,
     },
     /// The lock contains a record that does not belong to this leadership term.
     TakenBy {
-        /// The new holder. Empty if another program released the lock.
+        /// The new holder. The holder is an empty string if another program has released the lock.
         by: String,
     },
 }
 
 impl EndReason {
-    /// The names of all variants, as they appear in metrics.
+    /// The names of all variants, as used in metrics.
     pub(crate) const NAMES: [&'static str; 8] =
         ["Cancelled", "Completed", "Deadline", "Deleted", "Dropped", "Panicked", "Preferred", "TakenBy"];
 
-    /// Returns the name of the variant, as it appears in metrics.
+    /// Returns the name of this variant, as used in metrics.
     pub(crate) fn name(&self) -> &'static str {
         match self {
             Self::Dropped => "Dropped",

@@ -1,4 +1,4 @@
-//! Fencing tokens. With fencing tokens, a resource can reject requests of former leaders.
+//! Fencing tokens, with which a resource can reject requests of former leaders.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -12,13 +12,14 @@ use crate::Version;
 /// The annotation that [`Token::stamp`] writes.
 pub const TOKEN_ANNOTATION: &str = "pintle-fencing-token";
 
-/// The fencing token of a leadership term: the resourceVersion at which the lock was taken.
+/// The fencing token of a leadership term. The token is the resourceVersion at which the lock was taken.
 ///
-/// Only tokens with the same uid can be compared. If the uid is the same, each leadership term has a greater token than all earlier
-/// terms. Suppose that a resource remembers the greatest token that it has seen and rejects smaller ones. A leader that was frozen
-/// then cannot change the resource any more. No other kind of check provides this protection. For Kubernetes objects, use
-/// [`stamp`](Token::stamp) and [`verify`](Token::verify): read the object, verify it, stamp it, and update it with the
-/// resourceVersion that was read. Each leader must stamp an object before it relies on the content of the object.
+/// Only tokens with the same uid can be compared. If the uid is the same, each leadership term has a greater token than
+/// all earlier terms. A resource can store the greatest token that it has received, and reject requests with smaller
+/// tokens. A leader that was frozen can then no longer change the resource. No other check provides this protection.
+/// For Kubernetes objects, use [`stamp`](Token::stamp) and [`verify`](Token::verify): read the object, verify it, stamp
+/// it, and update it with the resourceVersion that was read. Each leader must stamp an object before it uses the
+/// content of the object.
 ///
 /// # Examples
 ///
@@ -38,13 +39,13 @@ pub const TOKEN_ANNOTATION: &str = "pintle-fencing-token";
 pub struct Token {
     /// The uid of the lock.
     pub uid: String,
-    /// The resourceVersion of the lock when the leadership term began.
+    /// The resourceVersion of the lock at the beginning of the leadership term.
     pub revision: u64,
 }
 
 impl Token {
-    /// Returns the token that corresponds to a version. `None` if the resourceVersion is not a number. Kubernetes
-    /// guarantees numeric resourceVersions since 1.35, and always used them before.
+    /// Returns the token for a version of the lock. Returns `None` if the resourceVersion is not a number. Since 1.35,
+    /// Kubernetes guarantees that resourceVersions are numbers. Older versions of Kubernetes also always used numbers.
     pub fn of(version: &Version) -> Option<Self> {
         Some(Self { uid: version.uid.clone(), revision: version.resource_version.parse().ok()? })
     }
@@ -54,13 +55,13 @@ impl Token {
         metadata.annotations.insert(TOKEN_ANNOTATION.into(), self.to_string());
     }
 
-    /// Checks that no later leadership term has stamped the object.
+    /// Checks that no later leadership term has stamped the given object.
     ///
     /// # Errors
     ///
-    /// [`StaleToken`] if a later leadership term has stamped the object, or if the stamp cannot be compared. A stamp cannot be compared
-    /// if it is unreadable or belongs to a lock with another uid. If a lock was deleted and recreated, wait until the old leader has
-    /// stopped, and then replace the old stamps.
+    /// [`StaleToken`] if a later leadership term has stamped the object, or if the stamp cannot be compared. A stamp
+    /// cannot be compared if it is unreadable or belongs to a lock with another uid. If a lock was deleted and created
+    /// again, wait until the old leader has stopped, and then replace the old stamps.
     pub fn verify(&self, metadata: &ObjectMeta) -> Result<(), StaleToken> {
         let Some(text) = metadata.annotations.get(TOKEN_ANNOTATION) else { return Ok(()) };
         match text.parse::<Self>() {
@@ -93,7 +94,7 @@ impl FromStr for Token {
     }
 }
 
-/// The error for a text that cannot be parsed as a [`Token`].
+/// The error for a text that is not a valid [`Token`].
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{text:?} is not a fencing token; expected UID/REVISION")]
 pub struct InvalidToken {
@@ -101,13 +102,13 @@ pub struct InvalidToken {
     pub text: String,
 }
 
-/// The error for an object whose stamp belongs to a later leadership term or cannot be compared.
+/// The error for an object that a later leadership term has stamped, or whose stamp cannot be compared.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("the object was stamped by term {found}, and this is term {token}")]
 pub struct StaleToken {
     /// The stamp in the object.
     pub found: String,
-    /// The token of the leadership term in which the object was verified.
+    /// The token of the leadership term that has verified the object.
     pub token: Token,
 }
 

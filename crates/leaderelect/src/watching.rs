@@ -1,4 +1,4 @@
-//! Watches of locks. With a watch, an elector reacts earlier than if it only polls the lock.
+//! Watches of locks. With a watch, an elector reacts earlier than by polling the lock.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -26,11 +26,11 @@ pub(crate) enum WatchMessage<E> {
 /// The events of a watch.
 pub(crate) type Events<E> = Pin<Box<dyn Stream<Item = E> + Send>>;
 
-/// The timeout for opening a watch. After such a timeout, the next attempt may use a connection that works.
+/// The maximum time for opening a watch. After this timeout, the next attempt may use another connection.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Forwards the events of a watch to a receiver. When the watch ends, the function opens it again. `pauses` computes
-/// the pauses after failures. The function returns if the lock has no watch, or if the receiver was dropped.
+/// Forwards the events of a watch to a receiver. When the watch ends, the function opens it again. `pauses` contains
+/// the pauses after failures. The function returns if the lock has no watch or the receiver was dropped.
 pub(crate) async fn follow<E, F>(
     watched: impl fmt::Display,
     open: impl Fn() -> F,
@@ -71,8 +71,8 @@ pub(crate) async fn follow<E, F>(
     }
 }
 
-/// Watches the object `key`. Skip an event that cannot be decoded, because the next poll reads the object and reports
-/// the error.
+/// Watches the object `key`. The function skips an event that cannot be decoded, because the next poll reads the object
+/// and reports the error.
 pub(crate) async fn watch_one<W, T, E>(
     api: &W,
     key: &ObjectKey,
@@ -84,7 +84,7 @@ where
     E: 'static,
 {
     let mut field_selector = FieldSelector::everything().equals("metadata.name", key.name());
-    // If the API is for all namespaces, select this namespace, so that the server does not send objects of other
+    // If the `Api` is for all namespaces, select this namespace, so that the server does not send objects of other
     // namespaces.
     if let (None, Some(namespace)) = (api.namespace(), key.namespace()) {
         field_selector = field_selector.equals("metadata.namespace", namespace);
@@ -102,7 +102,7 @@ where
     .await
 }
 
-/// Watches the selected objects. Each watch starts with the current state, so no change between two watches is missed.
+/// Watches the selected objects. Each watch starts with the current state, so no change between two watches is lost.
 pub(crate) async fn watch<W, T, E>(
     api: &W,
     options: WatchOptions,
@@ -117,7 +117,7 @@ where
     Ok(Box::pin(Decoded { events, convert: Box::new(convert) }))
 }
 
-/// Converts an event about an object to an event about a lock.
+/// Converts an event of an object to an event of a lock.
 pub(crate) fn lock_event<T: Object>(
     event: WatchEvent<T>,
     locked: impl Fn(T) -> Result<LockSnapshot<T>, ApiError>,
@@ -155,7 +155,7 @@ where
     }
 }
 
-/// Converts each event with `convert`. If `convert` returns `None`, the event is dropped.
+/// Converts each event with `convert`. If `convert` returns `None`, the function drops the event.
 pub(crate) fn map<A: 'static, B: 'static>(
     events: Events<A>,
     convert: impl Fn(A) -> Option<B> + Send + 'static,

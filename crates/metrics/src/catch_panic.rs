@@ -1,4 +1,4 @@
-//! A wrapper around a metrics provider that catches panics.
+//! A wrapper that catches the panics of a metrics provider.
 
 use std::any::Any;
 use std::fmt;
@@ -9,11 +9,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::{Counter, Gauge, Histogram, Metric, Provider, Pulled};
 
-/// Wraps a provider and catches its panics. After a panic, only the metrics are disabled, and the component continues.
+/// Wraps a metrics provider and catches its panics. A panic disables only the metrics, and the component continues to
+/// work.
 ///
-/// If the provider or one of its instruments panics, the wrapper reports the first panic. After that panic, the wrapper does not use the
-/// provider and its instruments again. The wrapper catches panics that occur while an instrument is created, used or dropped. A component
-/// needs this wrapper if it uses instruments in a `Drop` implementation: during unwinding, a second panic would abort the process.
+/// If the provider or one of its instruments panics for the first time, the wrapper reports this panic. After the first
+/// panic, the wrapper does not use the provider and its instruments again. The wrapper catches panics during the
+/// creation, the use and the drop of an instrument. A component needs this wrapper if it uses instruments in a `Drop`
+/// implementation, because a second panic during unwinding would abort the process.
 ///
 /// # Examples
 ///
@@ -63,7 +65,7 @@ impl Provider for CatchPanic {
     }
 }
 
-/// A provider or an instrument. `None` if creating the instrument panicked.
+/// A provider or an instrument. The value is `None` if the creation of the instrument panicked.
 struct Caught<T> {
     of: Option<T>,
     fuse: Arc<Fuse>,
@@ -107,7 +109,7 @@ impl<T: fmt::Debug> fmt::Debug for Caught<T> {
     }
 }
 
-/// Disables all instruments when the first panic occurs.
+/// Disables all instruments after the first panic.
 struct Fuse {
     is_blown: AtomicBool,
     report: fn(&str),
@@ -123,7 +125,7 @@ impl Fuse {
             let text = panic.downcast_ref::<&str>().copied();
             (self.report)(text.or(panic.downcast_ref::<String>().map(|text| &**text)).unwrap_or("(no message)"));
         }
-        // Dropping the payload of a panic can panic, and dropping the payload of this second panic can panic again.
+        // Dropping the payload of a panic can cause another panic, whose payload can also panic when it is dropped.
         if let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
             forget(again);
         }

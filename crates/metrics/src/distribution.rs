@@ -1,9 +1,9 @@
-//! The distribution of the values in a histogram.
+//! The distribution of the values that a histogram has recorded.
 
 use std::fmt;
 use std::iter::zip;
 
-/// A snapshot of the values that a histogram contains.
+/// A snapshot of the values that a histogram has recorded.
 ///
 /// # Examples
 ///
@@ -23,20 +23,19 @@ use std::iter::zip;
 #[derive(Clone, PartialEq)]
 pub struct Distribution {
     bounds: &'static [f64],
-    /// The number of values in each bucket of the metric. The last bucket contains the values above the last bound.
+    /// The number of values in each bucket of the metric. The last bucket counts the values above the last bound.
     buckets: Vec<u64>,
     sum: f64,
-    /// The number of values in each fine bucket. The width of a fine bucket is a sixteenth of its values. Fine buckets
-    /// are needed because the buckets of the metric are too coarse for quantiles. The vector ends with the bucket of
-    /// the largest value.
+    /// The number of values in each fine bucket. Each fine bucket is as wide as a sixteenth of the values in it. Fine
+    /// buckets are needed because the metric's own buckets are too wide to compute quantiles. The vector ends with the
+    /// bucket that contains the largest value.
     fine: Vec<u64>,
 }
 
-/// To get the number of a value's fine bucket, the bits of the `f64` are shifted right by this number. The exponent and
-/// the first four binary digits of the mantissa remain, so the bounds of a bucket differ by a sixteenth.
+/// The number of bits by which an `f64` is shifted right to get the number of its fine bucket. The exponent and the
+/// first four binary digits of the mantissa remain, so neighboring buckets differ by a sixteenth.
 const FINE_SHIFT: u32 = 48;
-/// The number of the fine bucket that contains the value 10⁻⁹. Smaller values are counted in the same bucket as this
-/// value.
+/// The number of the fine bucket that contains the value 10⁻⁹. Smaller values are counted in this bucket, too.
 const FINE_FIRST: usize = (1e-9f64.to_bits() >> FINE_SHIFT) as usize;
 
 impl Distribution {
@@ -49,14 +48,14 @@ impl Distribution {
         self.buckets.iter().sum()
     }
 
-    /// Returns the sum of all values.
+    /// Returns the sum of all recorded values.
     pub fn sum(&self) -> f64 {
         self.sum
     }
 
-    /// Returns an upper bound for the quantile `q`: at least the fraction `q` of the values is at most this bound. The
-    /// bound is too large by at most a sixteenth, or by 10⁻⁹ for very small values. `0.5` is the median. Returns `None`
-    /// if the histogram contains no values.
+    /// Returns an upper bound for the quantile `q`. At least the fraction `q` of the values is less than or equal to
+    /// this bound. The bound exceeds the exact quantile by at most a sixteenth, or by 10⁻⁹ for very small values. `0.5`
+    /// is the median. Returns `None` if no values were recorded.
     pub fn quantile(&self, q: f64) -> Option<f64> {
         let rank = ((q.clamp(0.0, 1.0) * self.count() as f64).ceil() as u64).max(1);
         let mut seen = 0;
@@ -67,14 +66,14 @@ impl Distribution {
         Some(f64::from_bits(((FINE_FIRST + at + 1) as u64) << FINE_SHIFT))
     }
 
-    /// Returns an iterator over the buckets of the metric. Each item contains an upper bound and the number of values
-    /// in that bucket. The last bound is infinite.
+    /// Returns an iterator over the metric's buckets. Each item consists of a bucket's upper bound and the number of
+    /// values in the bucket. The last bound is infinite.
     pub fn buckets(&self) -> impl Iterator<Item = (f64, u64)> {
         self.bounds.iter().copied().chain([f64::INFINITY]).zip(self.buckets.iter().copied())
     }
 
     pub(crate) fn observe(&mut self, value: f64) {
-        // NaN is counted as 0, because the comparison is false for NaN.
+        // NaN is counted as 0, because any comparison with NaN is false.
         let value = if value > 0.0 { value.min(f64::MAX) } else { 0.0 };
         // Most values belong to one of the first buckets, so a linear search is faster than a binary search.
         let bucket = self.bounds.iter().position(|bound| value <= *bound);
@@ -87,7 +86,7 @@ impl Distribution {
         self.fine[at] += 1;
     }
 
-    /// Adds the values of another distribution to this one. The bounds should be equal.
+    /// Adds the values of another distribution to this distribution. The bounds should be equal.
     pub fn merge(&mut self, other: &Self) {
         let add = |mine: &mut [u64], theirs: &[u64]| zip(mine, theirs).for_each(|(mine, theirs)| *mine += theirs);
         add(&mut self.buckets, &other.buckets);

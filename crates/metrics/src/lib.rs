@@ -1,7 +1,7 @@
 //! The metrics interface of all Pintle crates.
 //!
-//! A component gets its instruments from a provider, and owns the instruments. When the component is dropped, its series
-//! are removed from the provider.
+//! A component creates its instruments with a provider, and owns the instruments. When the component is dropped, the
+//! provider removes the component's series.
 //!
 //! ```
 //! use pintle_metrics::{Counter, InMemoryProvider, Metric, MetricKind, Provider};
@@ -36,24 +36,29 @@
 //!
 //! # Concepts
 //!
-//! - A [`Metric`] is a static description with a name, a help text, a [`MetricKind`] and label names. A metric and a value for
-//!   each of its labels identify a series.
-//! - A [`Provider`] creates instruments: [`Counter`], [`Gauge`], [`Histogram`], or a [pulled](Provider::pulled) gauge. The configuration of
-//!   each component has a field `metrics: Option<Arc<dyn Provider>>`. There is no global provider.
-//! - An [`InMemoryProvider`] is the metrics provider in this crate (feature `memory`). A program can read its [`Sample`]s, or register
-//!   the provider in a `prometheus_client` registry (feature `prometheus-client`). A [`Distribution`] contains the values of a histogram.
+//! - A [`Metric`] is a static description. A `Metric` consists of a name, a help text, a [`MetricKind`] and label
+//!   names. A series is identified by a metric and by one value for each label of the metric.
+//! - A [`Provider`] creates instruments. An instrument is a [`Counter`], a [`Gauge`], a [`Histogram`], or a
+//!   [pulled](Provider::pulled) gauge. The configuration of each component has a field `metrics: Option<Arc<dyn
+//!   Provider>>`. There is no global provider.
+//! - An [`InMemoryProvider`] is a provider that this crate contains (feature `memory`). A program can read its
+//!   [`Sample`]s, or register the provider in a `prometheus_client` registry (feature `prometheus-client`). A
+//!   [`Distribution`] contains the values that a histogram has recorded.
 //!
 //! # Rules
 //!
-//! - **An instrument is a share of its series.** Several components may have instruments for the same series, such as two queues with
-//!   the same name. The value of a gauge series is the sum of its gauges, and a dropped gauge is removed from this sum. The values of
-//!   counters and histograms are kept until the last share is dropped. Otherwise, Prometheus would interpret the decrease of a counter
-//!   as a reset.
+//! - **An instrument is a share of its series.** Several components may have instruments for the same series. For
+//!   example, two queues with the same name have instruments for the same series. The value of a gauge series is the
+//!   sum of its gauges. When a gauge is dropped, its value is no longer part of this sum. A counter or histogram series
+//!   keeps the values of dropped instruments until its last instrument is dropped. If the values decreased earlier,
+//!   Prometheus would interpret the decrease of a counter as a reset.
 //! - **Without a provider, nothing is recorded.** A component stores an `Option` with its instruments.
-//! - **A component may use its instruments while it holds its locks.** Therefore, instruments must not block or call the component. The
-//!   provider reads a pulled gauge without holding a lock, so the function of the gauge may take the component's locks.
-//! - **A provider is user code.** A component that must survive a panic of its provider wraps the provider in [`CatchPanic`].
-//! - **If client-go or controller-runtime has a metric, Pintle uses the same name.**
+//! - **A component may use its instruments while it holds its locks.** Therefore, instruments must not block and must
+//!   not call the component. The provider reads a pulled gauge without holding a lock, so the gauge's function may take
+//!   the component's locks.
+//! - **A provider is user code.** If a component must survive a panic of its provider, it wraps the provider in
+//!   [`CatchPanic`].
+//! - **If client-go or controller-runtime has the same metric, Pintle uses the same name.**
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 

@@ -10,12 +10,12 @@ use dashmap::DashMap;
 
 use crate::{Counter, Distribution, Gauge, Histogram, Metric, MetricKind, Provider, Pulled};
 
-/// A provider that stores its current series in memory, for tests and summaries. Clones share the series.
+/// A provider that stores the current series in memory, for tests and summaries. Clones share the series.
 ///
-/// With the feature `prometheus-client`, the provider is also a collector for a Prometheus registry. The registry then exports the
-/// same series.
+/// With the feature `prometheus-client`, the provider is also a collector that can be registered in a Prometheus
+/// registry. The registry then exports the same series.
 ///
-/// The series are stored in a sharded map, so an instrument of one series rarely has to wait for another series.
+/// The series are stored in a sharded map, so threads that use different series rarely wait for each other.
 ///
 /// # Examples
 ///
@@ -43,7 +43,7 @@ pub struct InMemoryProvider {
 pub struct Sample {
     /// The metric.
     pub metric: &'static Metric,
-    /// The values of the metric's labels.
+    /// The values of the metric's labels, in the metric's order.
     pub labels: Vec<String>,
     /// The value.
     pub value: Value,
@@ -67,13 +67,13 @@ impl InMemoryProvider {
         Self::default()
     }
 
-    /// Returns all series, sorted by name and then by labels.
+    /// Returns all series, sorted first by name and then by labels.
     pub fn samples(&self) -> Vec<Sample> {
         self.select(|_| true)
     }
 
-    /// Returns the sum of all counters or gauges that have this name and at least these labels, or `None` if there are
-    /// none.
+    /// Returns the sum of all counters or gauges that have this name and at least these labels. The result is `None` if
+    /// there are no such counters and gauges.
     pub fn value(&self, name: &str, labels: &[(&str, &str)]) -> Option<f64> {
         let samples = self.select(|key| key.matches(name, labels)).into_iter();
         let numbers = samples.filter_map(|sample| match sample.value {
@@ -84,8 +84,8 @@ impl InMemoryProvider {
         numbers.reduce(|sum, value| sum + value)
     }
 
-    /// Merges all histograms that have this name and at least these labels. Returns `None` if there are no such
-    /// histograms.
+    /// Returns the merged distribution of all histograms that have this name and at least these labels. Returns `None`
+    /// if no such histogram exists.
     pub fn distribution(&self, name: &str, labels: &[(&str, &str)]) -> Option<Distribution> {
         let samples = self.select(|key| key.matches(name, labels)).into_iter();
         let distributions = samples.filter_map(|sample| match sample.value {
@@ -99,8 +99,8 @@ impl InMemoryProvider {
     }
 
     fn select(&self, wanted: impl Fn(&Key) -> bool) -> Vec<Sample> {
-        // Read the values while the lock of the series is held. Otherwise, a share that is added or removed at the same
-        // time could be counted twice.
+        // Read the values while the lock of the series map is held. Without the lock, an instrument that is created or
+        // dropped at the same time could be counted twice.
         let wanted = self.series.iter().filter(|series| wanted(series.key()));
         let mut found: Vec<_> = wanted.map(|series| series.read(series.key())).collect();
         found.sort_by(|(one, _), (other, _)| (one.metric.name, &one.labels).cmp(&(other.metric.name, &other.labels)));
@@ -160,7 +160,7 @@ impl Sample {
             }
             (Value::Gauge(value), Value::Gauge(share)) => *value += share,
             (Value::Histogram(all), Value::Histogram(share)) => all.merge(&share),
-            // This case cannot occur, because the instruments of a metric have the metric's kind.
+            // This case cannot occur, because all instruments of a metric have the metric's kind.
             _ => {}
         }
     }
@@ -191,15 +191,15 @@ impl Key {
     }
 }
 
-/// A series and its shares. A series always has at least one share.
+/// A series and its shares. A series always has at least one instrument.
 struct Series {
     metric: &'static Metric,
     shares: Vec<Arc<Cell>>,
 }
 
 impl Series {
-    /// Returns the values of the shares, and the pulled gauges of the series. The caller must read the pulled gauges
-    /// without holding a lock.
+    /// Returns the values of the series' instruments, and its pulled gauges. The caller must read the pulled gauges
+    /// while it holds no lock.
     fn read(&self, key: &Key) -> (Sample, Vec<Arc<Cell>>) {
         let mut sample =
             Sample { metric: self.metric, labels: key.labels.to_vec(), value: Value::zero(self.metric.kind) };
@@ -236,26 +236,26 @@ impl Cell {
         }
     }
 
-    /// Adds the value of a dropped share to the series, if the metric keeps such values.
+    /// Adds the value of a dropped instrument to the series, if the kind of the metric keeps such values.
     fn take_over(&self, from: &Self) {
         match (self, from) {
             (Self::Counter(count), Self::Counter(other)) => {
                 count.fetch_add(other.load(Ordering::Relaxed), Ordering::Relaxed);
             }
             (Self::Histogram(distribution), Self::Histogram(other)) => lock(distribution).merge(&lock(other).clone()),
-            // The value of a gauge is removed from the series when the gauge is dropped. Do not read a pulled gauge here, because
-            // this code runs while the lock of the series is held.
+            // When a gauge is dropped, its value is removed from the series. Do not read a pulled gauge here, because
+            // the lock of the series map is held.
             _ => {}
         }
     }
 }
 
 fn lock(distribution: &Mutex<Distribution>) -> MutexGuard<'_, Distribution> {
-    // A panic while this lock is held leaves the data consistent, so a poisoned lock can still be used.
+    // If a panic has poisoned this lock, its data is still consistent and can be used.
     distribution.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// An instrument. Each instrument is one share of a series.
+/// An instrument, which is one share of its series.
 struct Share {
     memory: InMemoryProvider,
     key: Key,

@@ -9,7 +9,7 @@ use prometheus_client::metrics::MetricType;
 
 use crate::{InMemoryProvider, MetricKind, Value};
 
-/// Encodes the series that exist when the registry is scraped.
+/// Encodes the series that exist when Prometheus scrapes the registry.
 ///
 /// # Examples
 ///
@@ -34,7 +34,7 @@ impl Collector for InMemoryProvider {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         for family in self.samples().chunk_by(|one, other| one.metric.name == other.metric.name) {
             let metric = family[0].metric;
-            // The encoder itself appends the suffix `_total`.
+            // The encoder appends the suffix `_total` itself.
             let name = metric.name.strip_suffix("_total").unwrap_or(metric.name);
             let kind = match metric.kind {
                 MetricKind::Counter => MetricType::Counter,

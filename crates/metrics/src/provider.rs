@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::fmt::Debug;
 
-/// A static description of a metric. A metric and a value for each of its labels identify a series.
+/// A static description of a metric. A series is identified by a metric and by one value for each label of the metric.
 ///
 /// # Examples
 ///
@@ -23,11 +23,11 @@ use std::fmt::Debug;
 /// ```
 #[derive(Debug)]
 pub struct Metric {
-    /// The name, such as `workqueue_adds_total`. All metrics that have the same name must also have the same kind.
+    /// The name, such as `workqueue_adds_total`. All metrics with the same name must have the same kind.
     pub name: &'static str,
-    /// A description of the metric: one sentence without a full stop.
+    /// A description of the metric, as one sentence without a full stop.
     pub help: &'static str,
-    /// The kind. The kind also determines how the shares of a series are combined.
+    /// The kind. The kind also determines how the values of a series' instruments are combined.
     pub kind: MetricKind,
     /// The names of the labels.
     pub labels: &'static [&'static str],
@@ -39,20 +39,20 @@ pub struct Metric {
 pub enum MetricKind {
     /// The number of events. The name ends in `_total`.
     Counter,
-    /// A current amount. The value of a series is the sum of its shares.
+    /// A current amount. The value of a series is the sum over its instruments.
     Gauge,
-    /// A current value, such as the age of the oldest item. The value of a series is the maximum of its shares, and at
-    /// least 0.
+    /// A value that a function returns, such as the age of the oldest item. The value of a series is the maximum over
+    /// its instruments, and at least 0.
     MaxGauge,
-    /// The distribution of values in buckets. The values are the upper bounds of the buckets, in ascending order. An
-    /// additional bucket contains the values above the last bound.
+    /// A distribution of recorded values in buckets. The numbers are the upper bounds of the buckets, in ascending
+    /// order. An additional bucket counts the values above the last bound.
     Histogram(&'static [f64]),
 }
 
-/// Creates instruments. The caller owns them. When an instrument is dropped, its share of the series ends. When the
-/// last share of a series is dropped, the series ends.
+/// Creates instruments. The caller owns them. When an instrument is dropped, it no longer contributes to its series.
+/// When the last instrument of a series is dropped, the provider removes the series.
 ///
-/// In all methods, `labels` contains one value for each label of the metric, in the metric's order.
+/// In all methods, `labels` contains one value for each label of the metric, in the order of the metric.
 ///
 /// # Panics
 ///
@@ -76,19 +76,20 @@ pub enum MetricKind {
 /// assert_eq!(memory.value("doors_open", &[]), Some(1.0));
 /// ```
 pub trait Provider: Debug + Send + Sync {
-    /// Creates a counter whose first value is zero.
+    /// Creates a counter that starts at zero.
     fn counter(&self, metric: &'static Metric, labels: &[&str]) -> Box<dyn Counter>;
 
-    /// Creates a gauge whose first value is zero.
+    /// Creates a gauge that starts at zero.
     fn gauge(&self, metric: &'static Metric, labels: &[&str]) -> Box<dyn Gauge>;
 
     /// Creates an empty histogram.
     fn histogram(&self, metric: &'static Metric, labels: &[&str]) -> Box<dyn Histogram>;
 
-    /// Registers a gauge. The provider calls `read` whenever it needs the value, until the returned value is dropped. A
-    /// call of `read` that started before the drop may end after the drop.
+    /// Registers a gauge. The provider calls the function `read` whenever it needs the value. The provider stops
+    /// calling `read` when the value that this method returns is dropped. A call of `read` that started before the drop
+    /// may still be running after the drop.
     ///
-    /// The provider calls and drops `read` without holding a lock, so `read` may take locks of the component.
+    /// While the provider calls or drops `read`, it holds no lock, so `read` may take the component's locks.
     fn pulled(&self, metric: &'static Metric, labels: &[&str], read: Pulled) -> Box<dyn Any + Send + Sync>;
 }
 
@@ -152,6 +153,6 @@ pub trait Gauge: Debug + Send + Sync {
 /// assert_eq!(memory.distribution("door_wait_seconds", &[]).map(|waits| waits.sum()), Some(3.0));
 /// ```
 pub trait Histogram: Debug + Send + Sync {
-    /// Records a value, which must be at least 0. Negative values and NaN are recorded as 0.
+    /// Records a value. The recorded value must be at least 0. A negative value or NaN is recorded as 0.
     fn observe(&self, value: f64);
 }

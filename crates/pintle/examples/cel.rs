@@ -1,4 +1,5 @@
-//! Evaluates CEL expressions over any value that serde serializes, and over JSON with a schema, as kube-apiserver does.
+//! Evaluates CEL expressions as kube-apiserver does. The input is any value that serde can serialize, or JSON with a
+//! schema.
 #![allow(clippy::print_stdout, reason = "a program that talks to a terminal")]
 
 use std::sync::Arc;
@@ -15,7 +16,7 @@ fn main() -> anyhow::Result<()> {
     rule()
 }
 
-/// In the shortest form, the fields of a value are the variables of the expression.
+/// In the simplest case, the fields of a value are the variables of the expression.
 fn once() -> anyhow::Result<()> {
     #[derive(Serialize)]
     struct Request<'a> {
@@ -42,7 +43,7 @@ fn often() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A rule of a CustomResourceDefinition. The schema determines the types and limits the estimated cost.
+/// A rule of a CustomResourceDefinition. The schema sets the types of the fields and limits the estimated cost.
 fn rule() -> anyhow::Result<()> {
     let schema = json!({"type": "object", "properties": {
         "domains": {"type": "array", "maxItems": 16, "items": {"type": "string", "maxLength": 253}},

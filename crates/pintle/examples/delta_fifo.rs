@@ -1,8 +1,8 @@
-//! A `DeltaFIFO` with an `Indexer` as its known objects, as in an informer. A producer adds to the queue, and a
-//! consumer updates the indexer.
+//! A `DeltaFIFO` whose known objects are in an `Indexer`, as in an informer. A producer adds objects to the queue, and
+//! a consumer updates the indexer.
 //!
-//! The list at the end lacks an object that is only in the indexer. The queue detects this, and delivers the deletion
-//! of the object.
+//! The list at the end does not contain an object that is still in the indexer. The queue detects this difference and
+//! delivers the deletion of the object.
 #![allow(clippy::print_stdout, reason = "a program that talks to a terminal")]
 
 use std::sync::{Arc, RwLock};
@@ -28,7 +28,8 @@ fn pod(name: &'static str) -> Pod {
     Pod { name, node: "node-1" }
 }
 
-/// Applies the deltas of one key to the indexer, oldest first, as an informer does before it notifies its handlers.
+/// Applies the deltas of one key to the indexer, from the oldest to the newest. An informer does this before it
+/// notifies its handlers.
 fn process(popped: Popped<&'static str, Pod>, store: &LocalStore) -> Result<(), StoreError> {
     let mut store = store.write().unwrap_or_else(|poisoned| poisoned.into_inner());
     for delta in popped.deltas.iter() {
@@ -38,7 +39,7 @@ fn process(popped: Popped<&'static str, Pod>, store: &LocalStore) -> Result<(), 
                 store.update(pod.clone())?
             }
             Delta::Deleted(DeletedObject::Observed(pod)) => store.delete(pod.clone())?,
-            // A tombstone has the key of the object, and its last known state if there is one.
+            // A tombstone contains the key of the object, and the object's last known state if there is one.
             Delta::Deleted(DeletedObject::Tombstone(tombstone)) => drop(store.remove(&tombstone.key)),
         }
     }
@@ -56,14 +57,14 @@ fn main() -> Result<(), StoreError> {
     };
     let mut fifo: Fifo = DeltaFifo::new(key_func, config);
 
-    // The first list. The queue has synced once the objects of the list are processed.
+    // The first list. The queue has synced when the objects of the list have been processed.
     fifo.replace(vec![pod("obj1"), pod("obj2"), pod("obj3")], "10")?;
     while let Some(popped) = fifo.pop() {
         process(popped, &store)?;
     }
     assert!(fifo.has_synced());
 
-    // Changes of one key are popped together: `oldest` to `newest`.
+    // All changes of one key are popped together, from `oldest` to `newest`.
     fifo.update(Pod { name: "obj2", node: "node-2" })?;
     fifo.delete(pod("obj2"))?;
     fifo.add(pod("obj4"))?;

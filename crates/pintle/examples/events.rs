@@ -1,4 +1,4 @@
-//! Events about an object, as `kubectl describe` shows them: client-go's `record.EventRecorder`.
+//! Records Events about an object, like client-go's `record.EventRecorder`. `kubectl describe` shows these Events.
 #![allow(clippy::print_stdout, reason = "a program that talks to a terminal")]
 
 use std::time::Duration;
@@ -17,10 +17,10 @@ async fn main() -> anyhow::Result<()> {
     map.metadata.namespace = Some("default".into());
     let map = cluster.api().create(&map, &WriteOptions::default()).await?;
 
-    // All recorders of a cluster share one writer. Recording never blocks and never fails.
+    // All recorders of a cluster use the same writer. Recording an Event never blocks and never fails.
     let recorder = cluster.recorder("settings-controller");
     recorder.event(&map, EventType::Normal, "Loaded", "The settings are loaded");
-    // Repeated Events become one object with a count.
+    // Repeated Events become one object that has a count.
     for _ in 0..3 {
         recorder.event(&map, EventType::Warning, "Outdated", "The key \"colour\" is no longer used");
     }

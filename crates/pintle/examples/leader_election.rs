@@ -1,7 +1,7 @@
-//! Leader election without a controller, with callbacks: client-go's `examples/leader-election`.
+//! Leader election with callbacks and without a controller, as in client-go's `examples/leader-election`.
 //!
-//! Two replicas contend for a Lease. When the leader stops, its work ends first. After that, it releases the Lease, and
-//! the other replica takes the Lease immediately.
+//! Two replicas contend for a Lease. When a stop is requested, the leader first ends its work. After that, the leader
+//! releases the Lease, and the other replica takes it immediately.
 #![allow(clippy::print_stdout, reason = "a program that talks to a terminal")]
 
 use pintle::prelude::*;
@@ -23,15 +23,15 @@ async fn replica(
     };
     let (started, stopped, observed) = (say.clone(), say.clone(), say);
     let callbacks = LeaderCallbacks {
-        // The work of the leader. The work should end when `cancelled` returns. If it is still running at the deadline
-        // of the term, it is dropped.
+        // The work of the leader. The work should end when `cancelled` returns. If the work still runs at the deadline
+        // of its leadership term, the elector drops the work.
         on_started_leading: async |leadership: Leadership| {
             started("OnStartedLeading".into());
             leadership.cancelled().await;
         },
-        // Called after the work has ended for any reason.
+        // This callback is called after the work has ended for any reason.
         on_stopped_leading: Box::new(move |end: &TermEnd<()>| stopped(format!("OnStoppedLeading: {}", end.reason))),
-        // Called for each new holder of the Lease, including this replica.
+        // This callback is called for each new holder of the Lease, including this replica.
         on_new_leader: Box::new(move |holder| observed(format!("OnNewLeader: {holder}"))),
     };
     elector.run(&stop, callbacks).await;

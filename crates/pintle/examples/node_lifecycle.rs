@@ -1,8 +1,8 @@
 //! The node life cycle controller. The controller has a plain queue for nodes, and a rate-limited queue for the
-//! eviction of their pods.
+//! eviction of pods.
 //!
-//! A node needs no retries, because its next heartbeat queues it again. An eviction can fail, for example because of a
-//! disruption budget, so each retry has a longer delay.
+//! Nodes need no retries, because the next heartbeat of a node queues the node again. An eviction can fail, for example
+//! because of a disruption budget. Each retry therefore has a longer delay.
 #![allow(clippy::print_stdout, reason = "a program that talks to a terminal")]
 
 use std::time::Duration;
@@ -25,7 +25,7 @@ const OBJECTS: &str = "
 {apiVersion: v1, kind: Pod, metadata: {name: b}, spec: {nodeName: node-2, containers: [{name: b, image: nginx}]}}
 ";
 
-/// An item in the queue of evictions. An item can have any type that can be hashed and cloned.
+/// An item in the eviction queue. The items of a queue can have any type that can be hashed and cloned.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct PodUpdateItem {
     key: ObjectKey,
@@ -41,7 +41,7 @@ async fn node_worker(
 ) {
     while let Some(item) = queue.get().await {
         let Some(node) = nodes.get(&item).filter(|node| !is_ready(node)) else { continue };
-        // The index finds the pods of a node without reading all pods.
+        // The index finds a node's pods without reading all pods.
         for pod in pods.by_index("node", node.name()).expect("main added the index") {
             pod_update_queue.add(PodUpdateItem { key: pod.key(), node: node.name().into() });
         }

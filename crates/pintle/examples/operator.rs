@@ -1,8 +1,8 @@
-//! A complete operator. For each `Website`, the operator maintains a ConfigMap, reports a status, and cleans up before
-//! a deletion.
+//! A complete operator. For each `Website`, the operator maintains a ConfigMap, writes a status, and cleans up before
+//! the `Website` is deleted.
 //!
-//! The example runs the operator against an API server in this process. `-- --cluster` runs it on the cluster of your
-//! kubeconfig.
+//! The example runs the operator against an API server in this process. With `-- --cluster`, the operator runs on the
+//! cluster of your kubeconfig.
 #![allow(clippy::print_stdout, reason = "a program that talks to a terminal")]
 
 use std::sync::Arc;
@@ -62,7 +62,7 @@ async fn main() -> pintle::Result<()> {
     operator(Manager::infer("website-controller")?).serve(([0, 0, 0, 0], 8080)).run_until_signal().await
 }
 
-/// Runs the operator against an embedded API server, and creates and deletes a site.
+/// Runs the operator on an embedded API server, and creates and deletes a site.
 async fn demonstrate() -> pintle::Result<()> {
     let cluster = Cluster::embedded().await?;
     let stop = CancellationToken::new();

@@ -1,4 +1,5 @@
-//! The four patch formats and server-side apply, on a Deployment: create, update, patch, apply, delete.
+//! Creates, updates, patches, applies and deletes a Deployment. The example shows the four patch formats and
+//! server-side apply.
 #![allow(clippy::print_stdout, reason = "a program that talks to a terminal")]
 
 use anyhow::{Context, ensure};
@@ -14,8 +15,8 @@ async fn main() -> anyhow::Result<()> {
     let options = WriteOptions::default();
     deployments.create(&serde_json::from_value(deployment("nginx:1.27"))?, &options).await?;
 
-    // An update replaces the object that was read. If another client has changed the object between the read and the
-    // write, the update reads the object again and retries.
+    // An update replaces the whole object. If another client has changed the object since it was read, the update reads
+    // the object again and retries.
     let updated = retry_on_conflict(5, async || {
         let mut live = deployments.get("web").await?;
         live.spec.replicas = Some(2);
@@ -23,14 +24,15 @@ async fn main() -> anyhow::Result<()> {
     });
     ensure!(updated.await?.spec.replicas == Some(2));
 
-    // A merge patch replaces whole lists. A strategic merge patch merges lists by key, here containers by name.
+    // A merge patch replaces whole lists. A strategic merge patch merges lists by key. Here, it merges containers by
+    // name.
     let merge = Patch::Merge(json!({"metadata": {"labels": {"team": "a"}}}));
     deployments.patch("web", &merge, &options).await?;
     let sidecar = json!({"spec": {"template": {"spec": {"containers": [{"name": "proxy", "image": "envoy"}]}}}});
     let patched = deployments.patch("web", &Patch::Strategic(sidecar), &options).await?;
     ensure!(images(&patched) == ["envoy", "nginx:1.27"], "{:?}", images(&patched));
 
-    // A JSON patch is a list of operations. If a `test` operation fails, all operations are rejected.
+    // A JSON patch is a list of operations. If a `test` operation fails, the server rejects all operations.
     let json_patch = |expected| {
         Patch::Json(json!([
             {"op": "test", "path": "/spec/replicas", "value": expected},
@@ -40,7 +42,7 @@ async fn main() -> anyhow::Result<()> {
     ensure!(deployments.patch("web", &json_patch(7), &options).await.is_err_and(|error| error.is_invalid()));
     ensure!(deployments.patch("web", &json_patch(2), &options).await?.spec.replicas == Some(3));
 
-    // Server-side apply: each field manager owns the fields that it applies.
+    // With server-side apply, each field manager owns the fields that it applies.
     let release = WriteOptions { field_manager: "release".into(), force: true, ..WriteOptions::default() };
     deployments.patch("web", &Patch::Apply(deployment("nginx:1.28")), &release).await?;
     let other = WriteOptions { field_manager: "other".into(), ..WriteOptions::default() };
@@ -49,8 +51,8 @@ async fn main() -> anyhow::Result<()> {
     println!("{conflict}");
     ensure!(conflict.is_conflict());
 
-    // `WriteOptions::apply` forces the apply. A controller should force its applies, because it is the only writer of
-    // its fields.
+    // `WriteOptions::apply` forces the apply. A controller should force its applies, because no other client writes its
+    // fields.
     let forced =
         deployments.patch("web", &Patch::Apply(deployment("nginx:1.29")), &WriteOptions::apply("other")).await?;
     ensure!(images(&forced).contains(&"nginx:1.29"));
@@ -78,7 +80,7 @@ fn deployment(image: &str) -> Value {
     })
 }
 
-/// Returns the images in the order of the container names.
+/// Returns the images, ordered by the names of their containers.
 fn images(deployment: &Deployment) -> Vec<&str> {
     let containers = deployment.spec.template.spec.iter().flat_map(|pod| &pod.containers);
     let mut containers: Vec<_> = containers.map(|container| (&container.name, container.image.as_deref())).collect();

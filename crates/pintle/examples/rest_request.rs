@@ -1,7 +1,7 @@
-//! A `Request` step by step, as client-go's `rest.Request`. Shows the chained setters, the kinds of bodies, list and
-//! watch.
+//! Shows how to build a `Request` step by step, like client-go's `rest.Request`. The example shows the chained
+//! setters, the kinds of bodies, lists and watches.
 //!
-//! For everyday use, `Api<T>` is shorter.
+//! For most programs, `Api<T>` needs less code.
 #![allow(clippy::print_stdout, reason = "a program that talks to a terminal")]
 
 use anyhow::{Context, ensure};
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
     let cluster = Cluster::embedded().await?;
-    // A client of one group and version: client-go's RESTClientFor.
+    // A client for one API group and version, like client-go's `RESTClientFor`.
     let client = cluster.client().for_group_version(&"v1".parse()?);
     let maps = || client.post().namespace("default").resource("configmaps");
 
@@ -26,17 +26,17 @@ async fn main() -> anyhow::Result<()> {
     let wrong = client.get().namespace("default").resource("pods").name("a/b").namespace("other");
     println!("{}", wrong.error().context("a name has no slash")?);
 
-    // 1. A file, as `kubectl create -f`.
+    // 1. The body is a file, as with `kubectl create -f`.
     let file = std::env::temp_dir().join(format!("pintle-{:x}.json", fastrand::u64(..)));
     std::fs::write(&file, map("from-file").to_string())?;
     let created = maps().header("Content-Type", "application/json").body_file(&file).send().await?;
     std::fs::remove_file(&file)?;
     ensure!(created.was_created());
 
-    // 2. Bytes, in any format that the server accepts. JSON is valid YAML.
+    // 2. The body consists of bytes, in any format that the server accepts. JSON is valid YAML.
     maps().header("Content-Type", "application/yaml").body(map("from-bytes").to_string()).send().await?;
 
-    // 3. A stream: client-go's io.Reader. A stream can be sent only once, so such a request is never retried.
+    // 3. A stream: client-go's io.Reader. A stream can be sent only once, so the client never retries such a request.
     let chunks = map("from-stream").to_string().into_bytes();
     let chunks = chunks.chunks(16).map(|chunk| Ok(chunk.to_vec().into())).collect::<Vec<_>>();
     let chunks = futures_util::stream::iter(chunks);
@@ -46,7 +46,7 @@ async fn main() -> anyhow::Result<()> {
     let stored: ConfigMap = maps().json(&map("from-object")).object().await?;
     println!("{} has resourceVersion {}", stored.name(), stored.resource_version());
 
-    // A list that is decoded as a whole, or item by item while it arrives.
+    // A list can be decoded as a whole, or item by item while it arrives.
     let list = client.get().namespace("default").resource("configmaps").param("labelSelector", "example=rest");
     let whole = list.send().await?.into_list::<ConfigMap>()?;
     ensure!(whole.items.len() == 4);
@@ -59,14 +59,14 @@ async fn main() -> anyhow::Result<()> {
         }
     }
 
-    // A watch that starts from the state of the list.
+    // The watch starts with the state of the list.
     let version = whole.metadata.resource_version;
     let mut watch = list.clone().param("watch", "true").param("resourceVersion", version).watch::<ConfigMap>().await?;
     client.delete().namespace("default").resource("configmaps").name("from-bytes").send().await?;
     let event = watch.try_next().await?.context("an event")?;
     ensure!(matches!(&event, WatchEvent::Deleted(map) if map.name() == "from-bytes"), "{event:?}");
 
-    // An error contains the request, and shows whether the server may have executed it.
+    // An error describes the request, and shows whether the server may have executed the request.
     let error = client.get().namespace("default").resource("configmaps").name("from-bytes").send().await;
     println!("{}", error.err().context("it was deleted")?);
     let version: Value = client.get().abs_path(["/version"]).object().await?;

@@ -1,4 +1,5 @@
-//! `RunOrDie` from a kubeconfig, with each kind of lock: client-go's `resourcelock.NewFromKubeconfig` and `leaderelection.RunOrDie`.
+//! Runs an election from a kubeconfig with each kind of lock, like client-go's `resourcelock.NewFromKubeconfig` and
+//! `leaderelection.RunOrDie`.
 #![allow(clippy::print_stdout, reason = "a program that talks to a terminal")]
 
 use std::time::Duration;
@@ -20,7 +21,8 @@ async fn main() -> anyhow::Result<()> {
     let cluster = Cluster::connect(config?)?;
 
     run_or_die(&cluster).await?;
-    // `--leader-elect-resource-lock` selects a kind. The first two kinds of locks are for programs that predate Leases.
+    // `--leader-elect-resource-lock` selects a kind. The first two kinds of locks are for programs that are older than
+    // Leases.
     for kind in ["configmaps", "endpoints", "leases"] {
         run_with_lock(&cluster, kind.parse()?).await?;
     }
@@ -29,7 +31,7 @@ async fn main() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// One call for a Lease. Unlike client-go's function, this function returns instead of exiting the process, so `main`
+/// One call for a Lease. Unlike client-go's function, this function does not exit the process but returns, so `main`
 /// decides what to do.
 async fn run_or_die(cluster: &Cluster) -> anyhow::Result<()> {
     let stop = CancellationToken::new();
@@ -49,7 +51,7 @@ async fn run_or_die(cluster: &Cluster) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The same election in two steps, for a lock of any kind.
+/// This function runs the same election in two steps, with a lock of any kind.
 async fn run_with_lock(cluster: &Cluster, kind: LockKind) -> anyhow::Result<()> {
     let config = LeaderElectionConfig {
         identity: "replica-1".into(),

@@ -1,4 +1,4 @@
-//! Replicas that divide the objects among them. Each object belongs to a shard, and each shard has one leader.
+//! Replicas that share the work on objects. Each object belongs to one shard, and each shard has one leader.
 //!
 //! Two replicas divide six shards. When one replica stops, the other replica takes its shards immediately.
 #![allow(clippy::print_stdout, reason = "a program that talks to a terminal")]
@@ -15,7 +15,7 @@ use pintle::prelude::*;
 
 const OBJECTS: usize = 20;
 
-/// The replica that handles each object, by the name of the object.
+/// For each object name, the replica that handles the object.
 type Handled = Arc<Mutex<BTreeMap<String, &'static str>>>;
 
 async fn replica(
@@ -34,8 +34,8 @@ async fn replica(
         let mut events = maps.subscribe();
         maps.start();
         println!("{identity} leads shard {}", shard.index());
-        // `run` drops this future when the leadership term ends, so two replicas never handle an object at the same
-        // time.
+        // `run` drops this future when the leadership term ends. Two replicas therefore never handle an object at the
+        // same time.
         let outcome = leadership.run(async {
             while let Some(event) = events.next().await {
                 let mut handled = handled.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,4 +1,4 @@
-//! A controller with its own type of keys: several objects map to one unit of work. This is `TypedReconciler` of
+//! A controller with its own key type. Several objects map to one unit of work. This is `TypedReconciler` of
 //! controller-runtime.
 #![allow(clippy::print_stdout, reason = "a program that talks to a terminal")]
 
@@ -46,7 +46,7 @@ async fn main() -> anyhow::Result<()> {
         });
     let stop = CancellationToken::new();
     let check = async {
-        // The caches are filled before the first call, so one call for each tenant is enough.
+        // The caches are filled before the first call, so one call per tenant is enough.
         let mut tenants = [called.recv().await, called.recv().await].map(Option::unwrap_or_default);
         tenants.sort();
         stop.cancel();

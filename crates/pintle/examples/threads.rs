@@ -1,4 +1,4 @@
-//! A work queue and rate limiters with plain threads. No async runtime runs here.
+//! A work queue and rate limiters that plain threads use. No async runtime runs here.
 #![allow(clippy::print_stdout, reason = "a program that talks to a terminal")]
 
 use std::collections::BTreeMap;
@@ -12,16 +12,16 @@ use pintle::ratelimit::{
 use pintle::workqueue::{QueueConfig, ShutdownMode, WorkQueue};
 
 fn main() -> Result<(), ThrottleError> {
-    // After a failure, a key waits 1 ms, then 2 ms, then 4 ms and so on, up to 1 s. All keys together are retried at
-    // most 100 times a second.
+    // After each failure, a key waits longer: 1 ms, 2 ms, 4 ms and so on, up to 1 s. In total, all keys are retried at
+    // most 100 times per second.
     let (base, cap) = (Duration::from_millis(1), Duration::from_secs(1));
     let limiter = MaxOfRateLimiter::new(vec![
         Box::new(ExponentialFailureRateLimiter::new(base, cap)),
         Box::new(BucketRateLimiter::new(TokenBucket::full(100.0, 100))),
     ]);
     let queue: WorkQueue<String> = WorkQueue::new(QueueConfig { limiter: Box::new(limiter), ..QueueConfig::default() });
-    // client-go's flowcontrol.NewTokenBucketRateLimiter. All threads together make 200 calls a second, after a burst of
-    // 10.
+    // client-go's flowcontrol.NewTokenBucketRateLimiter. In total, the threads make 200 calls per second, after a burst
+    // of 10.
     let throttle = Throttle::new(200.0, 10, StdClock);
     let runs = Mutex::new(BTreeMap::<String, u32>::new());
 
@@ -46,7 +46,7 @@ fn main() -> Result<(), ThrottleError> {
             queue.add(format!("team-a/web-{}", number % 10)); // Each key is queued once at most.
         }
         queue.add_after("team-a/later".into(), Duration::from_millis(20));
-        // A drain does not wait for delayed keys, so wait for the last key first.
+        // A drain does not wait for delayed keys, so wait for the last key before the drain.
         while queue.counts().delayed > 0 || !queue.is_empty() {
             thread::park_timeout(Duration::from_millis(1));
         }

@@ -1,7 +1,8 @@
-//! Webhooks of an operator: a mutating and a validating handler, and conversions between two versions of a kind.
+//! The webhooks of an operator: a mutating handler, a validating handler, and conversions between two versions of a
+//! kind.
 //!
-//! The embedded API server calls no webhooks, so the example itself sends the reviews. With `-- --cluster`, a real API
-//! server on this machine calls the webhooks.
+//! The embedded API server does not call webhooks, so the example itself sends the review requests. With `--
+//! --cluster`, the webhooks are called by a real API server on this machine.
 #![allow(clippy::print_stdout, reason = "a program that talks to a terminal")]
 
 use pintle::meta::PemSource;
@@ -39,7 +40,7 @@ impl From<Website> for OldWebsite {
     }
 }
 
-/// The API server stores the returned object. The library computes the patch.
+/// The API server stores the object that this handler returns. The library computes the patch.
 async fn lower_case(request: Admission<Website>) -> Result<Website, Denial> {
     let mut site = request.object;
     site.domains.iter_mut().for_each(|domain| domain.make_ascii_lowercase());
@@ -80,7 +81,7 @@ async fn main() -> pintle::Result<()> {
     }
 }
 
-/// Sends the requests of an API server when a user creates a site and reads it in the old version.
+/// Sends the requests that an API server sends when a user creates a site and reads it in the old version.
 async fn send_reviews(cluster: &Cluster, client: RestClient) -> pintle::Result<()> {
     cluster.api::<ValidatingWebhookConfiguration>().wait_for("websites", |found| found.is_some()).await?;
     let ask = async |path: &str, review| client.post().abs_path(path.split('/')).json(review).object::<Value>().await;

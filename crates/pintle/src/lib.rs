@@ -48,36 +48,40 @@
 //! }
 //! ```
 //!
-//! This example needs the feature `k8s-openapi`. The example also needs these crates: k8s-openapi, schemars, serde with
-//! `derive`, and tokio with `macros` and `rt-multi-thread`. Each file in the folder `examples` of this crate shows how
-//! to do one thing, and runs without a cluster. `cargo xtask new-operator` creates a project.
+//! This example needs the feature `k8s-openapi`. The example also needs the crates k8s-openapi, schemars, serde with
+//! `derive`, and tokio with `macros` and `rt-multi-thread`. Each file in this crate's folder `examples` shows how to do
+//! one thing, and runs without a cluster. `cargo xtask new-operator` creates a new project.
 //!
 //! # Main types
 //!
-//! - A [`Manager`](operator::Manager) runs [`Controller`](operator::Controller)s. A [`Context`](operator::Context)
-//!   provides the reads and writes of a reconciler. The [prelude] contains these three types.
-//! - A [`Cluster`] is the connection to one cluster. The `Cluster` creates clients, informers, recorders and electors,
-//!   which share connections and caches. `Cluster::embedded`, with the feature `apiserver`, starts an API server in the
-//!   process.
-//! - The engines below the operator can be used without it. Use [`controller::Controller`] and [`controller::Manager`],
-//!   or single crates such as `pintle-workqueue`. The lower crates do not depend on Kubernetes or an async runtime.
+//! - A [`Manager`](operator::Manager) runs [`Controller`](operator::Controller)s. A reconciler reads and writes objects
+//!   through its [`Context`](operator::Context). The [prelude] contains these three types.
+//! - A [`Cluster`] represents the connection to one cluster. The `Cluster` creates clients, informers, recorders and
+//!   electors, which share connections and caches. `Cluster::embedded`, with the feature `apiserver`, starts an API
+//!   server in the same process.
+//! - The types below the operator can be used without it. Use [`controller::Controller`] and [`controller::Manager`],
+//!   or use single crates such as `pintle-workqueue`. The lower crates do not depend on Kubernetes or on an async
+//!   runtime.
 //!
 //! # The crates
 //!
-//! - **Operating**: [`operator`] provides the manager, controllers with a context, probes and metrics. With the feature
-//!   `webhook`, `webhook` provides admission and conversion webhooks.
+//! - **Operating**: [`operator`] provides the manager, controllers whose reconcilers get a context, and probes and
+//!   metrics. With the feature `webhook`, `webhook` provides admission and conversion webhooks.
 //! - **Defining**: [`crd`] derives CustomResourceDefinitions from your structs.
-//! - **Expressions**: `cel`, with the feature of the same name, evaluates rules of CustomResourceDefinitions and other CEL expressions.
+//! - **Expressions**: `cel`, with the feature of the same name, evaluates the rules in CustomResourceDefinitions and
+//!   other CEL expressions.
 //! - **Connecting**: [`kubeconfig`] finds the server's address and credentials. [`restreq`] sends requests and keeps
 //!   watches open.
-//! - **Caching**: [`informer`] keeps a live, indexed copy of objects. [`delta_fifo`] provides the queue that it uses.
-//! - **Working**: [`controller`] turns changes into keys and passes them to a reconciler. [`workqueue`] and
+//! - **Caching**: [`informer`] maintains an indexed copy of objects and updates it continuously. [`delta_fifo`]
+//!   provides the queue that an informer uses.
+//! - **Working**: [`controller`] maps changes to keys and passes the keys to a reconciler. [`workqueue`] and
 //!   [`ratelimit`] deduplicate, delay and retry keys. [`leaderelect`] makes sure that one replica leads at a time.
 //!   [`events`] records Events for users.
-//! - **Shared**: [`meta`] contains the common types. [`metrics`] is the interface to your metrics library:
-//!   [`ClusterConfig::metrics`].
-//! - **Tests and demos**: `apiserver`, with the feature of that name; `testkit` for whole operators and `testing` for parts of them, with
-//!   the feature `testing`; `schema`, `fieldmanager` and `store`, with the feature `schema`.
+//! - **Shared**: [`meta`] contains the types that several crates use. [`metrics`] connects the crates to your metrics
+//!   library: [`ClusterConfig::metrics`].
+//! - **Tests and demos**: `apiserver`, with the feature of the same name. With the feature `testing`, `testkit` tests
+//!   whole operators, and `testing` contains helpers to test parts of operators. The feature `schema` adds the crates
+//!   `schema`, `fieldmanager` and `store`.
 //!
 //! # Coming from controller-runtime
 //!
@@ -168,17 +172,17 @@
 //!
 //! # Versions of other crates
 //!
-//! Types of two other crates are part of this crate's API, with the features of the same names: `k8s-openapi` 0.29 and
-//! `prometheus-client` 0.25. The two crates are re-exported as `pintle::k8s_openapi` and `pintle::prometheus_client`. A
-//! program that depends on one of these crates directly needs the same version.
+//! The API of this crate contains types of two other crates. The features for these crates have the same names as the
+//! crates. The crates are `k8s-openapi` 0.29 and `prometheus-client` 0.25. Both crates are re-exported, as
+//! `pintle::k8s_openapi` and `pintle::prometheus_client`. A program that depends directly on one of these crates needs
+//! the same version.
 //!
 //! # Further reading
 //!
-//! `Cluster::plan`, with the feature `apiserver`, shows the writes that a controller would send to a cluster, without
-//! executing them.
+//! `Cluster::plan`, with the feature `apiserver`, shows the writes that a controller would send to a cluster. The
+//! writes are not executed.
 //!
-//! The site that `cargo xtask docs` builds also contains the pages of the repository's docs folder, in
-//! `_documentation`.
+//! `cargo xtask docs` builds a site that also contains the pages of the repository's docs folder, in `_documentation`.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
@@ -190,7 +194,7 @@ pub use pintle_cluster::{Cluster, ClusterConfig, Error};
 #[doc(inline)]
 pub use pintle_operator::{Result, init_tracing};
 
-/// Re-exports each crate as a module, so that compiler suggestions use the paths of this crate.
+/// Re-exports each crate as a module, so that the compiler suggests paths of this crate.
 macro_rules! facade {
     ($($(#[$attribute:meta])* $name:ident: $crate_name:ident;)*) => {$(
         $(#[$attribute])*
@@ -238,11 +242,11 @@ facade! {
     workqueue: pintle_workqueue;
 }
 
-/// The Kubernetes types, in the version that this crate uses. Your program also depends on `k8s-openapi`, to select a Kubernetes
-/// release by a feature.
+/// The crate `k8s-openapi`, in the version that this crate uses. Your program must also depend on `k8s-openapi`, and
+/// select a Kubernetes release with one of its features.
 #[cfg(feature = "k8s-openapi")]
 pub use k8s_openapi;
-/// The Prometheus registry, in the version that this crate uses.
+/// The crate `prometheus-client`, in the version that this crate uses.
 #[cfg(feature = "prometheus-client")]
 pub use prometheus_client;
 

@@ -1,16 +1,17 @@
-//! The delays between the attempts of one operation. The delays grow.
+//! The delays between the attempts of an operation. The delays grow.
 
 use std::time::Duration;
 
 use crate::Jitter;
 use crate::jitter::scale;
 
-/// Computes growing delays between retries. After a success, the delays start again from the first delay.
+/// Computes growing delays between retries. After a success, the delays start with the first delay again.
 ///
-/// This type corresponds to client-go's `wait.Backoff`, and to its `BackoffManager` except for the reset. A `Backoff` only computes
-/// delays: it does not sleep and reads no clock. The owner calls [`reset`](Backoff::reset) after a success. client-go's manager
-/// instead resets itself if there was no failure for some time, such as two minutes. With the reset of client-go, the delays stay
-/// long for some time after a success. If each attempt takes longer than that time, the delays never grow.
+/// This type corresponds to client-go's `wait.Backoff`. This type also corresponds to client-go's `BackoffManager`, but
+/// the reset differs. A `Backoff` only computes delays. A `Backoff` does not sleep and does not read a clock. The owner
+/// calls [`reset`](Backoff::reset) after a success. In contrast, client-go's manager resets itself if there has been no
+/// failure for some time, such as two minutes. With client-go's reset, the delays are still long for some time after a
+/// success. If each attempt takes longer than this time, the delays never grow.
 ///
 /// # Examples
 ///
@@ -33,26 +34,26 @@ pub struct Backoff {
     jitter: Jitter,
     /// The next delay without jitter.
     delay: Duration,
-    /// How many more times the delay can grow.
+    /// The number of times that the delay can still grow.
     steps: u32,
 }
 
-/// The configuration of a [`Backoff`]. The default values come from client-go's reflector. With these values, the first delay is
-/// 0.8 s. The delay doubles with each failure up to 30 s, and the jitter adds up to 100 %.
+/// The configuration of a [`Backoff`]. The default values come from client-go's reflector. With the default values, the
+/// first delay is 0.8 s. Each failure doubles the delay, up to 30 s. The jitter adds up to 100 % to the delay.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BackoffConfig {
     /// The first delay.
     pub base: Duration,
-    /// The growth factor. If the factor is below 1 or NaN, the delay stays constant.
+    /// The growth factor. If the factor is below 1 or NaN, the delay does not grow.
     pub factor: f64,
     /// The maximum delay, without jitter.
     pub cap: Duration,
-    /// The maximum jitter that is added to a delay, as a fraction of the delay. If the value is 1.0, a delay with jitter is at
-    /// most twice as long as the delay without jitter. If the fraction is below 0 or NaN, no jitter is added.
+    /// The maximum jitter, as a fraction of the delay to which it is added. For example, with 1.0, the jitter at most
+    /// doubles the delay. If the fraction is negative or NaN, there is no jitter.
     pub jitter: f64,
     /// The number of failures after which the delay no longer grows. The default is no limit.
     pub steps: u32,
-    /// The longest delay that a server can request. The default is 10 minutes.
+    /// The longest `Retry-After` that the backoff accepts. The default is 10 minutes.
     pub longest_retry_after: Duration,
 }
 
@@ -70,13 +71,13 @@ impl Default for BackoffConfig {
 }
 
 impl Backoff {
-    /// Creates a backoff that has seen no failure yet. Equal seeds produce equal delays.
+    /// Creates a backoff that has not counted any failures yet. Equal seeds produce equal delays.
     pub fn new(config: BackoffConfig, seed: u64) -> Self {
         Self { config, jitter: Jitter::new(seed), delay: config.base.min(config.cap), steps: config.steps }
     }
 
-    /// Returns how long to wait after a failure. A `Retry-After` from the server is a lower bound for the delay, up to the
-    /// configured maximum. The `Retry-After` does not affect later delays.
+    /// Returns the time to wait after a failure. If the server sends a `Retry-After`, the delay is at least that long,
+    /// up to the configured maximum. The `Retry-After` has no effect on later delays.
     pub fn next(&mut self, retry_after: Option<Duration>) -> Duration {
         let delay = self.delay;
         if self.steps > 0 && self.config.factor > 1.0 {
@@ -87,7 +88,7 @@ impl Backoff {
         delay.saturating_add(self.jitter.up_to(scale(delay, self.config.jitter))).max(minimum)
     }
 
-    /// Makes the next delay the first delay again. Call this method after each success.
+    /// Starts again with the first delay. Call this method after each success.
     pub fn reset(&mut self) {
         self.delay = self.config.base.min(self.config.cap);
         self.steps = self.config.steps;

@@ -2,12 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-/// A token bucket that gains `qps` tokens per second, up to `burst` tokens. The bucket starts full.
+/// A token bucket that gains `qps` tokens per second and contains at most `burst` tokens. The bucket starts full.
 ///
-/// The bucket uses saturating integers, so it does not drift, and rates and pauses do not overflow. If a call passes an earlier time
-/// than a previous call, the bucket uses the latest time instead.
+/// The bucket uses saturating integers. The bucket does not drift, and rates and pauses do not overflow. If a call
+/// passes an earlier time than a previous call, the bucket continues with the latest time.
 ///
-/// - If `qps` is infinite or above 10^18, a token is always available, whatever the `burst` is.
+/// - If `qps` is infinite or above 10^18, a token is always available for any `burst`.
 /// - If `qps` is zero, negative or NaN, the bucket starts with `burst` tokens and never gains another token.
 /// - If `burst` is 0 and `qps` is finite, the bucket never has a token.
 ///
@@ -28,32 +28,33 @@ use std::time::{Duration, Instant};
 pub struct TokenBucket {
     qps: f64,
     burst: u32,
-    /// The number of tokens that the bucket gains per nanosecond, as a multiple of `1 / ONE`. `None` if the rate is
-    /// unlimited.
+    /// The number of tokens that the bucket gains per nanosecond, in units of `1 / ONE`. The value is `None` if the
+    /// rate is unlimited.
     per_nano: Option<i128>,
-    /// The number of tokens in the bucket, as a multiple of `1 / ONE`. The number is at most `burst`. The number is negative if
-    /// callers have reserved tokens that the bucket has not gained yet.
+    /// The number of tokens in the bucket, in units of `1 / ONE`. The number is at most `burst`. The number is negative
+    /// if callers have reserved tokens that the bucket has not gained yet.
     level: i128,
-    /// The time of `level`. `None` before the first use, when the bucket is full.
+    /// The time of `level`. The value is `None` before the first use, when the bucket is full.
     at: Option<Instant>,
 }
 
-/// The fixed-point scale. This scale is fine enough for the largest burst, and also for rates as low as one token in a million years.
+/// The fixed-point scale. This unit is small enough for the largest burst, and for rates as low as one token in a
+/// million years.
 const ONE: i128 = 1 << 80;
 
 impl TokenBucket {
-    /// Creates a bucket that contains `burst` tokens at `now`.
+    /// Creates a bucket that has `burst` tokens at the time `now`.
     pub fn new(qps: f64, burst: u32, now: Instant) -> Self {
         Self { at: Some(now), ..Self::full(qps, burst) }
     }
 
-    /// Creates a bucket that is full when it is first used, for code that has not read the clock yet.
+    /// Creates a bucket that is full at its first use. Use this function in code that has not read the clock yet.
     pub fn full(qps: f64, burst: u32) -> Self {
         let per_nano = if qps >= 1e18 {
             None
         } else if qps > 0.0 {
-            // Round up, so that a token never becomes available too late. For example, at 10 tokens per second, a token must
-            // be available after exactly 1/10 s.
+            // Round up the gain per nanosecond, so that a token never becomes available too late. For example, at 10
+            // tokens per second, a token must be available after exactly 1/10 s.
             Some((qps * (ONE as f64 / 1e9)).ceil() as i128)
         } else {
             Some(0)
@@ -66,7 +67,7 @@ impl TokenBucket {
         self.qps
     }
 
-    /// Returns the maximum number of tokens that the bucket can contain.
+    /// Returns the maximum number of tokens in the bucket.
     pub fn burst(&self) -> u32 {
         self.burst
     }
@@ -80,8 +81,8 @@ impl TokenBucket {
         accepted
     }
 
-    /// Reserves a token, even if none is available, and returns the time until the token becomes available. If the bucket will never
-    /// gain the token, takes nothing and returns [`Duration::MAX`].
+    /// Reserves a token even if none is available, and returns the time until this token is available. If the bucket
+    /// can never gain this token, reserves nothing and returns [`Duration::MAX`].
     pub fn reserve(&mut self, now: Instant) -> Duration {
         let wait = self.wait_for_one(now);
         if wait < Duration::MAX {
@@ -90,37 +91,37 @@ impl TokenBucket {
         wait
     }
 
-    /// Returns a token to the bucket that a caller has [reserved](Self::reserve). After this call, the reservation no
-    /// longer delays other callers.
+    /// Returns a [reserved](Self::reserve) token to the bucket. After this call, the reservation no longer delays other
+    /// callers.
     pub fn give_back(&mut self) {
         if self.per_nano.is_some() {
             self.level = (self.level + ONE).min(i128::from(self.burst) * ONE);
         }
     }
 
-    /// Returns the time until the next token is available. The result is zero if a token is available now, and [`Duration::MAX`] if
-    /// no token will ever be available. The method takes no token.
+    /// Returns the time until a token is available. If a token is available now, the result is zero. If the bucket will
+    /// never have a token, the result is [`Duration::MAX`] if the bucket will never have a token. The method takes no
+    /// token.
     pub fn wait_for_one(&mut self, now: Instant) -> Duration {
         self.wait(0, now)
     }
 
-    /// Returns the number of tokens that are available, or [`u32::MAX`] if the rate is unlimited. The method takes no
-    /// token.
+    /// Returns the number of available tokens, or [`u32::MAX`] if the rate is unlimited. The method takes no token.
     pub fn tokens(&mut self, now: Instant) -> u32 {
         let Some(per_nano) = self.per_nano else { return u32::MAX };
         self.advance(now, per_nano);
         u32::try_from(self.level / ONE).unwrap_or(0)
     }
 
-    /// Returns the time at which a token would be available if callers returned `given_back` reserved tokens. `None`
-    /// means never.
+    /// Returns the time when a token would be available if callers returned the number of reserved tokens in
+    /// `given_back`. `None` means never.
     pub(crate) fn earned_at(&mut self, given_back: usize, now: Instant) -> Option<Instant> {
         let wait = self.wait(given_back, now);
         let now = self.at.map_or(now, |at| now.max(at));
         if wait == Duration::MAX { None } else { now.checked_add(wait) }
     }
 
-    /// Takes a token, even if none is available yet.
+    /// Takes a token even if none is available yet.
     pub(crate) fn take(&mut self) {
         if self.per_nano.is_some() {
             self.level -= ONE;
@@ -136,7 +137,7 @@ impl TokenBucket {
         } else if self.burst == 0 || per_nano == 0 {
             Duration::MAX
         } else {
-            // Round up, so that the token is available when the wait ends.
+            // Round up the wait, so that the token is available when it ends.
             let nanos = (missing + per_nano - 1) / per_nano;
             u64::try_from(nanos).map_or(Duration::MAX, Duration::from_nanos)
         }

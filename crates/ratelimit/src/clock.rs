@@ -26,17 +26,17 @@ pub type Sleep = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// A source of time that can also park threads until a deadline. `async` waits need a [`Timer`].
 ///
-/// - [`StdClock`] is the default: the machine's monotonic clock. Its [`Timer`] serves any executor.
-/// - [`ManualClock`] is for tests and simulations. A `ManualClock` moves only when [`advance`](ManualClock::advance) is
-///   called.
-/// - [`ThreadTimer`] is a `StdClock` with a dedicated timer thread.
-/// - `TokioClock` (feature `tokio`) uses tokio's clock and timer, and follows its paused time.
+/// - [`StdClock`] is the default. `StdClock` uses the machine's monotonic clock. Its [`Timer`] serves any executor.
+/// - [`ManualClock`] is for tests and simulations. A `ManualClock` advances only when [`advance`](ManualClock::advance)
+///   is called.
+/// - [`ThreadTimer`] is like `StdClock`, but has its own timer thread.
+/// - `TokioClock` (feature `tokio`) uses tokio's clock and timer, and follows tokio's paused time.
 pub trait Clock: Send + Sync + 'static {
     /// Returns the current time. The time never decreases.
     fn now(&self) -> Instant;
 
-    /// Parks the calling thread until `deadline` has passed or until the thread is unparked. If there is no deadline, the
-    /// thread parks until it is unparked. Spurious wake-ups are possible, as with [`std::thread::park`].
+    /// Parks the calling thread until `deadline` has passed or until the thread is unparked. If `deadline` is `None`,
+    /// the thread parks until it is unparked. As with [`std::thread::park`], spurious wake-ups are possible.
     fn park_until(&self, deadline: Option<Instant>) {
         match deadline {
             None => thread::park(),
@@ -45,20 +45,20 @@ pub trait Clock: Send + Sync + 'static {
     }
 }
 
-/// A [`Clock`] that can also wake tasks, so that `async` code can wait.
+/// A [`Clock`] that can also wake tasks, so that `async` code can wait for a deadline.
 ///
-/// A timer must not call a waker while it holds a lock that its other methods take. The reason is that the waker may read the clock
-/// and create sleeps.
+/// A timer must not call a waker while it holds a lock that its other methods also take. A waker may read the clock or
+/// create a sleep, so calling it under the lock could deadlock.
 pub trait Timer: Clock {
     /// Returns a future that completes when [`Clock::now`] has reached `deadline`.
     fn sleep_until(&self, deadline: Instant) -> Sleep;
 
-    /// Returns a timer that can be used on any thread. The timer is bound to the executor on which this method is
-    /// called.
+    /// Returns a timer that can be used on any thread. This timer is bound to the executor that the method is called
+    /// on.
     ///
-    /// A work queue calls this method when a task starts to wait. Later, the queue creates and polls sleeps on other threads: threads
-    /// that add keys, and threads that call the wakers of earlier sleeps. Therefore, polling a sleep must not depend on the cooperative
-    /// budget of the task that runs on the thread.
+    /// A work queue calls this method when a task starts to wait. Later, the queue creates and polls sleeps on other
+    /// threads. These threads add keys or call the wakers of earlier sleeps. For this reason, polling a sleep must not
+    /// depend on the cooperative budget of the task that runs on such a thread.
     ///
     /// The default implementation returns `None`, which means that `self` can be used on any thread. Override it if
     /// [`sleep_until`](Self::sleep_until) needs an executor's context.
@@ -66,19 +66,19 @@ pub trait Timer: Clock {
         None
     }
 
-    /// Returns an ID of the executor that this [detached](Self::detached) timer is bound to. A work queue uses the timer of an executor
-    /// only while a task of this executor waits.
+    /// Returns the ID of the executor that this [detached](Self::detached) timer is bound to. A work queue uses an
+    /// executor's timer only while a task of this executor waits.
     ///
     /// The default implementation returns 0, which means that all detached timers of this type are interchangeable.
     fn executor_id(&self) -> u64 {
         0
     }
 
-    /// Consumes one unit of the executor's cooperative budget, for an operation that does not wait. `Pending` means that the task must
-    /// yield now, and that the executor wakes it later.
+    /// Consumes one unit of the executor's cooperative budget for an operation that does not wait. If the result is
+    /// `Pending`, the task must yield now, and the executor wakes it later.
     ///
-    /// The default implementation returns `None`, which means that the executor has no such budget. In this case, a work queue
-    /// makes its tasks yield periodically.
+    /// The default implementation returns `None`, which means that the executor has no such budget. In this case, a
+    /// work queue makes its tasks yield at regular intervals.
     fn poll_proceed(&self, cx: &mut Context<'_>) -> Option<Poll<()>> {
         let _ = cx;
         None
@@ -120,8 +120,8 @@ fn park_for(timeout: std::time::Duration) {
     }
 }
 
-// Time does not advance when tests run under the model checker. Tests that wait for a deadline use the manual clock
-// instead.
+// Time does not advance while tests run under the model checker. Tests that wait for a deadline use the manual clock
+// instead of this one.
 #[cfg(pintle_shuttle)]
 fn park_for(_timeout: std::time::Duration) {
     thread::yield_now();

@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 use crate::Jitter;
 use crate::jitter::scale;
 
-/// Stores a backoff for each ID, like client-go's `flowcontrol.Backoff`.
+/// Stores a separate backoff for each ID. client-go's `flowcontrol.Backoff` is similar.
 ///
-/// The caller passes the current time and the time of the event to each method. Unused entries are kept until [`gc`](ItemBackoff::gc)
-/// is called. The owner must call `gc` periodically to free memory.
+/// The caller passes the current time or the time of an event to each method. An entry that is no longer used is kept
+/// until [`gc`](ItemBackoff::gc) is called. To free memory, the owner must call `gc` periodically.
 ///
 /// # Examples
 ///
@@ -33,18 +33,19 @@ pub struct ItemBackoff<K = String> {
     entries: HashMap<K, Entry>,
 }
 
-/// The configuration of an [`ItemBackoff`]. The default values come from the kubelet's back-off for crashing containers. With these
-/// values, the first backoff is 10 s, and the backoff doubles up to 5 minutes.
+/// The configuration of an [`ItemBackoff`]. The default values come from the kubelet, which uses them to restart
+/// crashing containers. With the default values, the first backoff is 10 s, and the backoff doubles up to 5 minutes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ItemBackoffConfig {
-    /// The duration of the first backoff, even if it exceeds `cap`.
+    /// The duration of the first backoff, even if it is longer than `cap`.
     pub base: Duration,
-    /// The longest duration of all later backoffs.
+    /// The maximum duration of all later backoffs.
     pub cap: Duration,
-    /// The maximum jitter that is added to the next backoff, as a fraction of the current backoff. The default is 0. If the fraction is
-    /// below 0 or NaN, no jitter is added.
+    /// The maximum jitter of the next backoff, as a fraction of the current backoff. The default is 0. If the fraction
+    /// is negative or NaN, there is no jitter.
     pub jitter: f64,
-    /// The time after which an entry expires if it is not updated. `None`, the default, means twice the value of `cap`.
+    /// The time after which an entry without an update expires. With `None`, the default, this time is twice the value
+    /// of `cap`.
     pub expire_after: Option<Duration>,
 }
 
@@ -66,7 +67,8 @@ impl<K: Hash + Eq> ItemBackoff<K> {
         Self { config, jitter: Jitter::new(seed), entries: HashMap::new() }
     }
 
-    /// Returns the current backoff of `id`, even if its entry has expired. Returns zero if `id` has no entry.
+    /// Returns the current backoff of `id`, even if the entry of `id` has expired. Returns zero if there is no entry
+    /// for `id`.
     pub fn get<Q: Hash + Eq + ?Sized>(&self, id: &Q) -> Duration
     where
         K: Borrow<Q>,
@@ -74,7 +76,7 @@ impl<K: Hash + Eq> ItemBackoff<K> {
         self.entries.get(id).map_or(Duration::ZERO, |entry| entry.delay)
     }
 
-    /// Increases the backoff of `id` after a failure that happened at `event`. The backoff starts at `now`.
+    /// Increases the backoff of `id` after a failure at the time `event`. The backoff starts at `now`.
     pub fn next(&mut self, id: impl Into<K>, event: Instant, now: Instant) {
         let ItemBackoffConfig { base, cap, jitter, .. } = self.config;
         let id = id.into();
@@ -87,7 +89,7 @@ impl<K: Hash + Eq> ItemBackoff<K> {
         self.entries.insert(id, Entry { delay, updated: now });
     }
 
-    /// Returns whether the backoff of `id` is still in progress at `now`. The backoff counts from `event`.
+    /// Returns whether the backoff of `id` is still in progress at the time `now`. The backoff counts from `event`.
     pub fn is_in_backoff_since<Q: Hash + Eq + ?Sized>(&self, id: &Q, event: Instant, now: Instant) -> bool
     where
         K: Borrow<Q>,
@@ -95,7 +97,8 @@ impl<K: Hash + Eq> ItemBackoff<K> {
         self.live(id, event).is_some_and(|entry| now.saturating_duration_since(event) < entry.delay)
     }
 
-    /// Returns whether the backoff of `id` was in progress at `event`. The backoff starts at its last update.
+    /// Returns whether the backoff of `id` was in progress at the time `event`. The backoff is counted from its last
+    /// update.
     pub fn is_in_backoff_since_update<Q: Hash + Eq + ?Sized>(&self, id: &Q, event: Instant) -> bool
     where
         K: Borrow<Q>,
@@ -111,7 +114,7 @@ impl<K: Hash + Eq> ItemBackoff<K> {
         self.entries.remove(id);
     }
 
-    /// Removes all entries that have expired at `now`, and releases their memory.
+    /// Removes all entries that have expired at the time `now`, and releases their memory.
     pub fn gc(&mut self, now: Instant) {
         let config = self.config;
         self.entries.retain(|_, entry| config.counts(entry, now));
@@ -123,7 +126,7 @@ impl<K: Hash + Eq> ItemBackoff<K> {
         self.entries.len()
     }
 
-    /// Returns whether no ID has an entry.
+    /// Returns whether there are no entries.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
@@ -137,7 +140,7 @@ impl<K: Hash + Eq> ItemBackoff<K> {
 }
 
 impl ItemBackoffConfig {
-    /// Returns whether the entry had not expired at `event`.
+    /// Returns whether the entry had not expired at the time `event`.
     fn counts(&self, entry: &Entry, event: Instant) -> bool {
         let expire_after = self.expire_after.unwrap_or(self.cap.saturating_mul(2));
         event.saturating_duration_since(entry.updated) <= expire_after

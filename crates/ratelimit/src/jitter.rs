@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-/// A source of random pauses, so that retries do not all happen at the same time. Equal seeds produce equal pauses.
+/// A source of random pauses. Random pauses prevent all retries from happening at the same time. Equal seeds produce
+/// equal pauses.
 ///
 /// # Examples
 ///
@@ -26,13 +27,13 @@ impl Jitter {
         Self { random: fastrand::Rng::with_seed(seed) }
     }
 
-    /// Returns a random pause that is uniformly distributed between zero and `longest`.
+    /// Returns a random pause with a uniform distribution between zero and `longest`.
     pub fn up_to(&mut self, longest: Duration) -> Duration {
         scale(longest, self.random.f64())
     }
 }
 
-/// Returns `duration * factor`, but at most [`Duration::MAX`]. If the factor is negative or NaN, it counts as 0.
+/// Returns `duration * factor`, limited to [`Duration::MAX`]. If the factor is negative or NaN, it counts as 0.
 pub(crate) fn scale(duration: Duration, factor: f64) -> Duration {
     if factor > 0.0 && !duration.is_zero() {
         Duration::try_from_secs_f64(duration.as_secs_f64() * factor).unwrap_or(Duration::MAX)

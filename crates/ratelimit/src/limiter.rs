@@ -1,4 +1,4 @@
-//! How long to wait before an item is retried.
+//! The policy that decides how long to wait before an item is retried.
 
 mod compose;
 mod item;
@@ -16,8 +16,8 @@ use crate::TokenBucket;
 
 /// A policy that computes the delay before the next attempt of an item.
 ///
-/// A limiter itself stores no failures. The owner of the items stores how often each item has failed. The work queue stores the
-/// failure counts in its records. Without a work queue, [`ItemRateLimiter`] stores the failure counts in a map.
+/// The limiter does not store failures. The owner of the items stores the number of failures of each item. A work queue
+/// stores these numbers in its records. Without a work queue, [`ItemRateLimiter`] stores these numbers in a map.
 ///
 /// [`delay`](RateLimiter::delay) computes the delay without side effects. If the retry takes place, the owner calls
 /// [`charge`](RateLimiter::charge) and increments the failure count. Therefore, a retry that has no effect, because an earlier retry is
@@ -43,24 +43,24 @@ use crate::TokenBucket;
 /// assert_eq!(delays, [1, 2, 3]);
 /// ```
 pub trait RateLimiter<K: ?Sized>: Send {
-    /// Returns how long to wait at `now` before the next attempt of `item`. `failures` is the number of earlier
-    /// failures of the item.
+    /// Returns how long to wait, from the time `now`, before the next attempt of `item`. `failures` is the number of
+    /// earlier failures of the item.
     fn delay(&mut self, item: &K, failures: u32, now: Instant) -> Duration;
 
-    /// Charges the limiter for the retry of `item` whose [`delay`](RateLimiter::delay) was computed last. The owner calls this
-    /// method right after `delay`, with the same `now`.
+    /// Charges the limiter for the retry of `item` for which [`delay`](RateLimiter::delay) has just computed the delay.
+    /// The owner calls this method right after `delay`, with the same value of `now`.
     fn charge(&mut self, item: &K, now: Instant) {
         let _ = (item, now);
     }
 
-    /// The owner calls this method when it forgets the failures of `item`. A limiter that itself stores data about
-    /// items must then forget the item.
+    /// The owner calls this method when it forgets the failures of `item`. If the limiter stores data about items, the
+    /// limiter must then forget this item.
     fn forget(&mut self, item: &K) {
         let _ = item;
     }
 
-    /// Returns whether [`charge`](RateLimiter::charge) counts as a requeue of the item. Returns `false` for a limiter that treats
-    /// all items equally, such as a token bucket.
+    /// Returns whether a call of [`charge`](RateLimiter::charge) counts as a requeue of the item. A limiter that treats
+    /// all items equally, such as a token bucket, returns `false`.
     fn counts_failures(&self) -> bool {
         true
     }
@@ -86,11 +86,12 @@ impl<K: ?Sized, L: RateLimiter<K> + ?Sized> RateLimiter<K> for Box<L> {
 
 /// Creates client-go's `DefaultTypedControllerRateLimiter`. The limiter returns the longer of two delays.
 ///
-/// The first delay grows exponentially for each item, from 5 ms to 1000 s. The second delay is the time until a token of a bucket
-/// for all items is available. The bucket gains 10 tokens per second, has a burst of 100, and is full when it is first used.
+/// The first delay grows exponentially with the failures of the item, from 5 ms to 1000 s. The second delay is the time
+/// until a token is available in a bucket that all items share. The bucket gains 10 tokens per second, has a burst of
+/// 100, and is full at its first use.
 ///
-/// Because of the bucket, retrying 10,000 failing items takes 16 minutes, regardless of the delay of each item. Most controllers should
-/// use [`ExponentialFailureRateLimiter::default`], as controller-runtime does.
+/// Because of this bucket, retrying 10,000 failing items takes 16 minutes, regardless of each item's own delay. Most
+/// controllers should use [`ExponentialFailureRateLimiter::default`], which is also controller-runtime's default.
 pub fn default_controller_rate_limiter<K: ?Sized + 'static>() -> MaxOfRateLimiter<K> {
     MaxOfRateLimiter::new(vec![
         Box::new(ExponentialFailureRateLimiter::default()),
@@ -98,8 +99,8 @@ pub fn default_controller_rate_limiter<K: ?Sized + 'static>() -> MaxOfRateLimite
     ])
 }
 
-/// Creates client-go's `DefaultTypedItemBasedRateLimiter`. The limiter returns an exponential delay for each item, from
-/// 1 ms to 1000 s.
+/// Creates client-go's `DefaultTypedItemBasedRateLimiter`. The limiter returns a delay that grows exponentially for
+/// each item, from 1 ms to 1000 s.
 pub fn default_item_based_rate_limiter() -> ExponentialFailureRateLimiter {
     ExponentialFailureRateLimiter::new(Duration::from_millis(1), Duration::from_secs(1000))
 }

@@ -1,5 +1,5 @@
-//! The lock and thread types that this crate uses. The types come from std, or from shuttle with `--cfg
-//! pintle_shuttle`.
+//! The types for locks and threads that this crate uses. The types come from std. With `--cfg pintle_shuttle`, the
+//! types come from shuttle.
 
 #[cfg(pintle_shuttle)]
 pub(crate) use shuttle::{sync as imp, thread};
@@ -8,8 +8,8 @@ pub(crate) use std::{sync as imp, thread};
 
 pub(crate) use imp::{Arc, MutexGuard};
 
-/// A mutex that ignores poisoning. Only user code can panic while the mutex is locked. Whenever user code is called, the state
-/// behind the mutex is consistent.
+/// A mutex that ignores poisoning. Only user code can panic while this mutex is locked. Whenever user code is called,
+/// the data in the mutex is consistent.
 #[derive(Debug, Default)]
 pub(crate) struct Mutex<T>(imp::Mutex<T>);
 

@@ -13,12 +13,13 @@ use crate::sync::{Arc, Mutex, thread};
 use crate::wake::{call_all, pass_on};
 use crate::{Clock, Sleep, StdClock, Timer, TokenBucket};
 
-/// A token bucket that threads and tasks share and can wait for, like client-go's `flowcontrol.RateLimiter`. Clones share the
-/// bucket.
+/// A token bucket that threads and tasks can share and wait for. client-go's `flowcontrol.RateLimiter` is similar.
+/// Clones share the bucket.
 ///
-/// Waiters are served in the order in which they arrive. Each waiter reserves a token, and no other caller gets this token. If a waiter
-/// is cancelled, it returns its token, and later waiters move up. A waiter that is not polled does not delay other waiters, because
-/// each later waiter has reserved a separate token. The number of waiters is not limited.
+/// Waiters get tokens in the order in which they arrive. Each waiter reserves a token, and no other caller gets this
+/// token. If a wait is cancelled, its token is returned, and later waiters move up in the queue. A waiter that is not
+/// polled does not delay later waiters, because each of them has reserved its own token. The number of waiters is not
+/// limited.
 ///
 /// # Examples
 ///
@@ -43,44 +44,45 @@ struct Shared<C> {
 }
 
 struct State {
-    /// The bucket. Each waiter has reserved one token of the bucket. The reserved token may not be available yet.
+    /// The bucket. Each waiter has reserved one token of this bucket. A reserved token may not be available yet.
     bucket: TokenBucket,
-    /// The waiters in the order of their arrival. The first waiter always has a waker, except while it is polled. When the first waiter
-    /// leaves the queue, it wakes the next waiter.
+    /// The waiters, ordered by their arrival. The first waiter always has a waker, except during its poll. When the
+    /// first waiter leaves the queue, it wakes the next one.
     line: BTreeMap<Place, Option<Waker>>,
     arrivals: u64,
     stopped: bool,
 }
 
-/// A position in the queue of waiters. A lower position means that the waiter arrived earlier.
+/// A position in the queue of waiters. A lower position belongs to a waiter that arrived earlier.
 #[derive(Clone, Copy)]
 struct Place(u64);
 
-/// The error that a wait returns if it ends without a token. The wait consumes no token.
+/// The error of a wait that ends without a token. The wait consumes no token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ThrottleError {
-    /// No token will ever become available, because the burst is 0, or because the burst is used up and the rate is 0.
+    /// No token will ever be available. Either the burst is 0, or the burst is used up and the rate is 0.
     Never,
     /// The throttle was stopped.
     Stopped,
-    /// The wait would take longer than the caller's timeout. The error is returned immediately, not after the timeout
-    /// has passed.
+    /// The wait would be longer than the caller's timeout. The method returns this error immediately, without waiting
+    /// for the timeout.
     TooLong {
-        /// How long the caller would have to wait for a token.
+        /// How long the caller would have to wait for the token.
         wait: Duration,
     },
 }
 
 impl<C: Clock> Throttle<C> {
-    /// Creates a full bucket of `burst` tokens that gains `qps` tokens per second. [`TokenBucket`] documents special values.
+    /// Creates a throttle whose bucket starts with `burst` tokens and gains `qps` tokens per second. [`TokenBucket`]
+    /// documents special values.
     pub fn new(qps: f64, burst: u32, clock: C) -> Self {
         let bucket = TokenBucket::new(qps, burst, clock.now());
         let state = State { bucket, line: BTreeMap::new(), arrivals: 0, stopped: false };
         Self { shared: Arc::new(Shared { state: Mutex::new(state), clock, qps }) }
     }
 
-    /// Creates a throttle that never makes callers wait.
+    /// Creates a throttle that always has a token available.
     pub fn unlimited(clock: C) -> Self {
         Self::new(f64::INFINITY, 1, clock)
     }
@@ -101,7 +103,7 @@ impl<C: Clock> Throttle<C> {
     ///
     /// # Panics
     ///
-    /// Panics if a waker panics. All other waiters are woken before the panic.
+    /// Panics if a waker panics. Before the method panics, it wakes all other waiters.
     pub fn stop(&self) {
         let line = {
             let mut state = self.shared.state.lock();
@@ -111,7 +113,7 @@ impl<C: Clock> Throttle<C> {
         pass_on(call_all(line.into_values().flatten().map(|waker| || waker.wake())));
     }
 
-    /// Blocks the thread until a token is available, and takes the token.
+    /// Blocks the thread until a token is available, and then takes the token.
     ///
     /// # Errors
     ///
@@ -120,8 +122,8 @@ impl<C: Clock> Throttle<C> {
         self.block(None)
     }
 
-    /// Blocks the thread like [`blocking_accept`](Throttle::blocking_accept), but for at most `timeout`. If no token will be
-    /// available in time, the method returns an error immediately.
+    /// Blocks the thread like [`blocking_accept`](Throttle::blocking_accept), but at most for `timeout`. If no token
+    /// will be available within the timeout, the method returns an error immediately.
     ///
     /// # Errors
     ///
@@ -141,15 +143,16 @@ impl<C: Clock> Throttle<C> {
         }
     }
 
-    /// Returns the deadline of a wait with this timeout. Returns `None` if an `Instant` cannot represent the deadline.
+    /// Returns the deadline of a wait that has this timeout. Returns `None` if an `Instant` cannot represent the
+    /// deadline.
     fn deadline(&self, timeout: Duration) -> Option<Instant> {
         self.shared.clock.now().checked_add(timeout)
     }
 }
 
 impl<C: Timer> Throttle<C> {
-    /// Waits until a token is available, and takes it. The position in the queue is determined when the future is first
-    /// polled.
+    /// Waits until a token is available, and then takes the token. The first poll of the future determines its position
+    /// in the queue.
     ///
     /// # Errors
     ///
@@ -157,13 +160,13 @@ impl<C: Timer> Throttle<C> {
     ///
     /// # Cancel safety
     ///
-    /// If the future is dropped, it takes no token, and other waiters are not delayed.
+    /// Dropping the future takes no token and does not delay other waiters.
     pub fn accept(&self) -> Accept<'_, C> {
         self.turn(None)
     }
 
-    /// Waits for a token like [`accept`](Throttle::accept), but for at most `timeout`. If no token will be available in time,
-    /// the method returns an error immediately.
+    /// Waits for a token like [`accept`](Throttle::accept), but at most for `timeout`. If no token will be available
+    /// within the timeout, the method returns an error immediately.
     ///
     /// # Errors
     ///
@@ -171,7 +174,7 @@ impl<C: Timer> Throttle<C> {
     ///
     /// # Cancel safety
     ///
-    /// If the future is dropped, it takes no token, and other waiters are not delayed.
+    /// Dropping the future takes no token and does not delay other waiters.
     pub fn wait(&self, timeout: Duration) -> Accept<'_, C> {
         self.turn(self.deadline(timeout))
     }
@@ -212,18 +215,18 @@ impl<C: Timer> Future for Accept<'_, C> {
     }
 }
 
-/// A waiter in the queue. If this value is dropped, the waiter is removed from the queue.
+/// A waiter in the queue. Dropping this value removes the waiter from the queue.
 struct Turn<'a, C> {
     shared: &'a Shared<C>,
     deadline: Option<Instant>,
-    /// The position in the queue, and the time at which the reserved token becomes available. `None` if the waiter is
-    /// not in the queue.
+    /// The waiter's position in the queue, and the time when its reserved token becomes available. The value is `None`
+    /// if the waiter is not in the queue.
     place: Option<(Place, Instant)>,
 }
 
 impl<C: Clock> Turn<'_, C> {
-    /// Returns the result of the wait if the wait has ended. If the wait continues, returns the time at which to poll it again.
-    /// The waker may be called before that time.
+    /// Returns the result of the wait, if the wait has ended. If the wait has not ended, returns the time when to poll
+    /// it again. The waker may be called before this time.
     fn poll(&mut self, waker: &Waker) -> Result<Result<(), ThrottleError>, Instant> {
         let (place, latest) = match self.place {
             Some(known) => known,
@@ -233,7 +236,7 @@ impl<C: Clock> Turn<'_, C> {
                 Err(error) => return Ok(Err(error)),
             },
         };
-        // Clone, call and drop wakers outside the lock, because this runs code of the executor.
+        // Clone, call and drop wakers outside of the lock, because all three run code of the executor.
         let mut waker = Some(waker.clone());
         let now = self.shared.clock.now();
         let mut state = self.shared.state.lock();
@@ -255,8 +258,8 @@ impl<C: Clock> Turn<'_, C> {
         Err(until)
     }
 
-    /// Reserves a token. Returns `None` if the token is already available. Otherwise, returns the position of the new
-    /// waiter, and the time at which the token becomes available.
+    /// Reserves a token. Returns `None` if the token is available already. If the token is not available yet, returns
+    /// the new waiter's position and the time when its token becomes available.
     fn arrive(&self) -> Result<Option<(Place, Instant)>, ThrottleError> {
         let now = self.shared.clock.now();
         let mut state = self.shared.state.lock();
@@ -283,8 +286,7 @@ impl<C> Drop for Turn<'_, C> {
         let Some((place, _)) = self.place else { return };
         let mut state = self.shared.state.lock();
         let left = state.leave(place);
-        // If the waiter is not in the queue any more, the throttle was stopped. After a stop, the token does not have to be
-        // returned.
+        // If the waiter is no longer in the queue, the throttle was stopped. After a stop, no token has to be returned.
         if left.is_some() {
             state.bucket.give_back();
         }
@@ -295,16 +297,16 @@ impl<C> Drop for Turn<'_, C> {
 
 /// The result of removing a waiter from the queue.
 struct Left {
-    /// The waker of the waiter that was removed. The caller must drop it outside the lock.
+    /// The waker of the removed waiter. The caller must drop this waker outside of the lock.
     _own: Option<Waker>,
-    /// The waker of the waiter that is now the first. The caller must call it.
+    /// The waker of the waiter that is now first in the queue. The caller must call it.
     next: Option<Waker>,
 }
 
 impl State {
-    /// Returns the time at which a waiter is served: the time at which its reserved token becomes available. The time is
-    /// computed when the waiter arrives. For the first waiter, the time can become earlier if other waiters have returned their
-    /// tokens.
+    /// Returns the time when a waiter is served, which is when its reserved token becomes available. The time is
+    /// computed when the waiter arrives. For the first waiter, this time can become earlier if other waiters have
+    /// returned their tokens.
     fn turn_of(&mut self, place: Place, latest: Instant, now: Instant) -> Instant {
         if !self.is_first(place) {
             return latest;
@@ -400,7 +402,7 @@ mod tests {
     use crate::ManualClock;
 
     thread_local! {
-        /// How often positions were compared in the current thread.
+        /// The number of times that the current thread has compared positions.
         pub(super) static COMPARED: Cell<usize> = const { Cell::new(0) };
     }
 

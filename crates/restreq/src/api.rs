@@ -1,4 +1,4 @@
-//! The typed client of one resource.
+//! The typed client for one resource.
 
 mod apply;
 mod conflict;
@@ -56,13 +56,13 @@ use crate::{Error, Request, RestClient, list};
 
 /// A typed client for the objects of one resource, in one namespace or in all namespaces.
 ///
-/// Clones are cheap. Methods identify an object by its [`ObjectKey`] or by a string: `namespace/name`, or only the name
-/// if the `Api` has a namespace or the kind is cluster-scoped.
+/// Clones are cheap. Methods identify an object by its [`ObjectKey`] or by a string. The string is `namespace/name`. If
+/// the `Api` has a namespace or the kind is cluster-scoped, the string is only the name.
 ///
 /// # Cancel safety
 ///
-/// Dropping a future cancels the request of the future. If the request is a write, it is unknown whether the server
-/// applied it.
+/// Dropping a future cancels its request. If the cancelled request is a write, it is unknown whether the server applied
+/// the write.
 ///
 /// # Examples
 ///
@@ -82,7 +82,7 @@ use crate::{Error, Request, RestClient, list};
 /// }
 /// ```
 ///
-/// For a resource that is known only at run time:
+/// This example uses a resource that is known only at run time:
 ///
 /// ```
 /// use pintle_meta::{ApiResource, ClientConfig, DynamicObject, Scope};
@@ -106,15 +106,17 @@ pub struct Api<T> {
 }
 
 impl<T: Resource> Api<T> {
-    /// Creates an `Api` for all objects of the resource. If the resource is namespaced, this means the objects in all
-    /// namespaces. To address one object of a namespaced resource, pass a key that contains the namespace and the name.
+    /// Creates an `Api` for all objects of the resource. For a namespaced resource, the `Api` reads the objects in all
+    /// namespaces. To read or write one object of a namespaced resource, pass a key that contains the namespace and the
+    /// name.
     pub fn all(client: RestClient) -> Self {
         Self::new(client, T::api_resource(), None)
     }
 }
 
 impl<T: Resource<Scope = NamespaceScope>> Api<T> {
-    /// Creates an `Api` for one namespace. An empty string means the client's default namespace.
+    /// Creates an `Api` for one namespace. If `namespace` is an empty string, the `Api` uses the client's default
+    /// namespace.
     ///
     /// A cluster-scoped kind causes a compile error:
     ///
@@ -135,12 +137,12 @@ impl<T: Resource<Scope = NamespaceScope>> Api<T> {
 }
 
 impl<T> Api<T> {
-    /// Creates an `Api` for a resource that is known only at run time. `None` means all namespaces. An empty string
-    /// means the client's default namespace.
+    /// Creates an `Api` for a resource that is known only at run time. `None` means all namespaces. If `namespace` is
+    /// an empty string, the `Api` uses the client's default namespace.
     ///
     /// # Errors
     ///
-    /// Returns an error if the resource is cluster-scoped and `namespace` is not `None`.
+    /// Returns an error if `namespace` is set for a cluster-scoped resource.
     pub fn dynamic(client: RestClient, resource: ApiResource, namespace: Option<&str>) -> Result<Self, InvalidRequest> {
         match (resource.scope, namespace) {
             (Scope::Cluster, Some(namespace)) => Err(InvalidRequest::Mismatch(format!(
@@ -160,7 +162,7 @@ impl<T> Api<T> {
         Self { client, resource: Arc::new(resource), namespace, representation, object: PhantomData }
     }
 
-    /// Converts this `Api` to another object type. The resource and the namespace stay the same.
+    /// Converts this `Api` to another object type. The new `Api` has the same resource and namespace.
     fn cast<U>(&self) -> Api<U> {
         Api {
             client: self.client.clone(),
@@ -176,7 +178,7 @@ impl<T> Api<T> {
         &self.resource
     }
 
-    /// Returns the namespace, or `None` for all namespaces.
+    /// Returns the namespace of this `Api`, or `None` if the `Api` is for all namespaces.
     pub fn namespace(&self) -> Option<&str> {
         self.namespace.as_deref()
     }
@@ -186,7 +188,7 @@ impl<T> Api<T> {
         &self.client
     }
 
-    /// Returns a request that decodes the response as an object or as a watch of objects.
+    /// Returns a request that can decode the response as an object, and can decode a watch of objects.
     fn request(&self, method: Method) -> Request {
         self.accepting(self.client.verb(method), self.representation.object())
     }
@@ -227,8 +229,8 @@ impl<T> Api<T> {
         }
     }
 
-    /// Returns a request like [`on_object`](Self::on_object), but an error if the resource is not one of `plurals` in
-    /// the API group `group`.
+    /// Returns a request for one object like [`on_object`](Self::on_object). If the resource is not one of `plurals` in
+    /// the API group `group`, the request contains an error.
     fn on_object_of(
         &self,
         group: &str,
@@ -254,7 +256,7 @@ impl<T> Api<T> {
         }
     }
 
-    /// Returns the namespace to use in a request about one object. `given` is the namespace in the object's metadata.
+    /// Returns the namespace for a request about one object. `given` is the namespace in the object's metadata.
     fn namespace_of<'a>(&'a self, given: Option<&'a str>) -> Result<Option<&'a str>, InvalidRequest> {
         let resource = &self.resource;
         match (resource.scope, self.namespace.as_deref(), given) {
@@ -283,14 +285,15 @@ impl<T: DeserializeOwned> Api<T> {
         Ok(self.on_object(self.request(Method::GET), key).object().await?)
     }
 
-    /// Lists one page of objects. Without a limit in the options, the page contains all objects. Each object is decoded
-    /// as soon as it arrives. To process the objects individually, or to get them undecoded, use the [`ListWatch`]
+    /// Lists one page of objects. If the options set no limit, the page contains all objects. Each object is decoded as
+    /// soon as it arrives. To process the objects one by one, or to get their undecoded bytes, use the [`ListWatch`]
     /// implementation of this type.
     ///
     /// # Errors
     ///
-    /// Returns an error if the request fails. `Expired` means that the revision or the continue token is too old. A decoding
-    /// error contains the index of the object in the list, and the object's name if the name could be decoded.
+    /// Returns an error if the request fails. The error `Expired` means that the revision or the continue token is too
+    /// old. A decoding error contains the object's index in the list. If the name could be decoded, the error also
+    /// contains the object's name.
     pub async fn list(&self, options: &ListOptions) -> Result<List<T>, ApiError> {
         let mut page = self.page(options).await?.0;
         let mut list = List { types: TypeMeta::default(), metadata: ListMeta::default(), items: Vec::new() };
@@ -309,8 +312,9 @@ impl<T: DeserializeOwned> Api<T> {
         Ok(list)
     }
 
-    /// Opens a watch with decoded objects: see [`EventStream`]. The stream ends when the watch ends, and does not
-    /// resume it. To resume a watch automatically, use [`retry_watch`](Self::retry_watch) or an informer.
+    /// Opens a watch that decodes its objects: see [`EventStream`]. The stream ends when the server ends the watch, and
+    /// does not resume the watch. To resume a watch automatically, use [`retry_watch`](Self::retry_watch) or an
+    /// informer.
     ///
     /// # Errors
     ///
@@ -374,7 +378,7 @@ impl<T: Object + Serialize + DeserializeOwned> Api<T> {
     ///
     /// # Errors
     ///
-    /// Returns `Conflict`, `NotFound`, or another error if the request fails.
+    /// Returns `Conflict`, `NotFound`, or another error if the update fails.
     pub async fn update(&self, object: &T, options: &WriteOptions) -> Result<T, ApiError> {
         let request = self.on_object(self.request(Method::PUT), object.key());
         Ok(self.with_object(request, object, options).object().await?)

@@ -1,4 +1,4 @@
-//! Credentials of requests: the `Authorization` header, client certificates and impersonation.
+//! Credentials for requests: the `Authorization` header, client certificates and impersonation.
 
 pub(crate) mod exec;
 mod impersonate;
@@ -31,15 +31,15 @@ use crate::transport::ClientPair;
 pub(crate) struct Login {
     /// The `Authorization` header.
     pub(crate) header: Option<HeaderValue>,
-    /// A client certificate to use instead of the configured certificate.
+    /// The client certificate to use instead of the configured certificate.
     pub(crate) pair: Option<Arc<ClientPair>>,
-    /// The number of the renewal that returned the credentials, starting at 1. The number is 0 for credentials that are
-    /// never renewed.
+    /// The number of the renewal that returned the credentials. The first renewal has the number 1. The number is 0 for
+    /// credentials that are never renewed.
     pub(crate) run: u64,
 }
 
 impl Login {
-    /// Returns whether two logins have the same credentials. The run numbers can differ.
+    /// Returns whether two logins use the same credentials. The run numbers can differ.
     fn is_same(&self, other: &Self) -> bool {
         self.header == other.header && self.pair == other.pair
     }
@@ -54,7 +54,7 @@ impl From<HeaderValue> for Login {
 /// The source of the `Authorization` header's value.
 pub(crate) enum Credentials {
     None,
-    /// A constant header for a password or a token from the configuration.
+    /// A constant header that contains a password or a token from the configuration.
     Fixed(HeaderValue),
     TokenFile(TokenFile),
     Exec(Renewal<ExecPlugin>),
@@ -75,13 +75,13 @@ impl Credentials {
         Ok(match (&config.token_file, token) {
             (Some(path), token) => Self::TokenFile(TokenFile::new(path.clone(), token)),
             (None, Some(token)) => Self::Fixed(token),
-            // If a client certificate is configured, the credential plugin is not needed.
+            // If a client certificate is configured, the client does not need the credential plugin.
             (None, None) => match (config.exec.clone().filter(|_| config.tls.certificate.is_none()), &config.oidc) {
                 (Some(_), Some(_)) => return Err(ConfigError::Conflict { first: "exec", second: "oidc" }),
                 (Some(exec), None) => Self::Exec(Renewal::new(ExecPlugin::new(exec, config, metrics)?, None)),
                 #[cfg(feature = "oidc")]
                 (None, Some(oidc)) => Self::Oidc(oidc::open(oidc)?),
-                // The client certificate is sufficient without the credentials that failed.
+                // Without the feature `oidc`, the client uses only its certificate.
                 #[cfg(not(feature = "oidc"))]
                 (None, Some(_)) if config.tls.certificate.is_some() => Self::None,
                 #[cfg(not(feature = "oidc"))]
@@ -106,7 +106,7 @@ impl Credentials {
         }
     }
 
-    /// Returns new credentials after the server rejected the credentials `used`, if there are any.
+    /// Returns new credentials after the server rejected the credentials `used`, if new ones are available.
     pub(crate) async fn after_refusal(&self, used: &Login) -> Result<Option<Login>, AuthError> {
         let fresh = match self {
             Self::None | Self::Fixed(_) => None,
@@ -128,8 +128,8 @@ pub(crate) fn basic(field: &'static str, user: &str, password: &str) -> Result<H
     secret(field, "Basic", &Zeroizing::new(BASE64_STANDARD.encode(&*pair)))
 }
 
-/// Returns a header value that is marked as sensitive, so that `Debug` does not show it. The memory of the value is
-/// wiped when the last request drops it.
+/// Returns a header value that is marked as sensitive, so the `Debug` output does not contain the value. When the last
+/// request drops the value, its memory is wiped.
 fn secret(field: &'static str, scheme: &str, proof: &str) -> Result<HeaderValue, ConfigError> {
     let text = Bytes::from_owner(Zeroizing::new([scheme, " ", proof].concat()));
     let mut value = HeaderValue::from_maybe_shared(text).map_err(|_| ConfigError::Value {

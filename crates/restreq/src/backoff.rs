@@ -7,16 +7,16 @@ use http::StatusCode;
 use pintle_ratelimit::{ItemBackoff, ItemBackoffConfig};
 use tokio::time::Instant;
 
-/// The back-off for all requests of a client, like client-go's `URLBackoff` for the client's only host. The back-off
-/// grows with each 429 or 5xx response, and is reset by any other response. A request that gets no response does not
-/// change the back-off.
+/// The back-off for all requests of a client. This type corresponds to client-go's `URLBackoff` for a single host. The
+/// back-off grows with each response with status 429 or 5xx. Any other response resets the back-off. A request that
+/// gets no response does not change the back-off.
 #[derive(Debug)]
 pub(crate) struct ServerBackoff(Mutex<State>);
 
 #[derive(Debug)]
 struct State {
     backoff: ItemBackoff<()>,
-    /// The time at which the back-off was last increased.
+    /// The time when the back-off was last increased.
     since: Option<Instant>,
 }
 
@@ -25,7 +25,7 @@ impl ServerBackoff {
         Self(Mutex::new(State { backoff: ItemBackoff::new(config, fastrand::u64(..)), since: None }))
     }
 
-    /// Returns how long a request must wait before it is sent.
+    /// Returns how long a request must wait before the client sends it.
     pub(crate) fn wait(&self, now: Instant) -> Duration {
         let State { backoff, since } = &*self.lock();
         match since {
@@ -48,7 +48,7 @@ impl ServerBackoff {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // A panic while this lock is held leaves the data consistent, so a poisoned lock can still be used.
+        // If a panic has poisoned this lock, its data is still consistent and can be used.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

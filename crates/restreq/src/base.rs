@@ -5,20 +5,20 @@ use pintle_meta::redacted_url;
 use crate::error::ConfigError;
 use crate::request::path;
 
-/// The base of every URL: scheme, host and path prefix.
+/// The base of all request URLs: scheme, host and path prefix.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Base {
     pub(crate) https: bool,
     /// `host` or `host:port`. IPv6 addresses are in brackets.
     pub(crate) authority: String,
-    /// The path prefix: empty, or `/prefix` without a trailing slash.
+    /// The path prefix, which is empty or has the form `/prefix` without a trailing slash.
     pub(crate) path: String,
 }
 
 impl Base {
-    /// Parses a server address: a host, `host:port` or a URL. The default scheme is `https` if `tls` is true, and
-    /// `http` otherwise. A path without a scheme is an error, because `host/path` is usually a mistake. The query, the
-    /// fragment and the user information in the URL are ignored.
+    /// Parses a server address, which is a host, `host:port` or a URL. The default scheme is `https` if `tls` is true,
+    /// and `http` otherwise. A path without a scheme is an error, because `host/path` usually is a mistake. The query,
+    /// the fragment and the user information in the URL are ignored.
     pub(crate) fn parse(server: &str, tls: bool) -> Result<Self, ConfigError> {
         let fault = |why: &str| ConfigError::Server { server: redacted_url(server), why: why.into() };
         let server = server.trim();
@@ -53,7 +53,7 @@ impl Base {
         if self.https { "https" } else { "http" }
     }
 
-    /// Returns the host without brackets, and the port. The default port depends on the scheme.
+    /// Returns the host without brackets, and the port. The default port is the port of the scheme.
     pub(crate) fn host_and_port(&self) -> (String, u16) {
         let (host, port) = split_port(&self.authority);
         (host.to_owned(), port.unwrap_or(self.default_port()))
@@ -73,7 +73,7 @@ impl Base {
     }
 }
 
-/// Splits an authority into the host without brackets and the port, if it has one.
+/// Splits an authority into the host, without brackets, and the optional port.
 pub(crate) fn split_port(authority: &str) -> (&str, Option<u16>) {
     let (host, port) = match authority.rsplit_once(':') {
         // In an IPv6 address in brackets, the last colon is part of the address.

@@ -8,17 +8,17 @@ use serde_json::{Map, Value};
 use crate::Request;
 use crate::request::Body;
 
-/// The maximum size of a body that is parsed for logging.
+/// The maximum size of a body that the client parses before logging.
 const MAX_PARSED: usize = 1 << 20;
 /// The placeholder for a secret.
 const REDACTED: &str = "[redacted]";
-/// The annotation of `kubectl apply` that contains a whole object. The object in the annotation may be a Secret.
+/// The annotation that `kubectl apply` stores the whole object in. The object in this annotation may be a Secret.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
-/// A field is redacted if its name contains one of these words. The comparison ignores case, `-` and `_`.
+/// If the name of a field contains one of these words, its value is redacted. The comparison ignores case, `-` and `_`.
 const SECRET_NAMES: [&str; 9] =
     ["apikey", "authorization", "credential", "keydata", "passphrase", "passw", "privatekey", "secret", "token"];
-/// A body is not logged if the request path contains one of these segments. The segments are the names of resources and
-/// of a subresource.
+/// If the request path contains one of these segments, the body is not logged. The segments are names of resources, and
+/// the name of a subresource.
 const SECRET_PARTS: [&str; 4] = ["secrets", "token", "tokenrequests", "tokenreviews"];
 
 impl Request {
@@ -44,8 +44,8 @@ impl Request {
 
     fn shown(&self, body: &[u8], most: usize) -> String {
         let is_secret = |part: &str| SECRET_PARTS.iter().any(|secret| part.eq_ignore_ascii_case(secret));
-        // Check the path and not only the resource of the request, because a caller can set the whole path. The body is
-        // not sufficient to detect a Secret, because a patch of a Secret does not contain its kind.
+        // Check the path in addition to the resource, because a caller can set the path of a request directly. The body
+        // alone does not always identify a Secret: a patch of a Secret does not contain the kind.
         match self.path().split('/').any(is_secret) {
             true => size(body),
             false => shown(body, most),
@@ -57,8 +57,8 @@ fn size(body: &[u8]) -> String {
     format!("[{} bytes]", body.len())
 }
 
-/// Returns the text to log for one or more JSON objects, with at most `most` bytes. For other formats and for
-/// very large bodies, returns only the size.
+/// Returns the text to log for a body that contains one or more JSON objects. The text has at most `most` bytes. If the
+/// body has another format or is very large, the text contains only its size.
 fn shown(body: &[u8], most: usize) -> String {
     let parsed = (body.len() <= MAX_PARSED).then(|| serde_json::from_slice(body).ok()).flatten();
     let Some(mut value) = parsed else { return size(body) };
@@ -80,7 +80,7 @@ fn redact(value: &mut Value) {
     match value {
         Value::Array(values) => values.iter_mut().for_each(redact),
         Value::Object(members) => redact_members(members),
-        // The string is a JSON web token. JSON web tokens are redacted in all fields.
+        // The string is a JSON web token. Such tokens are redacted in all fields.
         Value::String(text) if text.starts_with("eyJ") => *value = REDACTED.into(),
         Value::String(_) | Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }

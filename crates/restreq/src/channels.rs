@@ -1,4 +1,4 @@
-//! Sends several streams over one WebSocket with the channel protocols of Kubernetes.
+//! Sends several streams over one WebSocket, in the channel protocols of Kubernetes.
 //!
 //! The first byte of each message is the number of its channel. The version `v5.channel.k8s.io` adds a message that
 //! closes one channel.
@@ -18,7 +18,7 @@ use self::state::Shared;
 pub(crate) use self::state::{CloseSignal, End, Layout};
 use crate::websocket::WebSocket;
 
-/// The shared owner of a connection to a pod. The connection ends when the last clone is dropped.
+/// The shared owner of a connection to a pod. The connection closes when the last clone is dropped.
 #[derive(Clone)]
 pub(crate) struct Connection(Arc<Owner>);
 
@@ -44,14 +44,14 @@ impl Connection {
         Sender::new(self.clone())
     }
 
-    /// Returns the reader of the channel at this index of [`Layout::inputs`]. Call this method only once for each
+    /// Returns the reader of the channel at the given index in [`Layout::inputs`]. Call this method only once for each
     /// index.
     pub(crate) fn receiver(&self, index: usize) -> Receiver {
         Receiver::new(self.clone(), index)
     }
 
-    /// Queues a message, such as a terminal size. The message replaces an earlier message of the same kind that was not
-    /// sent yet. Returns the reason if the connection has already ended.
+    /// Queues a message, such as a terminal size. If an earlier message of the same kind was not sent yet, the new
+    /// message replaces it. If the connection has already ended, this method returns the reason.
     pub(crate) fn send_latest(&self, message: bytes::Bytes) -> Result<(), End> {
         self.shared().send_latest(message)
     }
@@ -62,8 +62,8 @@ impl Connection {
         self.shared().error_text()
     }
 
-    /// Waits until `decide` returns a value. The arguments of `decide` are the content of the error channel and the
-    /// end of the connection. The second argument is `None` while the connection is open.
+    /// Waits until the closure `decide` returns a value. The method calls `decide` with the content of the error
+    /// channel and the reason why the connection ended. The second argument is `None` while the connection is open.
     ///
     /// # Cancel safety
     ///
@@ -79,7 +79,7 @@ impl Drop for Owner {
     }
 }
 
-/// Returns the data that the readers of all inputs and of the error channel receive after the server sends `messages`.
+/// Returns the data that the readers of all inputs and of the error channel get after the server sends `messages`.
 #[cfg(any(test, fuzzing))]
 pub(crate) fn received(layout: Layout, messages: &[bytes::Bytes]) -> (Vec<Vec<u8>>, String) {
     use std::task::{Context, Poll, Waker};

@@ -24,22 +24,22 @@ use crate::transport::{ExchangeOptions, Failure, ResponseBody, Transport};
 use crate::warning::{LogWarnings, WarningHandler};
 use crate::{Http2Config, Request};
 
-/// A client for one API server. Clones are cheap, and share the connections, the credentials and the rate limit.
+/// A client for one API server. Clones are cheap. All clones share the connections, the credentials and the rate limit.
 ///
 /// The client uses HTTP/1.1, or HTTP/2 if TLS negotiates it.
 ///
 /// # Retries
 ///
-/// If the server's API Priority and Fairness rejects a request, the client sends the request again after the delay that
-/// the server asks for. While this request waits, the client's other requests continue.
+/// If API Priority and Fairness rejects a request, the client sends the request again after the delay that the server
+/// asks for. During this delay, the client continues to send other requests.
 ///
 /// # Tasks
 ///
-/// The client starts tasks only to drive its connections. The tasks of connections end after the last clone of the
-/// client and the last request are dropped. A connection's task runs on the runtime of the request that first used the
-/// connection. If that runtime shuts down or stalls, requests on the connection fail at their deadline, and later
-/// requests open new connections. There is one exception: an established HTTP/2 connection stays in use while its
-/// runtime is stalled.
+/// The client starts tasks only to drive its connections. A connection's task ends after the last clone of the client
+/// and the last request are dropped. A connection's task runs on the runtime of the request that first used the
+/// connection. If that runtime shuts down or is blocked, requests on the connection fail at their deadline. Later
+/// requests open new connections. There is one exception: the client continues to use an established HTTP/2 connection
+/// while the connection's runtime is blocked.
 ///
 /// # Tracing
 ///
@@ -49,15 +49,15 @@ use crate::{Http2Config, Request};
 /// - `otel.kind`
 /// - `http.request.method`
 /// - `url.full`, without secrets
-/// - `url.template`, as in client-go: without names and values
+/// - `url.template`: the path without names and values, as in client-go
 /// - `server.address`
 /// - `k8s.namespace.name`
 /// - `k8s.resource`
-/// - `http.response.status_code`, of the last attempt
+/// - `http.response.status_code`: the status of the last attempt
 /// - `http.request.resend_count`
 /// - `error.type`: the status code of a failed response, or the kind of failure if there was no response
 ///
-/// For a stream, list or watch, the span ends when the response headers arrive.
+/// The span of a stream, list or watch ends when the response headers arrive.
 ///
 /// # Examples
 ///
@@ -121,17 +121,20 @@ struct Shared {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timeouts {
-    /// The deadline for connecting to the server, including the TLS handshake. 30 s by default. A DNS lookup can outlast this deadline,
-    /// because the system's resolver cannot be cancelled. The shutdown of a runtime waits for such a lookup.
+    /// The deadline for connecting to the server, including the TLS handshake. 30 s by default. A DNS lookup can take
+    /// longer than this deadline, because the system's resolver cannot be cancelled. When a tokio runtime shuts down,
+    /// the shutdown waits for such a lookup.
     pub connect: Duration,
-    /// The deadline from sending a request to the first line of the response. The deadline does not apply to streams, because their
-    /// server may have nothing to send yet. 75 s by default: a kube-apiserver times out after 60 s and reports the timeout.
+    /// The deadline for the first line of the response, measured from sending the request. This deadline does not apply
+    /// to streams, because the server may have nothing to send yet. The default is 75 s: a kube-apiserver times out
+    /// after 60 s and reports the timeout.
     pub headers: Option<Duration>,
-    /// The longest pause between two parts of a response body. The limit does not apply to watches and streams: they
-    /// may pause, and HTTP/2 pings or TCP keepalive probes detect a lost peer. 60 s by default.
+    /// The maximum pause between two parts of a response body. This limit does not apply to watches and streams. The
+    /// server of a watch or stream may send nothing for a long time. HTTP/2 pings or TCP keepalive probes detect a lost
+    /// server. The default is 60 s.
     pub idle: Option<Duration>,
-    /// The deadline for the whole request. The deadline does not apply to watches and streams. The default is no deadline.
-    /// [`ClientConfig::timeout`] sets one.
+    /// The deadline for the whole request. This deadline does not apply to watches and streams. The default is no
+    /// deadline. [`ClientConfig::timeout`] sets one.
     pub total: Option<Duration>,
 }
 
@@ -149,7 +152,8 @@ impl Default for Timeouts {
 /// The default of [`ClientConfig::max_object`].
 const MAX_OBJECT: usize = 16 << 20;
 
-/// The configuration of a [`RestClient`]: a [`ClientConfig`] and the settings that a kubeconfig does not have.
+/// The configuration of a [`RestClient`]. The configuration consists of a [`ClientConfig`] and of additional settings
+/// that a kubeconfig cannot contain.
 ///
 /// # Examples
 ///
@@ -173,29 +177,31 @@ pub struct RestClientConfig {
     pub server: ClientConfig,
     /// The deadlines. By default, [`Timeouts::total`] is [`ClientConfig::timeout`].
     pub timeouts: Timeouts,
-    /// The value of the `Accept` header in all requests. `application/json, */*` by default.
+    /// The value of the `Accept` header that the client sends with each request. `application/json, */*` by default.
     pub accept: String,
-    /// The maximum size, in bytes, of a response body that is read as a whole. 1 GiB by default, which fits a list of
-    /// 150 000 large pods. For watches and for lists that are read item by item, [`ClientConfig::max_object`] limits
-    /// the size of each object instead.
+    /// The maximum size, in bytes, of a response body that the client reads as a whole. The default is 1 GiB, which is
+    /// enough for a list of 150 000 large pods. If the client reads a watch or a list item by item,
+    /// [`ClientConfig::max_object`] limits the size of each object instead.
     pub max_body: usize,
     /// Whether a cancelled or timed-out request also drops its connection, so that the next request uses another connection. False by
     /// default.
     ///
-    /// Over HTTP/1.1, the connection of such a request is always dropped. Over HTTP/2, other requests share the connection, and a lost
-    /// peer is detected only after 45 s. A detection after 45 s is too late for urgent requests such as lease renewals. Send urgent
-    /// requests with a separate client that has this setting. If that client also has watches, they share its newest connection with the
-    /// urgent requests.
+    /// Over HTTP/1.1, the connection of such a request is always dropped. Over HTTP/2, other requests share the
+    /// connection, and the client detects a lost server only after 45 s. A detection after 45 s is too late for urgent
+    /// requests such as lease renewals. For urgent requests, create a separate client that has this setting. If the
+    /// separate client also opens watches, its newest connection is shared by the watches and the urgent requests.
     pub drop_connection_on_cancel: bool,
-    /// Whether to use HTTP/2, and when to ping idle connections. By default, these settings are read from the
-    /// environment: [`Http2Config::of_process`].
+    /// Whether the client uses HTTP/2, and when it pings idle connections. By default, the settings come from
+    /// environment variables: see [`Http2Config::of_process`].
     pub http2: Http2Config,
-    /// The back-off that delays all requests of the client after a 429 or 5xx response. The back-off grows with each
-    /// such response and is reset by any other response. [`unthrottled`](Request::unthrottled) requests do not wait.
+    /// The back-off that delays all requests of the client after a response with status 429 or 5xx. The back-off grows
+    /// with each such response. Any other response resets it. [`unthrottled`](Request::unthrottled) requests do not
+    /// wait.
     ///
     /// By default, the back-off is read from client-go's environment variables `KUBE_CLIENT_BACKOFF_BASE` and
-    /// `KUBE_CLIENT_BACKOFF_DURATION`. If one of these variables is not set, there is no back-off. A back-off is usually not needed:
-    /// servers protect themselves with API Priority and Fairness, and one rejected request should not delay all other requests.
+    /// `KUBE_CLIENT_BACKOFF_DURATION`. If one of these variables is not set, there is no back-off. Most clients need no
+    /// back-off. Servers protect themselves with API Priority and Fairness, and one rejected request should not delay
+    /// all other requests.
     pub backoff: Option<ItemBackoffConfig>,
     /// Whether requests wait for the client's rate limit and back-off. True by default. If false, all requests are
     /// [`unthrottled`](Request::unthrottled). Use false for a client with urgent requests, such as lease renewals.
@@ -203,10 +209,10 @@ pub struct RestClientConfig {
     /// Whether to use the proxies of the environment (`HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY`, `NO_PROXY`) if
     /// [`ClientConfig::proxy_url`] is `None`. True by default. If false, the client connects directly.
     pub proxy_from_environment: bool,
-    /// The handler for the warnings that the server sends. By default they are logged.
+    /// The handler that is called with each warning from the server. By default they are logged.
     pub warning_handler: Arc<dyn WarningHandler>,
-    /// The metrics provider. None by default. The provider is used from the first request until the last clone of the
-    /// client is dropped. If the provider panics, requests continue and the provider is not called again.
+    /// The metrics provider. None by default. The client uses the provider from its first request until its last clone
+    /// is dropped. If the provider panics, requests continue and the client does not call the provider again.
     ///
     /// | name | kind | labels | meaning |
     /// |---|---|---|---|
@@ -221,26 +227,28 @@ pub struct RestClientConfig {
     /// | `rest_client_exec_plugin_certificate_rotation_age` | histogram | | seconds for which a plugin's certificate was in use before it was replaced |
     /// | `rest_client_response_size_bytes` | histogram | `verb`, `host` | size of successful response bodies that are read as a whole; not for streams, watches and lists read by item |
     ///
-    /// Some metrics of client-go are not reported. client-go's `rest_client_exec_plugin_ttl_seconds` is the minimum over all
-    /// clients. A gauge of this crate cannot show this minimum, because metrics providers add up the values from several clients.
-    /// The metrics that begin with `rest_client_transport_` describe client-go's transport cache, which this client does not have.
+    /// This crate does not report some metrics of client-go. For example, client-go's
+    /// `rest_client_exec_plugin_ttl_seconds` is the minimum over all clients. Such a minimum cannot be reported,
+    /// because a metrics provider adds up the values of several clients. The metrics whose names begin with
+    /// `rest_client_transport_` describe client-go's transport cache, which this client does not have.
     pub metrics: Option<Arc<dyn Provider>>,
-    /// The maximum number of bytes of each body to log, at level TRACE with the target `pintle_restreq::body`. `None`,
-    /// the default, logs no bodies.
+    /// The maximum number of bytes of each body that the client logs. The log level is TRACE and the target is
+    /// `pintle_restreq::body`. With `None`, the default, the client logs no bodies.
     ///
-    /// Only JSON is logged. Secrets are redacted: the data of Secret objects, and the values of fields whose names
-    /// suggest a token or a password. For bodies in formats other than JSON, only the size is logged. The bodies of
-    /// streams, watches and lists read by item are not logged. client-go's level 8 shows 1,024 bytes.
+    /// Only JSON is logged. The client redacts the data of Secret objects, and all values of fields whose names suggest
+    /// a token or a password. If a body is not JSON, the client logs only its size. The client does not log the bodies
+    /// of streams, of watches, and of lists that it reads item by item. For comparison, client-go's level 8 shows 1,024
+    /// bytes.
     pub logged_body: Option<usize>,
     /// Whether to request gzip responses. False by default, unlike client-go. Watches and streams are never compressed.
     ///
-    /// A kube-apiserver compresses responses that are larger than 128 KiB. Compression reduces the transfer time on slow networks. On
-    /// fast networks, compression only costs CPU time on both sides. The setting has no effect with
-    /// [`disable_compression`](ClientConfig::disable_compression), or for a request that sets `Accept-Encoding` itself. All size limits
-    /// apply to the decompressed body.
+    /// A kube-apiserver compresses responses that are larger than 128 KiB. Compression reduces the transfer time in
+    /// slow networks. In fast networks, compression only adds CPU load to the client and the server. The setting has no
+    /// effect with [`disable_compression`](ClientConfig::disable_compression), or for a request that sets
+    /// `Accept-Encoding` itself. All size limits apply to the decompressed body.
     #[cfg(feature = "gzip")]
     pub gzip: bool,
-    /// A `tower` layer that wraps the transport. None by default.
+    /// A `tower` layer that wraps the client's transport. None by default.
     #[cfg(feature = "tower")]
     pub transport_layer: Option<TransportLayer>,
 }
@@ -288,12 +296,12 @@ impl fmt::Debug for RestClientConfig {
 
 impl RestClient {
     /// Creates a client from a [`ClientConfig`], with defaults for all other settings, or from a [`RestClientConfig`].
-    /// Certificate files are read in the calling thread before this function returns.
+    /// This function reads the certificate files in the calling thread before it returns.
     ///
     /// # Errors
     ///
-    /// Returns an error if settings contradict each other, or if a certificate or key cannot be used. This function
-    /// sends no request, so it does not detect an unreachable server.
+    /// Returns an error if two settings contradict each other, or if a certificate or key is invalid. This function
+    /// sends no requests, so it succeeds even if the server is unreachable.
     pub fn new(config: impl Into<RestClientConfig>) -> Result<Self, ConfigError> {
         let RestClientConfig {
             server: config,
@@ -379,7 +387,7 @@ impl RestClient {
         self.verb(Method::PUT)
     }
 
-    /// Returns a PATCH request. The content type determines the format of the patch.
+    /// Returns a PATCH request. The `Content-Type` header of the request sets the format of the patch.
     pub fn patch(&self, content_type: &str) -> Request {
         self.verb(Method::PATCH).header("content-type", content_type)
     }
@@ -394,14 +402,14 @@ impl RestClient {
         Request::new(self.clone(), method)
     }
 
-    /// Returns a client whose request paths start with `/api/v1` or `/apis/GROUP/VERSION`. The returned client shares
-    /// everything else with this client.
+    /// Returns a client whose request paths start with `/api/v1` or `/apis/GROUP/VERSION`. Both clients share
+    /// everything except this path prefix.
     pub fn for_group_version(&self, group_version: &GroupVersion) -> Self {
         let root = format!("{}{}", self.shared.base.path, group_version.path());
         Self { shared: self.shared.clone(), root: root.into() }
     }
 
-    /// Returns the namespace to use in requests that set no namespace.
+    /// Returns the namespace of requests that do not set a namespace.
     pub fn default_namespace(&self) -> &str {
         &self.shared.default_namespace
     }
@@ -502,8 +510,8 @@ impl fmt::Debug for RestClient {
     }
 }
 
-/// Returns the default user agent, which consists of program name, version and platform: `quickstart/0.1.0
-/// (linux/x86_64) pintle`.
+/// Returns the default user agent. The user agent consists of the program's name, version and platform, as in
+/// `quickstart/0.1.0 (linux/x86_64) pintle`.
 fn default_user_agent() -> String {
     let program = std::env::args().next().unwrap_or_default();
     let program = program.rsplit(['/', '\\']).next().unwrap_or_default();

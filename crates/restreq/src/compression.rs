@@ -5,8 +5,8 @@ use http::{HeaderMap, HeaderValue, Method, Response};
 
 use crate::transport::ResponseBody;
 
-/// Adds a header that requests a gzip response, as Go's transport does. Returns whether the header was added. The
-/// header is not added if the request already has an `Accept-Encoding` header, or if it requests only a range or only
+/// Adds a header that asks for a gzip response, as Go's transport does. Returns whether it added the header. The
+/// function adds no header if the request already has an `Accept-Encoding` header, asks for a range, or asks only for
 /// the headers.
 pub(crate) fn ask(method: &Method, headers: &mut HeaderMap) -> bool {
     let is_asked = *method != Method::HEAD && !headers.contains_key(ACCEPT_ENCODING) && !headers.contains_key(RANGE);
@@ -22,7 +22,7 @@ pub(crate) fn undo(mut answer: Response<ResponseBody>) -> Response<ResponseBody>
     if !answer.headers().get(CONTENT_ENCODING).is_some_and(is_gzip) {
         return answer;
     }
-    // The removed headers describe the compressed body, so they are wrong for the decompressed body.
+    // The removed headers describe the compressed body and do not match the decompressed body.
     answer.headers_mut().remove(CONTENT_ENCODING);
     answer.headers_mut().remove(CONTENT_LENGTH);
     answer.map(ResponseBody::inflated)

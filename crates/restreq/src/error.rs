@@ -1,4 +1,4 @@
-//! Errors of requests and of client configuration.
+//! The errors of requests and of the client configuration.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -13,7 +13,7 @@ use pintle_meta::{ApiError, Cause, ErrorKind, InvalidKey, Reason, RequestLine, S
 use pintle_ratelimit::ThrottleError;
 use thiserror::Error as ThisError;
 
-/// The error of a request. The message of each error contains the request, without secrets.
+/// The error of a request. The message of each error describes the request and contains no secrets.
 ///
 /// # Examples
 ///
@@ -48,9 +48,9 @@ pub enum Error {
     Connect {
         /// The request.
         request: Arc<RequestLine>,
-        /// Whether the peer refused the connection, usually because no process listens on the port.
+        /// Whether the server refused the connection, usually because no process listens on the port.
         refused: bool,
-        /// The messages of the error and its sources, from the outermost to the innermost.
+        /// The message of the error and the messages of its sources, from the outermost to the innermost.
         message: Box<str>,
         /// The underlying error.
         source: Arc<dyn StdError + Send + Sync>,
@@ -71,9 +71,9 @@ pub enum Error {
         /// The reason why the request is invalid.
         source: InvalidRequest,
     },
-    /// The last of several attempts failed, and the server may have processed an earlier attempt. If the last attempt failed with a
-    /// conflict, the earlier attempt can be the cause. If the last attempt was rejected, the earlier attempt may still have changed the
-    /// object. Only writes can fail with this error.
+    /// The last attempt of a write request failed, and the server may have processed an earlier attempt. If the last
+    /// attempt returned a conflict, the earlier attempt may have caused the conflict. If the server rejected the last
+    /// attempt, the earlier attempt may still have changed the object. Only write requests return this error.
     #[error("{last} (an earlier attempt may have been processed: {earlier})")]
     Retried {
         /// The error of the earlier attempt that the server may have processed.
@@ -86,35 +86,36 @@ pub enum Error {
     Status {
         /// The request.
         request: Arc<RequestLine>,
-        /// The server's status. If the response contains no status, this one is derived from the HTTP status code.
+        /// The server's status. If the response contains no status, this status is derived from the HTTP status code.
         status: Box<Status>,
-        /// The first bytes of the response body, at most 64 KiB. `Debug` does not show the body, because it can be any
-        /// object.
+        /// The first bytes of the response body, at most 64 KiB. The `Debug` output does not contain the body, because
+        /// the body can contain any object.
         body: Bytes,
         /// The classification of the request by API Priority and Fairness, if the server sent one.
         flow: Option<Arc<Flow>>,
         /// The `Audit-Id` of the response, which identifies the request in the server's audit log.
         audit_id: Option<Box<str>>,
     },
-    /// The client's rate limit can never admit this request. Nothing was sent.
+    /// The client's rate limit can never allow the request. Nothing was sent.
     #[error("{request}: the client's own rate limit, its qps and burst: {source}")]
     Throttled {
         /// The request.
         request: Arc<RequestLine>,
-        /// The reason why the limit can never admit the request.
+        /// The reason why the rate limit never allows the request.
         source: ThrottleError,
     },
-    /// A deadline passed. Unless `phase` is [`Phase::Connect`], it is unknown whether the server processed the request.
+    /// A deadline passed. If `phase` is [`Phase::Connect`], the server has not received the request. If `phase` is
+    /// another phase, it is unknown whether the server processed the request.
     #[error("{request}: no response in time: {phase} took longer than {after:?}")]
     Timeout {
         /// The request.
         request: Arc<RequestLine>,
-        /// The phase that took too long.
+        /// The phase of the request that took too long.
         phase: Phase,
         /// The deadline that passed.
         after: Duration,
     },
-    /// The response, or one frame of a watch, is larger than the limit.
+    /// The response body, or one frame of a watch, is larger than the limit.
     #[error(
         "{request}: the response is larger than the limit of {limit} bytes; raise it with max_body, or ask for pages"
     )]
@@ -124,7 +125,7 @@ pub enum Error {
         /// The limit, in bytes.
         limit: usize,
     },
-    /// The connection failed. The server may or may not have processed the request.
+    /// The connection failed. It is unknown whether the server processed the request.
     #[error("{request}: the connection failed: {message}")]
     Transport {
         /// The request.
@@ -134,7 +135,8 @@ pub enum Error {
         /// The underlying error.
         source: Arc<dyn StdError + Send + Sync>,
     },
-    /// The connection failed or the server refused the stream before it processed the request. The request had no effect.
+    /// The server has not processed the request: the connection failed, or the server refused the stream. The request
+    /// had no effect.
     #[error("{request}: the server did not process the request: {message}")]
     Unprocessed {
         /// The request.
@@ -173,7 +175,7 @@ impl Error {
         }
     }
 
-    /// Returns the reason in the server's status, if the status has one.
+    /// Returns the reason in the server's status, if there is one.
     pub fn reason(&self) -> Option<&Reason> {
         self.status()?.reason.as_ref()
     }
@@ -187,24 +189,25 @@ impl Error {
         }
     }
 
-    /// Returns whether the status is 404: the object or the resource does not exist. For other reasons, convert the error into an
-    /// [`ApiError`](pintle_meta::ApiError), which has a method for each reason.
+    /// Returns whether the status code is 404, which means that the object or the resource does not exist. To check for
+    /// other reasons, convert the error into an [`ApiError`](pintle_meta::ApiError), which has a method for each
+    /// reason.
     pub fn is_not_found(&self) -> bool {
         self.is(Reason::NotFound, StatusCode::NOT_FOUND)
     }
 
-    /// Returns whether the status is 409 because an object of that name exists.
+    /// Returns whether the status code is 409 because an object with the same name exists.
     pub fn is_already_exists(&self) -> bool {
         self.reason() == Some(&Reason::AlreadyExists)
     }
 
-    /// Returns whether the status is 409 because the object has changed or a precondition failed.
+    /// Returns whether the status code is 409 because the object has changed or a precondition failed.
     pub fn is_conflict(&self) -> bool {
         self.is(Reason::Conflict, StatusCode::CONFLICT)
     }
 
-    /// Returns whether the status has the reason `reason`. If the response contains no known reason, compares the status
-    /// code instead.
+    /// Returns whether the server's status has the given reason. If the response contains no known reason, this method
+    /// compares the status code instead.
     fn is(&self, reason: Reason, code: StatusCode) -> bool {
         self.status().is_some_and(|status| match &status.reason {
             None | Some(Reason::Other(_)) => status.code == code.as_u16(),
@@ -212,8 +215,7 @@ impl Error {
         })
     }
 
-    /// Returns whether the client or the server throttled the request, or `None` if the request failed for another
-    /// reason.
+    /// Returns how the client or the server throttled the request, or `None` if the request failed in another way.
     pub fn throttling(&self) -> Option<Throttling<'_>> {
         match self {
             Self::Throttled { source, .. } => Some(Throttling::Client(source)),
@@ -228,7 +230,7 @@ impl Error {
     }
 }
 
-/// Whether the client or the server throttled a request.
+/// Describes whether the client or the server throttled a request.
 ///
 /// # Examples
 ///
@@ -246,24 +248,25 @@ impl Error {
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub enum Throttling<'a> {
-    /// The client's own rate limit rejected the request. Nothing was sent.
+    /// The client's own rate limit did not allow the request. Nothing was sent.
     Client(&'a ThrottleError),
     /// The server rejected the request with status 429. The request had no effect.
     Server {
         /// The delay after which the server asks the client to retry, in whole seconds.
         retry_after: Option<Duration>,
-        /// The flow of requests that exceeded its share, if the server's API Priority and Fairness reports it.
+        /// The request's flow, which exceeded its share. The value is `None` if the server does not report the flow.
         flow: Option<&'a Flow>,
     },
 }
 
-/// The classification of a request by API Priority and Fairness. The classification consists of the UIDs of two objects
-/// in `flowcontrol.apiserver.k8s.io`.
+/// The classification of a request by API Priority and Fairness. A `Flow` contains the UIDs of two objects in the API
+/// group `flowcontrol.apiserver.k8s.io`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Flow {
     /// The UID of the FlowSchema that the request matched.
     pub flow_schema: Box<str>,
-    /// The UID of the PriorityLevelConfiguration of that FlowSchema. Empty if the response does not contain this UID.
+    /// The UID of that FlowSchema's PriorityLevelConfiguration. The string is empty if the response does not contain
+    /// this UID.
     pub priority_level: Box<str>,
 }
 
@@ -276,7 +279,7 @@ impl Flow {
     }
 }
 
-/// Returns the `Audit-Id` of a response. Ignores a value that is too long to be an audit ID.
+/// Returns the `Audit-Id` of a response. If the value is too long for an audit ID, this function returns `None`.
 pub(crate) fn audit_id(headers: &HeaderMap) -> Option<Box<str>> {
     const LONGEST: usize = 256;
     let id = headers.get("audit-id")?.to_str().ok()?;
@@ -334,7 +337,8 @@ impl From<Error> for ApiError {
     }
 }
 
-/// The source of an [`ApiError`]: an [`Error`] whose message omits the text that the [`ApiError`] already shows.
+/// The source of an [`ApiError`]. The message of this error leaves out the text that the message of the [`ApiError`]
+/// already contains.
 #[derive(Debug, ThisError)]
 #[error("{message}")]
 struct ApiErrorSource {
@@ -342,13 +346,13 @@ struct ApiErrorSource {
     source: Option<Arc<dyn StdError + Send + Sync>>,
 }
 
-/// A phase of a request that has a deadline.
+/// A phase of a request. Each phase has a deadline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Phase {
     /// Connecting, including TLS. Nothing was sent.
     Connect,
-    /// The phase in which the client waits for the first line of the response.
+    /// The phase in which the client waits for the response to begin.
     Headers,
     /// The phase in which the client waits for more of the response body.
     Idle,
@@ -367,7 +371,8 @@ impl fmt::Display for Phase {
     }
 }
 
-/// The reason why a request is invalid. A setter detects the error, and the request stores the first one.
+/// The reason why a request is invalid. A setter of the request detects the error, and the request keeps the first
+/// error.
 #[derive(Clone, Debug, ThisError)]
 #[non_exhaustive]
 pub enum InvalidRequest {
@@ -422,7 +427,7 @@ pub enum InvalidRequest {
         part: &'static str,
         /// The value.
         value: String,
-        /// The reason why the value is invalid.
+        /// The reason why the path segment is invalid.
         why: &'static str,
     },
     /// The string is not a valid URL.
@@ -445,7 +450,7 @@ impl From<InvalidRequest> for ApiError {
 #[derive(Clone, Debug, ThisError)]
 #[non_exhaustive]
 pub enum ConfigError {
-    /// Two fields cannot be set together.
+    /// The configuration sets two fields that exclude each other.
     #[error("{first} and {second} exclude each other; set one of them")]
     Conflict {
         /// The first field.
@@ -456,17 +461,17 @@ pub enum ConfigError {
     /// A file cannot be read.
     #[error("{field}: {path} cannot be read: {source}", path = path.display())]
     File {
-        /// The name of the field that contains the path.
+        /// The name of the field that contains the file's path.
         field: &'static str,
         /// The file.
         path: PathBuf,
         /// The I/O error.
         source: Arc<io::Error>,
     },
-    /// A field is set that requires another field, and the other field is missing.
+    /// The configuration sets a field without another field that it requires.
     #[error("{present} is set, but {missing} is not; set both or none")]
     Missing {
-        /// The name of the field that is set.
+        /// The name of the field that the configuration sets.
         present: &'static str,
         /// The name of the field that is missing.
         missing: &'static str,
@@ -510,10 +515,10 @@ pub enum AuthError {
     Exec {
         /// The command.
         command: String,
-        /// A description of the failure and how to fix it.
+        /// A description of the failure and of a way to fix it.
         why: String,
     },
-    /// An OpenID Connect login has expired and its tokens cannot be refreshed.
+    /// The OpenID Connect login has expired, and the client cannot refresh its tokens.
     #[error("login at {issuer:?}: {why}")]
     Oidc {
         /// The issuer's URL, without user and password.
@@ -521,7 +526,7 @@ pub enum AuthError {
         /// A description of the failure and how to fix it.
         why: String,
     },
-    /// The token file cannot be used.
+    /// The client cannot use the token file.
     #[error("token file {path}: {why}", path = path.display())]
     TokenFile {
         /// The file.

@@ -1,4 +1,4 @@
-//! How a [`Request`] is sent: attempts, deadlines and responses.
+//! The code that sends a [`Request`]: attempts, deadlines and responses.
 
 mod reading;
 
@@ -35,15 +35,15 @@ enum Mode {
     Unary,
     /// Stream the body.
     Stream,
-    /// Stream the body, and accept only the status 200. The server must send the headers immediately.
+    /// Stream the body. Accept only a response with status 200. The server must send the response headers immediately.
     Watch,
-    /// Upgrade the connection to another protocol. Although an upgrade is a GET request, it can change the cluster.
+    /// Upgrade the connection to another protocol. An upgrade is a GET request, but can change the cluster.
     #[cfg(feature = "ws")]
     Upgrade,
 }
 
 impl Mode {
-    /// Returns whether every request with this mode can change the cluster, even a GET.
+    /// Returns whether a request with this mode can change the cluster even if it is a GET.
     fn has_effect(self) -> bool {
         #[cfg(feature = "ws")]
         return self == Self::Upgrade;
@@ -56,7 +56,8 @@ impl Mode {
 const MAX_ERROR_BODY: usize = 64 << 10;
 /// The timeout for reading the body of a failed response.
 const ERROR_BODY_TIMEOUT: Duration = Duration::from_secs(10);
-/// The number of headers that the client adds to a request: `Accept`, `User-Agent`, `Authorization` and `Host`.
+/// The number of headers that the client adds to a request. These are `Accept`, `User-Agent`, `Authorization` and
+/// `Host`.
 const USUAL_HEADERS: usize = 4;
 
 impl Request {
@@ -66,18 +67,18 @@ impl Request {
     ///
     /// Returns one of these errors:
     ///
-    /// - The first error that a setter found, without any I/O.
-    /// - [`Error::Status`] if the server responds with a failure.
+    /// - The first error that a setter of the request found. In this case, nothing was sent.
+    /// - [`Error::Status`] if the server responds with a failure status.
     /// - Another error if there is no response.
     ///
     /// # Panics
     ///
-    /// Panics if the request needs a timer and the method is called outside of a tokio runtime with timers enabled. A timer
-    /// is needed for a deadline, for a pause before a retry and for reading a credential file.
+    /// Panics if the request needs a timer and this method is called outside of a tokio runtime with timers enabled. A
+    /// request needs a timer if it has a deadline, pauses before a retry, or reads a credential file.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future cancels the request. After a drop, it is unknown whether the server processed the request.
+    /// Dropping the future cancels the request. After the drop, it is unknown whether the server processed the request.
     pub async fn send(&self) -> Result<Response, Error> {
         self.preflight()?;
         let _timer = self.timer();
@@ -132,13 +133,13 @@ impl Request {
     }
 
     /// Sends the request and streams the response body, such as the log of a container. The deadline for the whole
-    /// request does not apply.
+    /// request does not apply to the stream.
     ///
     /// # Errors
     ///
     /// Returns the same errors as [`send`](Self::send) if the request fails before the response headers arrive. If the
-    /// connection is lost before that, the request is retried only if it used an existing connection. An existing
-    /// connection was most likely lost while it was idle.
+    /// connection is lost before the response headers arrive, the client retries the request only if the connection was
+    /// reused. A reused connection was most likely lost while it was idle.
     ///
     /// # Cancel safety
     ///
@@ -159,9 +160,10 @@ impl Request {
         Ok(answer.map(|body| ByteStream::new(body, line, self.idle_timeout)))
     }
 
-    /// Sends the request and returns a stream of the items of a list. Only one item is kept in memory at any time, and
-    /// the size of the whole list is not limited. An item above [`max_object`](pintle_meta::ClientConfig::max_object) is
-    /// reported as [`RawObject::Oversized`](pintle_meta::RawObject::Oversized).
+    /// Sends the request and returns a stream of the items of a list. The stream keeps only one item in memory at any
+    /// time, so the list can have any size. If an item is larger than
+    /// [`max_object`](pintle_meta::ClientConfig::max_object), the stream returns
+    /// [`RawObject::Oversized`](pintle_meta::RawObject::Oversized) instead.
     ///
     /// # Errors
     ///
@@ -190,8 +192,9 @@ impl Request {
         Ok(ListStream::new(bytes, self.max_object()))
     }
 
-    /// Sends the request and decodes the response as a watch. The caller must set the parameter `watch=true` and any
-    /// other watch parameters. The deadline for the whole request does not apply.
+    /// Sends the request and returns a watch that decodes its objects. The caller must set the query parameter
+    /// `watch=true` and any other parameters of the watch. The deadline for the whole request does not apply to the
+    /// watch.
     ///
     /// # Errors
     ///
@@ -204,7 +207,7 @@ impl Request {
         self.raw_watch().await.map(Watch::new)
     }
 
-    /// Sends the request and returns a watch whose objects are not decoded: see also [`watch`](Self::watch).
+    /// Sends the request and returns a watch that does not decode its objects: see also [`watch`](Self::watch).
     ///
     /// # Errors
     ///
@@ -222,7 +225,7 @@ impl Request {
         Ok(RawWatch::new(bytes, self.max_object()))
     }
 
-    /// Sends the request and returns the response if the server accepts the upgrade.
+    /// Sends an upgrade request and returns the response if the server accepts the upgrade.
     #[cfg(feature = "ws")]
     pub(crate) async fn upgrade(
         &self,
@@ -234,7 +237,7 @@ impl Request {
         Ok((answer.into_parts().0.headers, upgraded))
     }
 
-    /// Sends the request and waits for the headers of a streamed response.
+    /// Sends a request whose response is streamed, and waits for the response headers.
     async fn begin(&self, line: &Arc<RequestLine>, mode: Mode) -> Result<http::Response<ResponseBody>, Error> {
         let open = async |span: &tracing::Span| {
             self.throttle(line).await?;
@@ -243,7 +246,7 @@ impl Request {
         self.in_span(line, open).await
     }
 
-    /// Calls `run` in the span of the request, and records the outcome in the span.
+    /// Runs the closure `run` in the request's span, and records the outcome in the span.
     async fn in_span<T>(
         &self,
         line: &Arc<RequestLine>,
@@ -255,7 +258,7 @@ impl Request {
         result.inspect_err(|error| span::failed(&span, error))
     }
 
-    /// Returns the deadline for the whole request, and the time until the deadline.
+    /// Returns the deadline for the whole request, together with the remaining time.
     fn deadline(&self) -> Option<(Instant, Duration)> {
         self.timeout.and_then(from_now)
     }
@@ -281,7 +284,7 @@ impl Request {
         turn
     }
 
-    /// Sends attempts until one succeeds or a failure must not be retried.
+    /// Sends the request until an attempt succeeds or the failure must not be retried.
     async fn open(
         &self,
         line: &Arc<RequestLine>,
@@ -292,7 +295,7 @@ impl Request {
         let is_write = mode.has_effect() || !matches!(self.method, Method::GET | Method::HEAD);
         let mut retry = Retry::new(self.max_retries, self.body.is_replayable()).with_jitter();
         self.client.retries().deposit();
-        // For a write, the error of the last failed attempt that the server may have processed.
+        // For a write, this variable contains the error of the last failed attempt that the server may have processed.
         let mut doubt = None;
         let backoff = self.backoff.as_deref().or(self.client.backoff());
         let mut renewed = None;
@@ -324,7 +327,7 @@ impl Request {
                     may_renew = false;
                     let fresh = self.renew(line, &used.login).await;
                     if !retry.may_replay() {
-                        // Return the server's response. Only the next attempt uses the new credentials.
+                        // Return the server's response. Only the next attempt can use the new credentials.
                         fresh.err().inspect(|error| tracing::warn!("{error}"));
                     } else if let Some(fresh) = fresh.map_err(|last| in_doubt(doubt.clone(), last))? {
                         renewed = Some(fresh);
@@ -343,8 +346,8 @@ impl Request {
             };
             let wait = retry.step(outcome_told, || match mode {
                 _ if mode.has_effect() => Repetition::Another,
-                // A streamed request is retried only if its connection died while it was idle. For other lost
-                // connections, the request returns the error.
+                // A streamed request is retried only if its connection was lost while it was idle. If the connection
+                // was lost in another way, the request returns the error.
                 Mode::Stream if !is_write && outcome_told != Outcome::Stale => Repetition::Unsafe,
                 _ => Repetition::of(&self.method, &self.headers, &self.body),
             });
@@ -397,7 +400,7 @@ impl Request {
         used: &mut Used,
     ) -> Result<http::Response<ResponseBody>, Error> {
         let Used { login, is_stale } = used;
-        // Get the credentials before taking the body, because a stream can be taken only once.
+        // Get the credentials before the code takes the body, because a stream can be taken only once.
         if !self.headers.contains_key(AUTHORIZATION) {
             let unavailable = |source| Error::Auth { request: line.clone(), source };
             *login = match renewed {
@@ -426,8 +429,8 @@ impl Request {
         };
         let timeouts = *self.client.timeouts();
         let headers = timeouts.headers.filter(|_| mode != Mode::Stream);
-        // The transport starts the deadline as soon as it has a connection. A layer may replace the transport and ignore the
-        // deadline.
+        // The transport starts the timer for this deadline as soon as it has a connection. The code checks the deadline
+        // here too, because a layer may replace the transport and ignore the deadline.
         let max_wait =
             headers.and_then(|headers| Some((from_now(headers.saturating_add(timeouts.connect))?.0, headers)));
         let exchange = pin!(self.client.round_trip(request, ExchangeOptions { usage, headers }));
@@ -463,7 +466,7 @@ impl Request {
     }
 
     async fn renew(&self, line: &Arc<RequestLine>, used: &Login) -> Result<Option<Login>, Error> {
-        // If the caller set the `Authorization` header, the server did not reject the client's own credentials.
+        // If the caller set the `Authorization` header itself, the server has not rejected the client's credentials.
         if self.headers.contains_key(AUTHORIZATION) {
             return Ok(None);
         }
@@ -496,7 +499,7 @@ impl Request {
             return Err(Error::Decode { request: line.clone(), message: message.into() });
         }
         let (head, body) = answer.into_parts();
-        // If the body of a failure cannot be read, report the failure without the body.
+        // If the client cannot read the body of a failed response, report the failure without the body.
         let body = read_some(body, MAX_ERROR_BODY, ERROR_BODY_TIMEOUT).await;
         self.log_received(line, &body);
         let resource = self.resource.as_deref().unwrap_or_default();
@@ -522,7 +525,7 @@ impl Request {
 #[derive(Default)]
 struct Used {
     login: Login,
-    /// Whether the request was sent over a reused connection that was lost.
+    /// Whether the request was sent over a reused connection and that connection was lost.
     is_stale: bool,
 }
 
@@ -561,14 +564,14 @@ fn is_json(what: &str, line: &Arc<RequestLine>, answer: &http::Response<Response
     }
 }
 
-/// Adds a duration to the current instant. Returns the resulting instant and the duration. Returns `None` if the clock cannot
-/// represent the instant.
+/// Adds a duration to the current time, and returns the resulting instant with the duration. Returns `None` if the
+/// platform's clock cannot represent the instant.
 fn from_now(span: Duration) -> Option<(Instant, Duration)> {
     Some((Instant::now().checked_add(span)?, span))
 }
 
-/// Polls a future until it completes or the deadline passes. If the deadline passed first, returns the duration. Callers pin large
-/// futures first, because this function would otherwise move them.
+/// Polls a future until it completes or the deadline passes. If the deadline passes first, returns the duration until
+/// the deadline. Callers pin large futures before the call, because this function would otherwise move the futures.
 async fn within<F: Future>(deadline: Option<(Instant, Duration)>, future: F) -> Result<F::Output, Duration> {
     match deadline {
         None => Ok(future.await),

@@ -1,5 +1,5 @@
-//! Entry points for fuzzing. The functions that the fuzz targets in `crates/fuzz/` and the tests below call. Each function
-//! panics if the code violates a property for its input.
+//! Entry points for fuzzing. The functions that the fuzz targets in `crates/fuzz/` and the tests below call. Each
+//! function panics if the tested code violates a property for the given input.
 
 #![allow(clippy::unwrap_used, reason = "failed checks panic")]
 
@@ -26,8 +26,8 @@ use crate::transport::{pem_faults, tunnel};
 use crate::warning::parse::parse_all;
 use crate::watch::FrameSplitter;
 
-/// Checks a watch: chunk boundaries have no effect, no byte is lost, and the splitter finds the same events as the
-/// parser.
+/// Checks a watch. The events do not depend on the chunk boundaries, no byte is lost, and the splitter finds the same
+/// events as the parser.
 pub fn frames(bytes: &[u8]) {
     let split = |step: usize| {
         let mut splitter = FrameSplitter::new(1 << 20);
@@ -54,7 +54,8 @@ pub fn frames(bytes: &[u8]) {
     }
 }
 
-/// Checks a list: chunk boundaries have no effect, and every body that serde accepts as JSON is split completely.
+/// Checks a list. The items do not depend on the chunk boundaries, and the splitter accepts every body that serde
+/// accepts as JSON.
 pub fn list(bytes: &[u8]) {
     let split = |step: usize| -> (Vec<RawObject>, Result<Vec<u8>, Fault>) {
         let mut splitter = ListSplitter::new(1 << 20);
@@ -86,7 +87,7 @@ pub fn list(bytes: &[u8]) {
     }
 }
 
-/// Checks `Warning` headers, one per line: an invalid warning does not affect the valid warnings before it.
+/// Checks `Warning` headers, one per line. An invalid warning does not affect the valid warnings before it.
 pub fn warnings(bytes: &[u8]) {
     let mut headers = HeaderMap::new();
     let mut each = 0;
@@ -103,8 +104,8 @@ pub fn warnings(bytes: &[u8]) {
 /// A secret that must not appear in any error.
 const SECRET: &str = "hush";
 
-/// Checks the output of a credential plugin: errors quote only its kind and version, because the output contains
-/// credentials.
+/// Checks the output of a credential plugin. Errors quote only the kind and the version of the output, because it
+/// contains credentials.
 pub fn exec_output(bytes: &[u8]) {
     if let Some(error) = exec::complaint(bytes) {
         let said = error.to_string();
@@ -112,7 +113,7 @@ pub fn exec_output(bytes: &[u8]) {
     }
 }
 
-/// Checks a token file: the result is a header whose `Debug` output hides the token, or an error that does not contain
+/// Checks a token file. The result is a header whose `Debug` output hides the token, or an error that does not contain
 /// the token.
 pub fn token_file(bytes: &[u8]) {
     match token::header(bytes) {
@@ -125,14 +126,14 @@ pub fn token_file(bytes: &[u8]) {
     }
 }
 
-/// Checks a file with certificates and keys: no error contains text from the file.
+/// Checks a file with certificates and keys. No error contains text from the file.
 pub fn pem(bytes: &[u8]) {
     for error in pem_faults(bytes) {
         assert!(!error.to_string().contains(SECRET), "{error}");
     }
 }
 
-/// Checks the response of an OpenID Connect issuer, and an ID token: errors quote only known error codes.
+/// Checks the response of an OpenID Connect issuer, and an ID token. Errors quote only known error codes.
 #[cfg(feature = "oidc")]
 pub fn oidc(bytes: &[u8]) {
     use crate::auth::oidc::{Discovery, TokenResponse, expiry, refusal};
@@ -148,7 +149,8 @@ pub fn oidc(bytes: &[u8]) {
     }
 }
 
-/// Checks a proxy's response to `CONNECT`: chunk boundaries have no effect, and errors do not quote the response.
+/// Checks a proxy's response to `CONNECT`. The result does not depend on the chunk boundaries, and errors do not quote
+/// the response.
 pub fn proxy_answer(bytes: &[u8]) {
     let connect = |step| now(tunnel::connect(&mut Peer { said: bytes, step }, "host", 443, None));
     let (whole, parts) = (connect(usize::MAX), connect(1));
@@ -166,7 +168,7 @@ pub fn proxy_answer(bytes: &[u8]) {
     }
 }
 
-/// A connection on which each read returns a chunk of `step` bytes. Writes are accepted and ignored.
+/// A connection for tests. Each read returns a chunk of `step` bytes. Writes are accepted and ignored.
 struct Peer<'a> {
     said: &'a [u8],
     step: usize,
@@ -195,7 +197,7 @@ impl AsyncWrite for Peer<'_> {
     }
 }
 
-/// Polls a future that never has to wait, and returns its output.
+/// Polls a future that never waits, and returns its output.
 fn now<F: Future>(future: F) -> F::Output {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(output) => output,
@@ -203,12 +205,12 @@ fn now<F: Future>(future: F) -> F::Output {
     }
 }
 
-/// Checks a server address: if the parsed address is formatted and parsed again, the result is the same.
+/// Checks a server address. Formatting the parsed address and parsing it again returns the same address.
 pub fn server_url(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     for tls in [false, true] {
         let Ok(base) = Base::parse(&text, tls) else { continue };
-        // The path of the address can end with a space, and a second parse would remove that space.
+        // The path of an address can end with a space, which a second parse would remove.
         let again = format!("{}://{}{}#", base.scheme(), base.authority, base.path);
         assert_eq!(Base::parse(&again, !tls).ok().as_ref(), Some(&base), "{text:?}");
         let (host, port) = base.host_and_port();
@@ -217,7 +219,7 @@ pub fn server_url(bytes: &[u8]) {
     }
 }
 
-/// Checks the body of a failure: it is converted to a status that contains a limited amount of the body.
+/// Checks the body of a failed response. The resulting status contains only a limited part of the body.
 pub fn failure_body(bytes: &[u8]) {
     for kind in [None, Some("text/plain"), Some("application/json")] {
         let headers = kind.map(|kind| (http::header::CONTENT_TYPE, HeaderValue::from_static(kind)));
@@ -234,7 +236,7 @@ pub fn failure_body(bytes: &[u8]) {
     }
 }
 
-/// Checks a discovery document: each of its resources is found by name, and no other resource is found.
+/// Checks a discovery document. A lookup by name finds each of its resources, and finds no other resource.
 pub fn discovery(bytes: &[u8]) {
     for (resource, found) in mapper::found_in(bytes) {
         let (gvr, found) = (resource.gvr(), found.unwrap().gvr());
@@ -243,7 +245,7 @@ pub fn discovery(bytes: &[u8]) {
     }
 }
 
-/// Checks a gzip body: chunk boundaries have no effect, and another decoder returns the same data.
+/// Checks a gzip body. The result does not depend on the chunk boundaries, and another decoder returns the same data.
 #[cfg(feature = "gzip")]
 pub fn gzip(bytes: &[u8]) {
     use std::io::Read as _;
@@ -274,7 +276,7 @@ pub fn no_proxy(bytes: &[u8]) {
     }
 }
 
-/// Checks `Retry-After`: the client waits at least for the time in the header, and at most a minute.
+/// Checks `Retry-After`. The client waits at least for the time in the header, and at most a minute.
 pub fn retry_after_header(bytes: &[u8]) {
     const MINUTE: Duration = Duration::from_secs(60);
     let Ok(value) = HeaderValue::from_bytes(bytes) else { return };
@@ -289,8 +291,8 @@ pub fn retry_after_header(bytes: &[u8]) {
     }
 }
 
-/// Checks the messages of a WebSocket: all data of a channel reaches the reader of this channel. In the input, one byte
-/// with its size precedes each message.
+/// Checks the messages of a WebSocket. The reader of each channel receives all data of that channel. In the input, each
+/// message is preceded by one byte that contains its size.
 #[cfg(feature = "ws")]
 pub fn channel_messages(bytes: &[u8]) {
     use crate::channels::{CloseSignal, Layout, received};
@@ -325,7 +327,7 @@ pub fn channel_messages(bytes: &[u8]) {
     }
 }
 
-/// Checks a log: chunk boundaries have no effect, and no byte is lost.
+/// Checks a log. The lines do not depend on the chunk boundaries, and no byte is lost.
 pub fn log_lines(bytes: &[u8]) {
     let whole = lines(bytes, bytes.len().max(1));
     for step in [1, 7] {

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-/// The HTTP/2 settings of a client, used if TLS negotiates HTTP/2. The defaults are client-go's.
+/// The HTTP/2 settings of a client. The settings apply only if the client and the server agree on HTTP/2 during the TLS
+/// handshake. The defaults are client-go's.
 ///
 /// # Examples
 ///
@@ -20,8 +21,8 @@ use std::time::Duration;
 pub struct Http2Config {
     /// Whether the client offers HTTP/2 to the server. Without HTTP/2, each request in flight uses its own connection.
     pub enabled: bool,
-    /// How long a peer may be silent before the client pings it. 30 s by default. If `None`, the client sends no pings,
-    /// and only TCP detects a lost peer.
+    /// How long the server may be silent before the client sends a ping. 30 s by default. With `None`, the client sends
+    /// no pings, and only TCP detects a lost server.
     pub ping_after: Option<Duration>,
     /// How long the client waits for the response to a ping before it closes the connection. 15 s by default.
     pub ping_timeout: Duration,
@@ -33,17 +34,18 @@ impl Default for Http2Config {
     }
 }
 
-/// The maximum of all durations. Longer durations are reduced to this maximum.
+/// The maximum of all durations. Longer durations are limited to this maximum.
 const LONGEST: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
 impl Http2Config {
-    /// Reduces all durations to a maximum, so that hyper can add them to any instant without a panic.
+    /// Limits all durations to a maximum, so that hyper can add them to any instant without a panic.
     pub(crate) fn countable(self) -> Self {
         let ping_after = self.ping_after.map(|after| after.min(LONGEST));
         Self { ping_after, ping_timeout: self.ping_timeout.min(LONGEST), ..self }
     }
 
-    /// Reads client-go's environment variables. If a variable is unset or is not a number, the default is used.
+    /// Reads client-go's environment variables. If a variable is unset or is not a number, this method uses the
+    /// default.
     ///
     /// - `DISABLE_HTTP2` disables HTTP/2 if it is not empty.
     /// - `HTTP2_READ_IDLE_TIMEOUT_SECONDS` sets [`ping_after`](Self::ping_after), in seconds. 0 disables pings.
@@ -66,7 +68,7 @@ impl Http2Config {
                 Some(Duration::ZERO) => None,
                 asked => asked.or(ping_after),
             },
-            // Reject zero, because a ping timeout of zero would close every connection after its first ping.
+            // Reject zero, because with a ping timeout of zero, every connection would close after its first ping.
             ping_timeout: seconds("HTTP2_PING_TIMEOUT_SECONDS").filter(|time| !time.is_zero()).unwrap_or(ping_timeout),
         }
     }

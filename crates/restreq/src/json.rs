@@ -1,17 +1,17 @@
-//! An incremental JSON scanner: finds where values start and end, and whether the text is valid.
+//! An incremental JSON scanner. The scanner finds where values start and end, and checks whether the text is valid.
 
-/// Scans JSON text that arrives in chunks. The chunk boundaries can be anywhere. The scanner stores only its position,
-/// and the last string if that string is close to the root.
+/// Scans JSON text that arrives in chunks. Chunks can be split at any byte. The scanner stores its position in the
+/// text. The scanner also stores the last string, if the string's nesting depth is small.
 ///
-/// The scanner accepts the grammar of RFC 8259 up to the nesting limit of Go's decoder. The scanner does not check that
-/// strings are UTF-8 or that numbers are in range, because the decoder checks this later. The scanner does no I/O.
+/// The scanner accepts the grammar of RFC 8259 up to the nesting limit of Go's decoder. The scanner does not check
+/// whether strings are UTF-8 or numbers are in range, because the decoder checks this later. The scanner does no I/O.
 pub(crate) struct Json {
     expects: Expects,
-    /// The objects and arrays that are open at the current position, the innermost last.
+    /// The objects and arrays that contain the current position, from the outermost to the innermost.
     open: Vec<Container>,
-    /// The maximum depth of strings that the scanner stores.
+    /// The maximum nesting depth of the strings that the scanner stores.
     keep: usize,
-    /// The raw content of the last string that is not deeper than that, up to the size limit.
+    /// The raw content of the last string up to this depth, limited to the maximum size.
     text: Vec<u8>,
 }
 
@@ -21,7 +21,7 @@ pub(crate) enum Container {
     Object,
 }
 
-/// A token: the start or the end of a value or of a field name.
+/// A token, which is the start or the end of a value or of a field name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Token {
     Open(Container),
@@ -38,7 +38,7 @@ pub(crate) enum Token {
 /// The maximum nesting depth that Go's decoder accepts.
 const MAX_DEPTH: usize = 10_000;
 
-/// Longer strings are not stored. The limit is sufficient because names of objects have at most 253 bytes.
+/// Longer strings are not stored. This limit is large enough, because names of objects have at most 253 bytes.
 const MAX_TEXT: usize = 1024;
 
 #[derive(Clone, Copy, Debug)]
@@ -61,12 +61,13 @@ enum Expects {
         is_name: bool,
         left: u8,
     },
-    /// Inside a literal. The scanner is in a literal. The bytes are the rest of the literal.
+    /// Inside a literal. The scanner is in a literal such as `true`. The field contains the remaining bytes of the
+    /// literal.
     Word(&'static [u8]),
     Number(Number),
 }
 
-/// The state after the last byte of a complete number.
+/// The state after the last byte of a number.
 #[derive(Clone, Copy, Debug)]
 enum Number {
     Minus,
@@ -80,18 +81,18 @@ enum Number {
 }
 
 impl Json {
-    /// Creates a scanner at the start of a value. The scanner stores strings down to the depth `keep`. The depth of the
-    /// outermost fields is 1.
+    /// Creates a scanner at the start of a value. The scanner stores each string whose nesting depth is at most `keep`.
+    /// The depth of the outermost fields is 1.
     pub(crate) fn new(keep: usize) -> Self {
         Self { expects: Expects::Value, open: Vec::new(), keep, text: Vec::new() }
     }
 
-    /// Scans `bytes` up to the next token whose depth is at most `deepest`. Returns the number of bytes consumed and
-    /// the token, or `None` if there is no such token.
+    /// Scans `bytes` up to the next token whose depth is at most `deepest`. Returns the number of bytes that were
+    /// scanned, and the token. The token is `None` if `bytes` contains no such token.
     ///
     /// # Errors
     ///
-    /// Returns the position of the first invalid byte in `bytes` as an error.
+    /// If `bytes` contains an invalid byte, returns its position as an error.
     pub(crate) fn next(&mut self, bytes: &[u8], deepest: usize) -> Result<Option<(usize, Token)>, usize> {
         let mut at = 0;
         loop {
@@ -111,17 +112,17 @@ impl Json {
         }
     }
 
-    /// Returns the number of open objects and arrays.
+    /// Returns the number of objects and arrays that contain the current position.
     pub(crate) fn depth(&self) -> usize {
         self.open.len()
     }
 
-    /// Returns the raw content of the last string or name, unless it was too deep or too long.
+    /// Returns the raw content of the last string or field name, or `None` if it was too deep or too long.
     pub(crate) fn text(&self) -> Option<&[u8]> {
         (self.open.len() <= self.keep && self.text.len() <= MAX_TEXT).then_some(&self.text)
     }
 
-    /// Returns whether a complete value was read, followed only by white space.
+    /// Returns whether the scanner has read a complete value, and only white space after the value.
     pub(crate) fn is_whole(&self) -> bool {
         let has_ended = match self.expects {
             Expects::CommaOrEnd => true,
@@ -131,9 +132,9 @@ impl Json {
         has_ended && self.open.is_empty()
     }
 
-    /// Skips tokens that are deeper than `deepest`. In a typical body, these are most tokens. This function handles
-    /// only complete tokens without escapes. The function stops before any other token, and [`step`](Self::step) must
-    /// handle that token.
+    /// Skips tokens whose depth is greater than `deepest`. In a typical body, most tokens are that deep. This function
+    /// handles only complete tokens without escapes. The function stops before any other token, and
+    /// [`step`](Self::step) must handle that token.
     fn skim(&mut self, bytes: &[u8], mut at: usize, deepest: usize) -> usize {
         self.text.clear();
         while let Some(byte) = bytes.get(at) {
@@ -176,7 +177,8 @@ impl Json {
         at
     }
 
-    /// Consumes one byte, or several bytes of a string. If the byte comes after the end of a number, consumes nothing.
+    /// Consumes one byte, or several bytes of a string. If the previous bytes are a number that ends before this byte,
+    /// the method does not consume the byte.
     fn step(&mut self, bytes: &[u8], at: &mut usize) -> Result<Option<Token>, usize> {
         let fault = *at;
         let byte = bytes[fault];
@@ -202,7 +204,7 @@ impl Json {
                 (if left > 1 { Expects::Hex { is_name, left: left - 1 } } else { Expects::Text { is_name } }, None)
             }
             (Expects::Word([expected, rest @ ..]), _) if byte == *expected => match rest {
-                // Of the literals, only `null` ends with `l`.
+                // The only literal that ends with `l` is `null`.
                 [] => (Expects::CommaOrEnd, Some(if byte == b'l' { Token::Null } else { Token::Scalar })),
                 _ => (Expects::Word(rest), None),
             },
@@ -237,7 +239,7 @@ impl Json {
         Ok(token)
     }
 
-    /// Reads a string until it ends, until an escape, or until the end of `bytes`.
+    /// Reads a string up to its closing quote, an escape, or the end of `bytes`.
     fn read_text(&mut self, bytes: &[u8], at: &mut usize, is_name: bool) -> Result<Option<Token>, usize> {
         let rest = &bytes[*at..];
         let end = plain(rest);
@@ -284,21 +286,22 @@ impl Json {
 
     fn keep_text(&mut self, part: &[u8]) {
         if self.open.len() <= self.keep {
-            // Store one byte more than the limit, to show that the string is longer.
+            // Store one byte more than the limit, so that the caller can detect that the string is too long.
             let room = MAX_TEXT + 1 - self.text.len();
             self.text.extend_from_slice(&part[..part.len().min(room)]);
         }
     }
 }
 
-/// Returns the position after the closing quote of the string at `start`, if the string is complete and has no escapes.
+/// Returns the position after the closing quote of the string that begins at `start`. Returns `None` if the string is
+/// incomplete or has escapes.
 fn end_of_text(bytes: &[u8], start: usize) -> Option<usize> {
     let end = start + 1 + plain(&bytes[start + 1..]);
     (bytes.get(end) == Some(&b'"')).then_some(end + 1)
 }
 
-/// Returns the number of plain bytes before a quote, a backslash or an invalid byte. The function checks eight bytes in
-/// one step, because strings are the largest part of a body.
+/// Returns the number of bytes before the first quote, backslash or invalid byte. The function checks eight bytes at a
+/// time, because strings are the largest part of a body.
 fn plain(bytes: &[u8]) -> usize {
     const ONES: u64 = u64::from_ne_bytes([0x01; 8]);
     const HIGHS: u64 = ONES << 7;
@@ -319,7 +322,7 @@ fn plain(bytes: &[u8]) -> usize {
 }
 
 impl Number {
-    /// Returns the state after one more byte, or `None` if the byte does not continue the number.
+    /// Returns the state after one more byte of a number, or `None` if the byte does not continue the number.
     fn next(self, byte: u8) -> Option<Self> {
         use Number::{Exponent, Fraction, Minus, Point, Power, Sign, Whole, Zero};
         Some(match (self, byte) {
@@ -334,7 +337,7 @@ impl Number {
         })
     }
 
-    /// Returns whether a number may end in this state.
+    /// Returns whether a number may end in the given state.
     fn is_whole(self) -> bool {
         matches!(self, Self::Zero | Self::Whole | Self::Fraction | Self::Power)
     }
@@ -346,8 +349,8 @@ mod tests {
 
     use super::*;
 
-    /// Returns the position of the first invalid byte if a text is scanned in chunks of `step` bytes. If the text is
-    /// only incomplete, returns its length.
+    /// Returns the position of the first invalid byte of a text that is scanned in chunks of `step` bytes. If the text
+    /// is valid but incomplete, returns its length.
     fn fault(text: &[u8], step: usize, deepest: usize) -> Option<usize> {
         let mut json = Json::new(0);
         for (nth, chunk) in text.chunks(step).enumerate() {

@@ -1,4 +1,4 @@
-//! Integration with `tower`: a layer around the transport, and the client as a service.
+//! The integration with `tower`: a layer that wraps the transport, and a service that wraps the client.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -20,18 +20,19 @@ use crate::{ByteStream, Error, RestClient};
 
 type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
-/// A `tower` layer around the transport of a client. Use it to limit, trace or sign requests.
+/// A `tower` layer that wraps the transport of a client. Use this type to limit, trace or sign requests.
 ///
-/// The layer receives each attempt with its full URL, the credentials and all headers except connection-level headers. The client treats
-/// the response of the layer as the server's response.
+/// The layer receives each attempt of a request. The attempt has its full URL, the credentials and all headers except
+/// connection-level headers. The client handles the response of the layer like the response of the server.
 ///
-/// - If the transport returns an error, the layer can return this error directly or as the source of another error. In both cases, the
-///   client reports the transport's error. Any other error from the layer becomes [`Error::Transport`]. This error means that it is
-///   unknown whether the server processed the request.
-/// - The layer must keep the extensions of requests and responses. The transport uses the extensions to put watches and
-///   streams on separate connections, and to return the connection of a WebSocket.
-/// - The client clones the service for each attempt. Only one clone is made at any time. Therefore, a `Clone` implementation that sends
-///   a request with the same client would deadlock. The client calls the clone as soon as the clone is ready.
+/// - If the transport returns an error, the layer can return that error unchanged or as the source of another error. In
+///   both cases, the client reports the transport's error. Any other error from the layer becomes [`Error::Transport`].
+///   With [`Error::Transport`], it is unknown whether the server processed the request.
+/// - The layer must preserve the extensions of requests and responses. The extensions mark watches and streams, for
+///   which the transport uses separate connections. The extensions of a response contain the connection of a WebSocket.
+/// - The client clones the service for each attempt. The client makes only one clone at any time. If the `Clone`
+///   implementation sends a request with the same client, the call therefore deadlocks. The client calls the cloned
+///   service when the service is ready.
 ///
 /// # Examples
 ///
@@ -50,11 +51,13 @@ type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 #[derive(Clone)]
 pub struct TransportLayer(Arc<dyn Fn(TransportService) -> Exchange + Send + Sync>);
 
-/// The inner service of a [`TransportLayer`]: the connections to the server.
+/// The inner service of a [`TransportLayer`]. The inner service sends requests over the client's connections to the
+/// server.
 #[derive(Clone)]
 pub struct TransportService(Arc<Transport>);
 
-/// A request or response body that passes through a [`TransportLayer`]. `Debug` does not show its content.
+/// The body of a request or response that passes through a [`TransportLayer`]. The `Debug` output does not contain the
+/// data of the body.
 pub struct TransportBody(UnsyncBoxBody<Bytes, BoxError>);
 
 /// Sends a request through the layer and the transport.
@@ -62,8 +65,8 @@ type Exchange =
     Box<dyn Fn(Request<TransportBody>) -> BoxFuture<Result<Response<ResponseBody>, BoxError>> + Send + Sync>;
 
 impl TransportLayer {
-    /// Creates a layer from any `tower` layer that returns an HTTP service. The service is built once, when the client
-    /// is created.
+    /// Creates a layer from a `tower` layer that returns an HTTP service. The client builds the service once, when the
+    /// client is created.
     pub fn new<L, S, B>(layer: L) -> Self
     where
         L: Layer<TransportService, Service = S> + Send + Sync + 'static,
@@ -85,7 +88,8 @@ impl TransportLayer {
         }))
     }
 
-    /// Creates a layer that sends all requests to a service, such as an in-process server, instead of a connection.
+    /// Creates a layer that sends all requests to the given service instead of a connection. An example is an
+    /// in-process server.
     ///
     /// # Examples
     ///
@@ -142,7 +146,7 @@ impl TransportLayer {
     }
 }
 
-/// A transport with a layer around it.
+/// A transport that is wrapped in a layer.
 pub(crate) struct LayeredTransport {
     transport: Arc<Transport>,
     exchange: Exchange,
@@ -169,7 +173,7 @@ impl Service<Request<TransportBody>> for TransportService {
     type Error = BoxError;
     type Future = BoxFuture<Result<Self::Response, BoxError>>;
 
-    /// The service is always ready. The future of a call first waits for a connection.
+    /// The service is always ready. The future that a call returns first waits for a connection.
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
         Poll::Ready(Ok(()))
     }
@@ -185,8 +189,9 @@ impl Service<Request<TransportBody>> for TransportService {
     }
 }
 
-/// Sends an `http::Request` like any other request of the client, with its credentials, retries and metrics. Only the path and
-/// query of the URI are used. An unsuccessful response is returned as [`Error::Status`]. The response body is streamed.
+/// Sends an `http::Request` with the credentials, retries and metrics of the client. The client uses only the path and
+/// the query of the URI. If the server responds with a failure status, the call returns [`Error::Status`]. The response
+/// body is streamed.
 ///
 /// # Examples
 ///
@@ -223,7 +228,7 @@ impl Service<Request<Bytes>> for RestClient {
 }
 
 impl TransportBody {
-    /// Creates a body from any body of bytes, such as the body that a layer returns.
+    /// Creates a body from any HTTP body, such as the body that a layer returns.
     pub fn new(body: impl Body<Data = Bytes, Error: Into<BoxError>> + Send + 'static) -> Self {
         Self(UnsyncBoxBody::new(body.map_err(Into::into)))
     }

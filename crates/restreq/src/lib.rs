@@ -33,21 +33,22 @@
 //!
 //! # Main types
 //!
-//! - [`RestClient`] connects to one API server. A [`ClientConfig`](pintle_meta::ClientConfig) describes the server.
+//! - [`RestClient`] sends requests to one API server. A [`ClientConfig`](pintle_meta::ClientConfig) describes the
+//!   server.
 //! - [`Request`] is one request. Chained setters build a request, and methods such as [`send`](Request::send) send it.
 //!   The result is a [`Response`], a [`ByteStream`] or a [`Watch`].
 //! - [`Api`] is the typed client of one resource. An `Api` implements [`ListWatch`](pintle_meta::ListWatch) for
 //!   reflectors and [`ObjectApi`](pintle_meta::ObjectApi) for leader electors and controllers.
-//! - [`Pages`] reads a long list in pages. [`Subresource`] addresses a subresource of an object. [`RetryWatch`] resumes
-//!   a watch after it ends.
-//! - [`Watcher`] is a list and its changes as one stream, without a cache.
+//! - [`Pages`] reads a long list in pages. [`Subresource`] addresses a subresource of an object. [`RetryWatch`] is a
+//!   watch that resumes after its connection ends.
+//! - [`Watcher`] returns the objects of a list and all later changes as one stream, without a cache.
 //! - [`Api::logs`] and [`Api::log_lines`] read logs. [`Api::evict`], [`Api::scale`], [`Api::restart`], [`Api::cordon`]
-//!   and [`Api::create_token`] are operations for particular kinds.
+//!   and [`Api::create_token`] are operations for specific kinds.
 //! - With the feature `ws`, `Api::exec`, `Api::attach` and `Api::port_forward` open streams to pods.
-//! - [`RestMapper`] finds the resource for a name or a kind.
-//! - [`Error`] is the error of a request. [`ConfigError`] is the error of [`RestClient::new`].
+//! - [`RestMapper`] finds a resource by its name or its kind.
+//! - [`Error`] is the error type of requests. [`ConfigError`] is the error type of [`RestClient::new`].
 //! - [`RestClientConfig::metrics`] sets the provider for request metrics.
-//! - [`Warning`] is a warning that the server sent with a response.
+//! - [`Warning`] is a warning that the server sends with a response.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 

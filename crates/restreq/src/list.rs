@@ -1,4 +1,4 @@
-//! Responses to list requests that are read item by item.
+//! The responses to list requests, which the client reads item by item.
 
 pub(crate) mod splitter;
 
@@ -17,14 +17,15 @@ use self::splitter::{Fault, ListSplitter};
 use crate::stream::ByteStream;
 use crate::{Error, status};
 
-/// A stream of the parts of a list: first the items in the order of the response, then the metadata of the list.
+/// A stream of the parts of a list. The stream returns the items in the order of the response, and then the metadata of
+/// the list.
 ///
-/// Only one item is kept in memory at any time. If the item is larger than
+/// The stream keeps only one item in memory at any time. If the item is larger than
 /// [`max_object`](pintle_meta::ClientConfig::max_object), only its start is in memory. After the complete list, the
 /// stream returns `None`. The stream returns an error and then `None` in these cases:
 ///
 /// - The connection is lost.
-/// - The server sends nothing for too long.
+/// - The server sends no data for too long.
 /// - The body is not a JSON list.
 ///
 /// Dropping it cancels the request.
@@ -59,12 +60,12 @@ impl ListStream {
         Self { bytes, splitter: ListSplitter::new(max_item), done: false }
     }
 
-    /// Returns the next part of the list, or `None` at the end.
+    /// Returns the next part of the list, or `None` after the last part.
     ///
     /// # Errors
     ///
-    /// Returns the same errors as the stream: see [`ListStream`]. After an error, the method returns no further items,
-    /// and the list is incomplete.
+    /// Returns the same errors as the stream: see [`ListStream`]. After an error, the method returns no more items, and
+    /// the list is incomplete.
     ///
     /// # Cancel safety
     ///
@@ -73,7 +74,7 @@ impl ListStream {
         std::future::poll_fn(|cx| Pin::new(&mut *self).poll_next(cx)).await
     }
 
-    /// Returns the request line of this response.
+    /// Returns the request line that this response belongs to.
     pub fn request(&self) -> &Arc<RequestLine> {
         self.bytes.request()
     }
@@ -96,7 +97,7 @@ impl ListStream {
         }
     }
 
-    /// Decodes the JSON around the items after the end of the body.
+    /// Decodes the JSON around the items after the whole body has arrived.
     fn metadata(&self) -> Result<ListMeta, Error> {
         let request = || self.bytes.request().clone();
         let envelope = self.splitter.finish().map_err(|fault| self.faulty(fault))?;
@@ -131,7 +132,7 @@ impl Stream for ListStream {
     }
 }
 
-/// Splits a complete body into items and metadata.
+/// Splits a complete body into its items and its metadata.
 pub(crate) fn split(body: Bytes) -> Result<(Vec<RawObject>, ListMeta), String> {
     let mut splitter = ListSplitter::new(body.len());
     splitter.push(body);
@@ -142,7 +143,8 @@ pub(crate) fn split(body: Bytes) -> Result<(Vec<RawObject>, ListMeta), String> {
     Ok((items, read_envelope(splitter.finish().map_err(|fault| fault.to_string())?)?))
 }
 
-/// Decodes the item at index `at` of a list. An error contains the index, and the key of the object if possible.
+/// Decodes the item at index `at` of a list. An error contains the index. If possible, the error also contains the key
+/// of the object.
 pub(crate) fn decode<T: DeserializeOwned>(at: usize, item: &RawObject) -> Result<T, String> {
     let (key, error) = match item {
         RawObject::Json(json) => match serde_json::from_slice(json) {
@@ -166,8 +168,8 @@ fn read_envelope(envelope: &[u8]) -> Result<ListMeta, String> {
     }
     let read: Envelope = serde_json::from_slice(envelope).map_err(|error| DecodeError::from(error).to_string())?;
     let kind = read.kind.unwrap_or_default();
-    // Reject a `Status` object, even if it has the fields of a list. An empty list would be dangerous, because
-    // informers treat objects that are missing from a list as deleted.
+    // Reject a `Status` object, even if the object has the fields of a list. An empty list would be dangerous, because
+    // an informer reports all objects that are missing from a list as deleted.
     if kind == "Status" || (read.items.is_none() && !kind.ends_with("List")) {
         return Err(format!("expected a list, got kind {kind:?}"));
     }

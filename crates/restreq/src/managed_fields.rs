@@ -4,16 +4,18 @@ use std::fmt;
 
 use serde_json::{Map, Value};
 
-/// Returns the fields that a manager has applied to an object and still owns: client-go's `ExtractInto`. The result
-/// also has apiVersion, kind, name and namespace, so it can be the start of the manager's next apply. Returns `None` if
-/// the manager has applied nothing to this `subresource`. An empty `subresource` means the main resource.
+/// Returns the fields that a manager has applied to an object and still owns. This function corresponds to client-go's
+/// `ExtractInto`. The result also has apiVersion, kind, name and namespace, so the manager can change the result and
+/// apply it again. Returns `None` if the manager has not applied fields to this `subresource`. An empty `subresource`
+/// means the main resource.
 ///
-/// The object must be the complete JSON from the server, because [`ObjectMeta`](pintle_meta::ObjectMeta) and types that
-/// use it drop `managedFields`. [`Api::applied`](crate::Api::applied) reads the object and calls this function.
+/// The object must be the complete JSON from the server. Objects whose type uses
+/// [`ObjectMeta`](pintle_meta::ObjectMeta) cannot be passed, because these types drop `managedFields`.
+/// [`Api::applied`](crate::Api::applied) reads the object and calls this function.
 ///
 /// # Errors
 ///
-/// Returns an error if the managed fields have an unknown format.
+/// Returns an error if the format of the managed fields is unknown.
 ///
 /// # Examples
 ///
@@ -48,7 +50,7 @@ pub fn extract_managed_fields(
     };
     let Some(entry) = entries.into_iter().flatten().find(is_own) else { return Ok(None) };
     let fields = entry["fieldsV1"].as_object().ok_or_else(|| InvalidManagedFields::new("fieldsV1"))?;
-    // At the root of the fields, an empty set means that the manager owns no field. At a leaf, an empty set means that
+    // At the root of the fields, an empty set means that the manager owns no fields. At a leaf, an empty set means that
     // the manager owns the whole value.
     let owned = if fields.is_empty() { None } else { part(object, fields)? };
     let mut extracted = owned.unwrap_or_else(|| Value::Object(Map::new()));
@@ -65,9 +67,9 @@ pub fn extract_managed_fields(
     Ok(Some(extracted))
 }
 
-/// Returns the parts of a value that are in the set `fields`, or `None` if none of them exists any longer.
+/// Returns those parts of a value that are in the set `fields`, or `None` if the value no longer contains any of them.
 fn part(value: &Value, fields: &Map<String, Value>) -> Result<Option<Value>, InvalidManagedFields> {
-    // The entry is a leaf, so the manager owns the whole value.
+    // The entry has no subfields, so the manager owns the whole value.
     if fields.is_empty() {
         return Ok(Some(value.clone()));
     }
@@ -99,12 +101,12 @@ fn part(value: &Value, fields: &Map<String, Value>) -> Result<Option<Value>, Inv
             let is_there = !owned.is_empty() || fields.contains_key(".");
             Ok(is_there.then_some(Value::Array(owned)))
         }
-        // The type of the value has changed, so the owned fields no longer exist.
+        // The value now has another type, so the owned fields no longer exist.
         _ => Ok(None),
     }
 }
 
-/// Returns the owned fields of a list item, including the keys that identify the item.
+/// Returns the owned fields of a list item. The result includes the keys that identify the item.
 fn keyed_part(path: &str, item: &Value, fields: &Map<String, Value>) -> Result<Option<Value>, InvalidManagedFields> {
     let mut owned = part(item, fields)?;
     if let (Some(keys), Some(Value::Object(members))) = (path.strip_prefix("k:"), &mut owned) {
@@ -114,7 +116,7 @@ fn keyed_part(path: &str, item: &Value, fields: &Map<String, Value>) -> Result<O
     Ok(owned)
 }
 
-/// Returns whether a path element identifies the list item by its keys, its value or its index.
+/// Returns whether a path element matches the list item by its keys, its value or its index.
 fn names(path: &str, at: usize, item: &Value) -> Result<bool, InvalidManagedFields> {
     let invalid = || InvalidManagedFields::new(path);
     match path.split_once(':').ok_or_else(invalid)? {
@@ -128,7 +130,7 @@ fn names(path: &str, at: usize, item: &Value) -> Result<bool, InvalidManagedFiel
     }
 }
 
-/// The error for managed fields in an unknown format.
+/// The error for managed fields whose format is unknown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InvalidManagedFields {
     path: Box<str>,
@@ -136,7 +138,7 @@ pub struct InvalidManagedFields {
 
 impl InvalidManagedFields {
     fn new(path: &str) -> Self {
-        // The rest of the text is a value from the object.
+        // The remaining text is a value from the object.
         let shown = if path.starts_with("k:") || path.starts_with("v:") { &path[..2] } else { path };
         Self { path: shown.into() }
     }

@@ -1,4 +1,4 @@
-//! Finds the resources for names and kinds. Uses the server's discovery documents.
+//! Finds resources by their names and kinds. Uses the server's discovery documents.
 
 mod discover;
 mod documents;
@@ -16,15 +16,15 @@ use tokio::time::Instant;
 use self::find::Wanted;
 use crate::RestClient;
 
-/// Finds the resource for a name or a kind, like client-go's `RESTMapper` with cached discovery.
+/// Finds a resource by its name or its kind. This type corresponds to client-go's `RESTMapper` with cached discovery.
 ///
-/// The first lookup fetches the discovery documents and caches them. If a lookup does not find its resource in the cache, it fetches the
-/// documents again. Therefore, a lookup also finds a resource that was just created. Concurrent lookups that miss the cache share one
-/// fetch, and at least a second passes between two fetches.
+/// The first lookup fetches the discovery documents and caches them. If a lookup does not find its resource in the
+/// cache, it fetches the documents again. Therefore, a lookup also finds a resource that was just created. Lookups that
+/// miss the cache at the same time share one fetch, and at least a second passes between two fetches.
 ///
-/// With aggregated discovery, two documents contain all groups. If the server does not support aggregated discovery, the
-/// mapper fetches one document for each group version. If an extension server is down, its groups are missing from the
-/// result. The error for a resource that is not found lists the missing groups.
+/// With aggregated discovery, a fetch consists of two documents that contain all groups. If the server does not support
+/// aggregated discovery, the mapper fetches one document for each group version. If an extension server is down, the
+/// mapper has no resources of its groups. If a lookup finds no resource, its error lists the groups that are missing.
 ///
 /// # Examples
 ///
@@ -44,17 +44,17 @@ use crate::RestClient;
 /// ```
 pub struct RestMapper {
     client: RestClient,
-    /// The number of turns that were given to lookups and fetches so far. Each lookup and each fetch gets the next
-    /// number, which is its turn.
+    /// The number of turns that lookups and fetches have taken so far. Each lookup and each fetch takes the next number
+    /// as its turn.
     turns: AtomicU64,
-    /// Discovery documents whose fetch started before this turn are invalid.
+    /// Discovery documents are invalid if their fetch started before this turn number.
     forgotten: AtomicU64,
     known: Mutex<Option<Arc<Known>>>,
     /// Held during a fetch. A lookup that finds its resource in the cache does not take this lock.
     fetch_lock: tokio::sync::Mutex<()>,
 }
 
-/// A resource and its discovery information.
+/// A resource, together with its discovery information.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DiscoveredResource {
@@ -66,7 +66,7 @@ pub struct DiscoveredResource {
     pub short_names: Vec<String>,
     /// The categories, such as `all`.
     pub categories: Vec<String>,
-    /// The supported verbs of the resource, such as `list`.
+    /// The verbs that the resource supports, such as `list`.
     pub verbs: Vec<String>,
     /// The names of the resource's subresources, such as `status`.
     pub subresources: Vec<String>,
@@ -75,18 +75,18 @@ pub struct DiscoveredResource {
 /// The cached discovery.
 #[derive(Debug)]
 struct Known {
-    /// The resources, grouped in the order of the server, with the core group first. In each group, the preferred
-    /// version comes first.
+    /// The resources of all groups, in the order of the server. The core group is first. The preferred version of each
+    /// group is first.
     resources: Vec<DiscoveredResource>,
-    /// The group versions whose documents could not be fetched.
+    /// The group versions whose documents the mapper could not fetch.
     missing: Vec<GroupVersion>,
-    /// The time and the turn of the fetch that returned these documents. The turns show the order of fetches and
-    /// lookups even if their times are equal.
+    /// The start time and the turn number of the fetch that returned these documents. The turn numbers define the order
+    /// of fetches and lookups even if their times are equal.
     asked: Instant,
     turn: u64,
 }
 
-/// The minimum time between two fetches that cache misses cause.
+/// The minimum time between two fetches that are caused by cache misses.
 const MIN_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The reason why a resource was not found.
@@ -106,7 +106,8 @@ pub enum MappingError {
     NoMatch {
         /// The name.
         name: String,
-        /// The groups whose resources could not be fetched. The missing resource may belong to one of these groups.
+        /// The groups whose resources the mapper could not fetch. The resource that was not found may belong to one of
+        /// these groups.
         missing: Vec<GroupVersion>,
     },
     /// Fetching discovery failed.
@@ -124,7 +125,7 @@ impl From<MappingError> for ApiError {
 }
 
 impl RestMapper {
-    /// Creates a mapper for the client's server. This function sends nothing.
+    /// Creates a mapper for the server of the given client. This function sends nothing.
     pub fn new(client: RestClient) -> Self {
         Self {
             client,
@@ -135,26 +136,28 @@ impl RestMapper {
         }
     }
 
-    /// Finds a resource by a name that kubectl accepts: a plural, a singular, a kind or a short name, in any case. The
-    /// name can be followed by a dot and the group, or by the version and the group. A prefix of the group's name is
-    /// sufficient.
+    /// Finds a resource by a name that kubectl accepts. The name is a plural, a singular, a kind or a short name, in
+    /// upper or lower case. The name can be followed by a dot and the group, or by the version and the group, as in
+    /// `deployments.v1.apps`. A prefix of the group name is enough.
     ///
-    /// Without a group, a resource in the core group has priority, and full names have priority over short names.
-    /// Without a version, the server's preferred version is returned.
+    /// Without a group, a resource of the core group has priority, and full names have priority over short names.
+    /// Without a version, this method returns the version that the server prefers.
     ///
     /// # Errors
     ///
-    /// Returns an error if no resource or more than one resource matches, or if the discovery documents cannot be
-    /// fetched.
+    /// Returns an error if no resource or several resources match, or if the mapper cannot fetch the discovery
+    /// documents.
     ///
     /// # Cancel safety
     ///
-    /// Documents that were already fetched stay in the cache. An unfinished fetch is started again by the next lookup.
+    /// If the future is dropped, the documents that were already fetched stay in the cache. The next lookup repeats a
+    /// fetch that did not finish.
     pub async fn named(&self, name: &str) -> Result<ApiResource, MappingError> {
         self.find(&Wanted::Name(name)).await
     }
 
-    /// Finds the resource of a kind. An empty version means the server's preferred version.
+    /// Finds the resource of the given kind. If the version is empty, this method returns the version that the server
+    /// prefers.
     ///
     /// # Errors
     ///
@@ -167,8 +170,8 @@ impl RestMapper {
         self.find(&Wanted::Kind(kind)).await
     }
 
-    /// Finds a resource by its group, version and plural name. The result also contains the kind and the scope of the
-    /// resource. An empty version means the server's preferred version.
+    /// Finds a resource by its group, version and plural name. Use this method to get the kind and the scope of the
+    /// resource. If the version is empty, this method returns the version that the server prefers.
     ///
     /// # Errors
     ///
@@ -181,12 +184,12 @@ impl RestMapper {
         self.find(&Wanted::Resource(resource)).await
     }
 
-    /// Returns all resources in all versions. Groups are in the server's order, with the core group first. In each
-    /// group, the preferred version comes first.
+    /// Returns all resources in all versions. The groups are in the server's order, with the core group first. The
+    /// preferred version of each group is first.
     ///
     /// # Errors
     ///
-    /// Returns an error if the discovery documents cannot be fetched.
+    /// Returns an error if the mapper cannot fetch the discovery documents.
     ///
     /// # Cancel safety
     ///
@@ -195,10 +198,10 @@ impl RestMapper {
         Ok(self.known(0).await?.resources.clone())
     }
 
-    /// Drops the cached discovery documents. Call this method after resources were deleted or changed. New resources do
-    /// not require a call, because a lookup that misses the cache fetches the documents again.
+    /// Drops the cached discovery documents. Call this method after a resource was deleted or changed. For a new
+    /// resource, no call is needed, because a lookup that misses the cache fetches the documents again.
     pub fn invalidate(&self) {
-        // The result of a fetch in progress is also invalid, because that fetch started before this call.
+        // The result of a fetch in progress must not be used either, because that fetch started before this call.
         self.forgotten.store(self.turns.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
     }
 
@@ -211,13 +214,13 @@ impl RestMapper {
         }
     }
 
-    /// Returns discovery documents that were fetched after this turn and after the last invalidation.
+    /// Returns discovery documents whose fetch started after this turn number and after the last invalidation.
     async fn known(&self, after: u64) -> Result<Arc<Known>, ApiError> {
         if let Some(known) = self.last(after) {
             return Ok(known);
         }
         let _fetching = self.fetch_lock.lock().await;
-        // Another lookup may have fetched the documents after this turn.
+        // Another lookup may have fetched the documents in the meantime.
         if let Some(known) = self.last(after) {
             return Ok(known);
         }
@@ -230,9 +233,9 @@ impl RestMapper {
         Ok(new)
     }
 
-    /// Returns the cached documents if they were fetched after this turn.
+    /// Returns the cached documents if their fetch started after this turn number.
     fn last(&self, after: u64) -> Option<Arc<Known>> {
-        // No code that runs under this lock panics.
+        // The code that runs while this lock is held does not panic.
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner).clone();
         known.filter(|known| known.turn > after.max(self.forgotten.load(Ordering::Relaxed)))
     }
@@ -258,7 +261,7 @@ fn unanswered(missing: &[GroupVersion]) -> String {
     }
 }
 
-/// Returns the resources of a discovery document. Each resource is paired with the result of a lookup of its name.
+/// Returns the resources of a discovery document. Each resource is paired with the result of a lookup by its name.
 #[cfg(any(test, fuzzing))]
 pub(crate) fn found_in(document: &[u8]) -> Vec<(ApiResource, Result<ApiResource, MappingError>)> {
     use self::documents::{Resources, Root};

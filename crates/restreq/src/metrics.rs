@@ -1,4 +1,4 @@
-//! The client's metrics. Their names are the same as in client-go.
+//! The client's metrics. The metric names are the same as in client-go.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -45,7 +45,7 @@ static RESOLVED: Metric = Metric {
     labels: &["host"],
 };
 
-/// client-go's histogram buckets for sizes in bytes.
+/// The histogram buckets for sizes in bytes, as in client-go.
 const BYTES: MetricKind = MetricKind::Histogram(&[
     64.0, 256.0, 512.0, 1024.0, 4096.0, 16384.0, 65536.0, 262144.0, 1048576.0, 4194304.0, 16777216.0,
 ]);
@@ -137,7 +137,7 @@ impl Instruments {
         }
     }
 
-    /// Records the outcome of an attempt to send a request. `code` is `None` if there was no response.
+    /// Records the outcome of one attempt of a request. `code` is `None` if there was no response.
     pub(crate) fn attempted(&self, method: &Method, code: Option<StatusCode>, is_retry: bool) {
         let count = |instruments: &Labelled<_, dyn Counter>, metric| {
             let make = || {
@@ -162,7 +162,7 @@ impl Instruments {
         LookUp { instruments: self, host, start: Instant::now() }
     }
 
-    /// Records the request body size of an attempt.
+    /// Records the size of the request body that an attempt sends.
     pub(crate) fn sent(&self, method: &Method, bytes: usize) {
         let make = || self.provider.histogram(&REQUEST_SIZE, &[method.as_str(), &self.host]);
         self.request_sizes.of(method.clone(), make).observe(bytes as f64);
@@ -174,7 +174,7 @@ impl Instruments {
         self.response_sizes.of(method.clone(), make).observe(bytes as f64);
     }
 
-    /// Records a run of the credential plugin, or a failure to start the plugin.
+    /// Records a run of the credential plugin, or that the plugin could not be started.
     pub(crate) fn program_ran(&self, code: i32, how: &'static str) {
         let make = || self.provider.counter(&PROGRAM_RUNS, &[&code.to_string(), how]);
         self.program_runs.of((code, how), make).add(1);
@@ -186,7 +186,7 @@ impl Instruments {
         self.program_policy.of(is_allowed, || self.provider.counter(&PROGRAM_POLICY, &[status])).add(1);
     }
 
-    /// Records that the certificate of a credential plugin was replaced.
+    /// Records that the certificate from a credential plugin was replaced.
     pub(crate) fn certificate_replaced(&self, age: Duration) {
         let make = || self.provider.histogram(&CERTIFICATE_AGE, &[]);
         self.certificate_ages.of((), make).observe(age.as_secs_f64());
@@ -213,7 +213,7 @@ impl Drop for Timer<'_> {
     }
 }
 
-/// Measures the duration of a DNS lookup, even if the lookup is cancelled.
+/// Measures the duration of a DNS lookup. A cancelled lookup is measured, too.
 pub(crate) struct LookUp<'a> {
     instruments: &'a Instruments,
     host: &'a str,
@@ -228,9 +228,9 @@ impl Drop for LookUp<'_> {
     }
 }
 
-/// The instruments of one metric. Each instrument is created when its labels are first used. The number of instruments
-/// is limited, because the labels have few values. These are methods, status codes, and the host names of the server
-/// and its proxy.
+/// The instruments of one metric. The code creates each instrument when its labels are used for the first time. The
+/// number of instruments is limited, because the labels are only methods, status codes, and the host names of the
+/// server and its proxy.
 struct Labelled<K, I: ?Sized>(Mutex<HashMap<K, Arc<I>>>);
 
 impl<K: Eq + Hash, I: ?Sized> Labelled<K, I> {
@@ -242,15 +242,15 @@ impl<K: Eq + Hash, I: ?Sized> Labelled<K, I> {
         if let Some(instrument) = self.lock().get(&labels) {
             return Arc::clone(instrument);
         }
-        // If another thread has already inserted an instrument for these labels, drop this instrument. Instruments are
-        // created and dropped outside of the lock.
+        // If another thread has already inserted an instrument for these labels, drop this one. Create and drop
+        // instruments only while the lock is not held.
         let made = Arc::from(make());
         let mut instruments = self.lock();
         Arc::clone(instruments.entry(labels).or_insert_with(|| Arc::clone(&made)))
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<K, Arc<I>>> {
-        // A panic while this lock is held leaves the data consistent, so a poisoned lock can still be used.
+        // If a panic has poisoned this lock, its data is still consistent and can be used.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

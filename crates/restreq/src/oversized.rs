@@ -1,34 +1,35 @@
-//! Buffers for objects above the size limit: extracts their keys, and skips all other data.
+//! Buffers for objects that can exceed the size limit. For such an object, the buffer extracts the key and drops all
+//! other data.
 
 use bytes::{Bytes, BytesMut};
 use pintle_meta::{ObjectKey, Oversized, WatchEventType};
 
 use crate::json::{Json, Token};
 
-/// Buffers the chunks of an object, or of a watch frame that contains an object. If the size exceeds the limit, the
-/// buffer only scans for the fields that identify the object, and drops all other data.
+/// Buffers the chunks of an object, or of a watch frame with an object. If the size exceeds the limit, the buffer
+/// extracts the fields that identify the object, and drops all other data.
 pub(crate) struct BoundedBuffer {
     limit: usize,
     is_frame: bool,
     /// The size so far.
     size: u64,
-    /// All bytes of the object that have arrived, up to the limit.
+    /// All bytes of the object that have arrived. The buffer is empty if the object exceeds the limit.
     held: BytesMut,
     scanner: Option<IdentityScanner>,
 }
 
 impl BoundedBuffer {
-    /// Creates a buffer for list items.
+    /// Creates a buffer for the items of a list.
     pub(crate) fn items(limit: usize) -> Self {
         Self { limit, is_frame: false, size: 0, held: BytesMut::new(), scanner: None }
     }
 
-    /// Creates a buffer for watch frames.
+    /// Creates a buffer for the frames of a watch.
     pub(crate) fn frames(limit: usize) -> Self {
         Self { is_frame: true, ..Self::items(limit) }
     }
 
-    /// Returns whether the buffer has no bytes yet.
+    /// Returns whether no bytes have been appended since the last object.
     pub(crate) fn is_empty(&self) -> bool {
         self.size == 0
     }
@@ -44,7 +45,8 @@ impl BoundedBuffer {
         scanner.push(part);
     }
 
-    /// Appends the last chunk of an object, and resets the buffer. An object that is a single chunk is not copied.
+    /// Appends the last chunk of an object, returns the object, and resets the buffer. If an object consists of a
+    /// single chunk, the object is not copied.
     pub(crate) fn finish(&mut self, last: Bytes) -> Result<Bytes, Box<Found>> {
         let whole = if self.is_empty() && last.len() <= self.limit {
             last
@@ -60,9 +62,9 @@ impl BoundedBuffer {
     }
 }
 
-/// The data that was extracted from an object above the limit.
+/// The data that was extracted from an object that exceeds the limit.
 pub(crate) struct Found {
-    /// The type of the event, if the object is part of a watch frame.
+    /// The type of the watch event, if the buffered data is a watch frame.
     pub(crate) event_type: Option<WatchEventType>,
     pub(crate) object: Oversized,
 }
@@ -74,7 +76,7 @@ struct IdentityScanner {
     /// The field names on the path to the current position. Array indexes are not included.
     path: Vec<Vec<u8>>,
     event_type: Option<String>,
-    /// The namespace. The string is empty if the field is absent or `null`. The field is `None` if the value is not a
+    /// The namespace. The string is empty if the field is missing or `null`. The field is `None` if the value is not a
     /// string.
     namespace: Option<String>,
     name: Option<String>,
@@ -97,7 +99,7 @@ impl IdentityScanner {
     }
 
     fn push(&mut self, mut bytes: &[u8]) {
-        // The caller has checked that the text is valid JSON.
+        // The caller has already checked that the text is valid JSON.
         while let Ok(Some((taken, token))) = self.json.next(bytes, 2 + usize::from(self.is_frame)) {
             bytes = &bytes[taken..];
             let text = self.json.text();
@@ -110,7 +112,7 @@ impl IdentityScanner {
                 Token::Text => text.and_then(|text| serde_json::from_slice(&[b"\"", text, b"\""].concat()).ok()),
                 _ => None,
             };
-            // Ignore everything in arrays. If one of these paths has a value of another type, the field still counts as
+            // Ignore everything in arrays. If one of these fields has a value of another type, it still counts as
             // present.
             if self.path.len() == self.json.depth()
                 && let Some(field) = self.field()
@@ -139,7 +141,7 @@ impl IdentityScanner {
 
     fn found(self, size: u64, limit: usize) -> Found {
         let Self { event_type, namespace, name, uid, resource_version, .. } = self;
-        // Without its namespace, the key would identify a different object.
+        // Without the namespace, the key would identify a different object.
         let key = match (namespace, name) {
             (Some(namespace), Some(name)) if !name.is_empty() => Some(ObjectKey::new(&namespace, &name)),
             _ => None,

@@ -11,10 +11,10 @@ use tokio::task::JoinHandle;
 
 use crate::Api;
 
-/// The pages of a list, in order, like client-go's pager.
+/// The pages of a list, in order. This type corresponds to client-go's pager.
 ///
-/// All pages are read at the same revision. The revision in the options applies only to the request for the first page.
-/// For the following pages, the continue tokens select the same revision.
+/// All pages are read at the same revision. The revision in the options is sent only with the request for the first
+/// page. The continue tokens select the same revision for all following pages.
 ///
 /// # Examples
 ///
@@ -33,7 +33,7 @@ use crate::Api;
 /// ```
 pub struct Pages<T>(Source<T>);
 
-/// The place from which the next page comes: the server or a task.
+/// The source of the next page, which is either the server or a task that reads ahead.
 enum Source<T> {
     Server(Box<Cursor<T>>),
     Task(Ahead<T>),
@@ -42,16 +42,16 @@ enum Source<T> {
 /// The position in a list.
 struct Cursor<T> {
     api: Api<T>,
-    /// The options for the next page. `None` after the last page or after an error.
+    /// The list options for the next page. The value is `None` after the last page or after an error.
     next: Option<ListOptions>,
     /// The continue tokens so far.
     tokens: HashSet<String>,
 }
 
-/// A task fetches pages ahead. Dropping this handle ends the task.
+/// A task fetches pages ahead. Dropping this handle stops the task.
 struct Ahead<T> {
     pages: mpsc::Receiver<Result<List<T>, ApiError>>,
-    /// `None` after the result of the task has been returned.
+    /// The handle is `None` after the result of the task has been returned.
     task: Option<JoinHandle<()>>,
 }
 
@@ -66,8 +66,8 @@ impl<T: DeserializeOwned> Api<T> {
         Pages(Source::Server(Box::new(Cursor { api: self.clone(), next, tokens: HashSet::new() })))
     }
 
-    /// Lists all objects in pages, so that no single response is large. If the revision of the pages expires before the
-    /// last page, the method lists all objects again in one request.
+    /// Lists all objects in pages, so that no single response is too large. If the revision expires before the last
+    /// page is read, the method lists all objects again in one request.
     ///
     /// # Errors
     ///
@@ -102,13 +102,13 @@ impl<T: DeserializeOwned> Pages<T> {
     ///
     /// # Errors
     ///
-    /// Returns an error if the request fails. `Expired` means that the revision of the pages has expired. If the server
-    /// repeats a continue token, the method also returns an error, because the list would never end. After an error,
-    /// every further call returns `None`.
+    /// Returns an error if the request fails. The error `Expired` means that the revision of the pages has expired. The
+    /// method also returns an error if the server repeats a continue token, because the list would never end. After an
+    /// error, every later call returns `None`.
     ///
     /// # Panics
     ///
-    /// Panics if the task of [`read_ahead`](Self::read_ahead) panicked while it decoded a page.
+    /// Panics if a task that [`read_ahead`](Self::read_ahead) started has panicked while it decoded a page.
     ///
     /// # Cancel safety
     ///
@@ -122,8 +122,8 @@ impl<T: DeserializeOwned> Pages<T> {
 }
 
 impl<T: DeserializeOwned + Send + 'static> Pages<T> {
-    /// Starts a task that fetches pages while the caller processes earlier pages. At most `pages` fetched pages are
-    /// buffered for the caller. The task ends when the returned value is dropped.
+    /// Starts a task that fetches pages while the caller processes earlier pages. The task buffers at most `pages`
+    /// fetched pages for the caller. The task ends when the returned `Pages` is dropped.
     ///
     /// # Panics
     ///
@@ -133,7 +133,8 @@ impl<T: DeserializeOwned + Send + 'static> Pages<T> {
         let Source::Server(mut cursor) = self.0 else { return self };
         let (sender, receiver) = mpsc::channel(pages.get().min(Semaphore::MAX_PERMITS));
         let task = tokio::spawn(async move {
-            // Reserve capacity in the channel first, so that a page is requested only if the channel can store it.
+            // Reserve capacity in the channel first, so that the task requests a page only if the channel can store the
+            // page.
             while let Ok(room) = sender.reserve().await
                 && let Some(page) = cursor.next().await
             {
@@ -175,7 +176,7 @@ impl<T> Ahead<T> {
         {
             let end = task.await;
             self.task = None;
-            // If the task panicked, propagate the panic. Without the panic, the list would look complete.
+            // If the task panicked, propagate the panic. Without this panic, an incomplete list would look complete.
             if let Err(error) = end
                 && error.is_panic()
             {

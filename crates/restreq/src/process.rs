@@ -1,4 +1,4 @@
-//! A command that runs in a container.
+//! Commands that run in a container.
 
 use std::fmt;
 use std::io;
@@ -15,26 +15,26 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, ReadBuf};
 use crate::channels::{self, CloseSignal, Connection, End, Layout, Receiver, Sender};
 use crate::websocket::WebSocket;
 
-/// A command that runs in a container, with its streams. [`Api::exec`](crate::Api::exec) and
+/// A command that runs in a container, together with its streams. [`Api::exec`](crate::Api::exec) and
 /// [`Api::attach`](crate::Api::attach) return it.
 ///
-/// Take the streams out of the fields of this type, as with [`tokio::process::Child`]. A field is `None` if the stream
-/// was not requested.
+/// Take the streams out of the fields of this type. The fields of [`tokio::process::Child`] are used in the same way. A
+/// field is `None` if the options did not request the stream.
 ///
-/// - **Backpressure**: at most 64 KiB plus one message are buffered for each stream. All streams share one connection,
-///   so the server waits while the buffer of one stream is full. Read stdout and stderr concurrently, or drop a stream
-///   that you do not need. [`wait_with_output`](Self::wait_with_output) reads both.
+/// - **Backpressure**: the client buffers at most 64 KiB plus one message for each stream. All streams share one
+///   connection. While the buffer of one stream is full, the server cannot send on any stream. Read stdout and stderr
+///   concurrently, or drop a stream that you do not need. [`wait_with_output`](Self::wait_with_output) reads both.
 /// - **End of the input**: dropping or shutting down [`stdin`](Self::stdin) closes the input of the command. Servers
 ///   before Kubernetes 1.30 use the protocol `v4.channel.k8s.io`, which cannot signal the end of the input. With such a
-///   server, the command does not see the end of its input, and shutting down `stdin` returns an error.
-/// - **End of the connection**: the connection ends when the process and all of its streams are dropped. Input that was
-///   written but not flushed can be lost when the connection ends. A command without a terminal may continue to run in
-///   the container.
-/// - **Lost connections**: a read returns an error. If a read returns the end of the output, all of the output has been
-///   read.
+///   server, the command does not receive an end of its input, and shutting down `stdin` returns an error.
+/// - **End of the connection**: the connection closes after the `AttachedProcess` and all of its streams are dropped.
+///   Input that was written but not flushed can be lost when the connection closes. A command without a terminal may
+///   then continue to run in the container.
+/// - **Lost connections**: after the connection is lost, a read returns an error. A read returns the end of the output
+///   only after all of the output has been read.
 ///
-/// A task drives the connection. The task runs on the runtime of the call that started the command, and ends when the
-/// connection ends.
+/// A task drives the connection. The connection's task runs on the runtime of the call
+/// that started the command, and ends when the connection closes.
 ///
 /// # Examples
 ///
@@ -60,29 +60,30 @@ use crate::websocket::WebSocket;
 pub struct AttachedProcess {
     /// The input of the command.
     pub stdin: Option<ProcessInput>,
-    /// The output of the command. If the command has a terminal, this stream also contains the error output.
+    /// The output of the command. If the command has a terminal, this stream also contains the command's standard
+    /// error.
     pub stdout: Option<ProcessOutput>,
-    /// The error output of the command. `None` with a terminal.
+    /// The standard error of the command. `None` with a terminal.
     pub stderr: Option<ProcessOutput>,
-    /// A handle for the terminal, if the options requested a terminal.
+    /// A handle to the terminal, if the options requested a terminal.
     pub terminal: Option<Terminal>,
     connection: Connection,
     request: Arc<RequestLine>,
     protocol: &'static str,
 }
 
-/// The input of a command. Dropping this value closes the input: see [`AttachedProcess`].
+/// The input of a command. Dropping this stream closes the command's input: see [`AttachedProcess`].
 ///
 /// # Cancel safety
 ///
-/// A write that returns `Pending` has accepted no data.
+/// A write that returns `Pending` has not accepted any data.
 pub struct ProcessInput(Sender);
 
-/// One output of a command. Dropping this value discards all further output.
+/// One output of a command. Dropping this stream discards all output that the command writes later.
 ///
 /// # Cancel safety
 ///
-/// A read that returns `Pending` has consumed no data.
+/// A read that returns `Pending` has not consumed any data.
 pub struct ProcessOutput(Receiver);
 
 /// The terminal of a command. All clones refer to the same terminal.
@@ -99,11 +100,11 @@ pub struct TerminalSize {
     pub height: u16,
 }
 
-/// The complete output of a command that has ended. `Debug` shows only the size of the output, because the output can
-/// be a secret.
+/// The exit status and the complete output of a command. The `Debug` output contains only the size of the output,
+/// because the output can be a secret.
 #[derive(Clone)]
 pub struct CommandOutput {
-    /// The output. If the command has a terminal, this output also contains the error output.
+    /// The output. If the command has a terminal, this output also contains the command's standard error.
     pub stdout: Vec<u8>,
     /// The error output.
     pub stderr: Vec<u8>,
@@ -137,7 +138,7 @@ pub enum ExecError {
         /// The reason why the connection ended.
         message: Box<str>,
     },
-    /// The command ended with an exit code other than 0.
+    /// The exit code of the command is not 0.
     #[error("{request}: the command ended with exit code {code}")]
     ExitCode {
         /// The request.
@@ -147,8 +148,8 @@ pub enum ExecError {
         /// The server's status.
         status: Box<Status>,
     },
-    /// The command could not be started, or was interrupted. For example, the container does not exist, or the node of
-    /// the pod is not reachable.
+    /// The server could not start the command, or the command was interrupted. For example, the container does not
+    /// exist, or the node of the pod is not reachable.
     #[error("{request}: {status}")]
     Failed {
         /// The request.
@@ -159,7 +160,7 @@ pub enum ExecError {
 }
 
 impl ExecError {
-    /// Returns the exit code of the command, if the command ended with an exit code.
+    /// Returns the exit code of the command, if the command exited with one.
     pub fn exit_code(&self) -> Option<i32> {
         match self {
             Self::ExitCode { code, .. } => Some(*code),
@@ -167,7 +168,7 @@ impl ExecError {
         }
     }
 
-    /// Returns the server's status for the command, if the status arrived.
+    /// Returns the server's status for the command, if the client received a status.
     pub fn status(&self) -> Option<&Status> {
         match self {
             Self::ExitCode { status, .. } | Self::Failed { status, .. } => Some(status),
@@ -188,7 +189,7 @@ impl From<ExecError> for ApiError {
     }
 }
 
-/// The subprotocols of [`Api::exec`](crate::Api::exec), in the order of preference.
+/// The subprotocols of [`Api::exec`](crate::Api::exec), ordered by preference.
 pub(crate) const PROTOCOLS: [&str; 2] = [V5, "v4.channel.k8s.io"];
 const V5: &str = "v5.channel.k8s.io";
 
@@ -227,33 +228,35 @@ impl AttachedProcess {
         self.protocol
     }
 
-    /// Waits until the command ends. The method first drops the streams that are still in the fields of this value.
-    /// Dropping these streams closes the input and discards the output. To use a stream longer, take it out of its
-    /// field before this call.
+    /// Waits until the command ends. The method first drops those streams that are still in the fields of this value.
+    /// Dropping these streams closes the input and discards the output. To use a stream after this call, take it out of
+    /// its field first.
     ///
     /// # Errors
     ///
-    /// Returns [`ExecError::ExitCode`] if the exit code is not 0, or another error if the status of the command is
+    /// Returns [`ExecError::ExitCode`] if the exit code is not 0. Returns another error if the status of the command is
     /// unknown.
     ///
     /// # Cancel safety
     ///
-    /// The status of the command is not lost: a later call returns it. The streams are dropped.
+    /// Dropping the future does not lose the status of the command. A later call of this method returns the status. The
+    /// streams are dropped.
     pub async fn status(&mut self) -> Result<(), ExecError> {
         (self.stdin, self.stdout, self.stderr) = (None, None, None);
         self.wait().await
     }
 
-    /// Closes the input, and reads the output until the command ends. The method stores the whole output in memory.
+    /// Closes the command's input, and reads its output until the command exits. The method stores the whole output in
+    /// memory.
     ///
     /// # Errors
     ///
-    /// Returns an I/O error if the connection is lost before all output was read. If the command itself fails,
-    /// [`CommandOutput::status`] reports it.
+    /// Returns an I/O error if the connection is lost before the client has read all output. If the command itself
+    /// fails, [`CommandOutput::status`] reports it.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future ends the connection, and the output is lost.
+    /// Dropping the future closes the connection and loses the output.
     pub async fn wait_with_output(mut self) -> io::Result<CommandOutput> {
         self.stdin = None;
         let (mut stdout, mut stderr) = (self.stdout.take(), self.stderr.take());
@@ -307,11 +310,11 @@ fn judge(request: &Arc<RequestLine>, status: Status) -> Result<(), ExecError> {
 }
 
 impl Terminal {
-    /// Changes the size of the terminal. If an earlier size has not been sent yet, only the new size is sent.
+    /// Changes the size of the terminal. If an earlier size was not sent yet, the method sends only the new size.
     ///
     /// # Errors
     ///
-    /// Returns an error if the connection has ended.
+    /// Returns an error if the connection has already closed.
     pub fn resize(&self, size: TerminalSize) -> io::Result<()> {
         let mut message = vec![RESIZE];
         serde_json::to_writer(&mut message, &size)?;

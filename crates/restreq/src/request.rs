@@ -29,9 +29,9 @@ use crate::{Error, RestClient};
 
 /// A request to the API server. Chained setters build a request, and methods such as [`send`](Self::send) send it.
 ///
-/// If a setter finds an error, the request stores this error, and later setters do nothing. Sending the request then
-/// returns that error without any I/O. A request can be sent several times, even concurrently. Each of these sends
-/// counts its retries separately.
+/// If a setter detects an error, the request stores the error, and all later setters do nothing. The methods that send
+/// the request then return this error and send nothing. A request can be sent several times, even concurrently. Each
+/// call that sends the request has its own count of retries.
 ///
 /// # Examples
 ///
@@ -59,11 +59,10 @@ use crate::{Error, RestClient};
 pub struct Request {
     pub(crate) client: RestClient,
     pub(crate) method: Method,
-    /// The first part of the path, such as `/apis/apps/v1`. The first part of the path includes the path prefix of the
-    /// server's URL.
+    /// The first part of the path, such as `/apis/apps/v1`. This part includes the path prefix of the server's URL.
     prefix: Arc<str>,
     subpath: String,
-    /// The parameters, sorted by key. Several values of the same key keep their order.
+    /// The parameters, sorted by key. If a key has several values, the values keep their order.
     params: BTreeMap<String, Vec<String>>,
     pub(crate) headers: HeaderMap,
     /// The namespace. `None` and an empty string are different: see [`namespace`](Self::namespace).
@@ -76,11 +75,11 @@ pub struct Request {
     pub(crate) max_retries: u32,
     pub(crate) max_body: Option<usize>,
     pub(crate) throttled: bool,
-    /// The rate limiter of this request. If set, it replaces the client's rate limiter.
+    /// The rate limiter of this request. If set, it is used instead of the client's rate limiter.
     pub(crate) limiter: Option<Throttle<TokioClock>>,
-    /// The back-off of this request. If set, it replaces the client's back-off.
+    /// The back-off of this request. If set, this back-off is used instead of the client's back-off.
     pub(crate) backoff: Option<Arc<ServerBackoff>>,
-    /// Whether a response with status 429 is returned without a retry.
+    /// Whether the request returns a response with status 429 without a retry.
     pub(crate) returns_429: bool,
     pub(crate) warnings: Option<Arc<dyn WarningHandler>>,
     pub(crate) body: Body,
@@ -117,14 +116,14 @@ impl Request {
         }
     }
 
-    /// Sets the HTTP method. This setter also works after an earlier setter found an error.
+    /// Sets the HTTP method. This setter takes effect even if an earlier setter stored an error.
     pub fn verb(mut self, method: Method) -> Self {
         self.method = method;
         self
     }
 
-    /// Appends segments to the first part of the path, before the resource. The segments are joined and normalized, but
-    /// not validated.
+    /// Appends segments to the first part of the path, in front of the resource. The method joins and normalizes the
+    /// segments, but does not validate them.
     pub fn prefix<S: AsRef<str>>(mut self, segments: impl IntoIterator<Item = S>) -> Self {
         if self.fault.is_none() {
             self.prefix = join_all(&self.prefix, segments).into();
@@ -132,8 +131,8 @@ impl Request {
         self
     }
 
-    /// Appends segments to the end of the path, after the name and the subresource. The segments are joined and
-    /// normalized, but not validated.
+    /// Appends segments to the end of the path, after the name and the subresource. The method joins and normalizes the
+    /// segments, but does not validate them.
     pub fn suffix<S: AsRef<str>>(mut self, segments: impl IntoIterator<Item = S>) -> Self {
         if self.fault.is_none() {
             self.subpath = join_all(&self.subpath, segments);
@@ -142,7 +141,7 @@ impl Request {
     }
 
     /// Sets the first part of the path, relative to the path prefix of the server's URL. If there is only one segment,
-    /// its trailing slash is kept.
+    /// the method keeps its trailing slash.
     pub fn abs_path<S: AsRef<str>>(mut self, segments: impl IntoIterator<Item = S>) -> Self {
         if self.fault.is_none() {
             let segments: Vec<S> = segments.into_iter().collect();
@@ -159,8 +158,8 @@ impl Request {
         self
     }
 
-    /// Sets the path and query from a URI that a server returned, such as `/api/v1/pods?limit=1`. This method drops all
-    /// parameters that were set earlier.
+    /// Sets the path and query from a URI that a server returned, such as `/api/v1/pods?limit=1`. The method removes
+    /// all parameters that were set earlier.
     pub fn request_uri(mut self, uri: &str) -> Self {
         if self.fault.is_some() {
             return self;
@@ -182,23 +181,24 @@ impl Request {
         }
     }
 
-    /// Sets the resource of the request. The argument is the plural name. The resource can be set only once.
+    /// Sets the resource of the request. The argument is the plural name of the resource. The resource of a request can
+    /// be set only once.
     pub fn resource(self, resource: impl Into<String>) -> Self {
         self.set_once("resource", resource.into(), |request| &mut request.resource)
     }
 
-    /// Sets the namespace. The namespace can be set only once. For a list, an empty namespace means all namespaces. For
-    /// a create request or a request with a name, an empty namespace is an error.
+    /// Sets the namespace. The namespace of a request can be set only once. For a list, an empty namespace means all
+    /// namespaces. For a create request or a request with a name, an empty namespace is an error.
     pub fn namespace(self, namespace: impl Into<String>) -> Self {
         self.set_once("namespace", namespace.into(), |request| &mut request.namespace)
     }
 
-    /// Sets the namespace, but only if `scoped` is true.
+    /// Sets the namespace if `scoped` is true, and otherwise does nothing.
     pub fn namespace_if_scoped(self, namespace: impl Into<String>, scoped: bool) -> Self {
         if scoped { self.namespace(namespace) } else { self }
     }
 
-    /// Sets the object's name. The name can be set only once and must not be empty.
+    /// Sets the object's name. The name of a request can be set only once, and must not be empty.
     pub fn name(self, name: impl Into<String>) -> Self {
         let name = name.into();
         if name.is_empty() && self.fault.is_none() {
@@ -207,7 +207,8 @@ impl Request {
         self.set_once("name", name, |request| &mut request.name)
     }
 
-    /// Sets the subresource, such as `status`, from one or more segments. The subresource can be set only once.
+    /// Sets the subresource, such as `status`, as one or more path segments. The subresource of a request can be set
+    /// only once.
     pub fn subresource<S: AsRef<str>>(mut self, segments: impl IntoIterator<Item = S>) -> Self {
         const PART: &str = "subresource";
         if self.fault.is_some() {
@@ -229,7 +230,7 @@ impl Request {
         self
     }
 
-    /// Adds a query parameter. If a key is added several times, all of its values are sent.
+    /// Adds a query parameter. If a key is added several times, the request contains all of its values.
     pub fn param(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
         if self.fault.is_none() {
             self.params.entry(key.into()).or_default().push(value.into());
@@ -237,8 +238,8 @@ impl Request {
         self
     }
 
-    /// Adds the fields of an options object as query parameters. A field can be a string, a number, a boolean or a list
-    /// of such values. Each element of a list becomes a separate parameter. Absent fields are skipped.
+    /// Adds the fields of an options struct as query parameters. A field can be a string, a number, a boolean, or a
+    /// list of such values. Each element of a list is added as a separate parameter. Absent fields are skipped.
     pub fn options(mut self, options: &impl Serialize) -> Self {
         if self.fault.is_some() {
             return self;
@@ -254,8 +255,9 @@ impl Request {
         }
     }
 
-    /// Sets a header and replaces its previous values. This setter also works after an earlier setter found an error.
-    /// Headers with credentials or cookies are marked as sensitive, so that the `Debug` output does not show their values.
+    /// Sets a header and removes the previous values of the header. This setter takes effect even if an earlier setter
+    /// stored an error. Headers with credentials or cookies are marked as sensitive, so that the `Debug` output does
+    /// not show their values.
     pub fn header(mut self, name: &str, value: &str) -> Self {
         match (HeaderName::from_bytes(name.as_bytes()), HeaderValue::from_str(value)) {
             (Ok(name), Ok(mut value)) => {
@@ -267,9 +269,10 @@ impl Request {
         }
     }
 
-    /// Sets the timeout for the whole request. The timeout includes all retries, but not the throttling before the first
-    /// attempt. Zero means no timeout. The timeout is also sent to the server as the parameter `timeout`. For a watch or
-    /// a stream, only the server enforces the timeout.
+    /// Sets the timeout for the whole request. The timeout includes all retries. The timeout does not include the wait
+    /// for the rate limiter before the first attempt. Zero means no timeout. The client also sends the timeout to the
+    /// server, as the parameter `timeout`. The timeout of a watch or stream is enforced only by the server, and not by
+    /// the client.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         if self.fault.is_none() {
             self.timeout = (!timeout.is_zero()).then_some(timeout);
@@ -277,34 +280,35 @@ impl Request {
         self
     }
 
-    /// Sets how long the client waits for more data while it reads the response body. By default, the setting of the
-    /// client applies.
+    /// Sets the maximum time that the client waits for more data of the response body. By default, the client's setting
+    /// applies.
     pub fn idle_timeout(mut self, timeout: Duration) -> Self {
         self.idle_timeout = Some(timeout);
         self
     }
 
-    /// Sets the maximum number of retries. This setter also works after an earlier setter found an error. The default
-    /// is 10. A request is retried only if a retry is safe.
+    /// Sets the maximum number of retries. This setter takes effect even if an earlier setter stored an error. The
+    /// default is 10. The client retries a request only if a retry is safe.
     ///
-    /// If the request has no deadline, as is the case for watches, all waits between its attempts together take at most
-    /// a minute. After that minute, the request returns the last response. The request also returns the last response
-    /// when the client's retry budget is empty. The budget is 500 retries. The budget grows by a fifth of a retry with
+    /// If the request has no deadline, as with watches, the pauses between its attempts take at most a minute in total.
+    /// After this minute, the request returns the last response. The request also returns the last response if the
+    /// client's retry budget is empty. The budget is 500 retries. The retry budget grows by a fifth of a retry with
     /// each request, and by 50 retries per second.
     pub fn max_retries(mut self, retries: u32) -> Self {
         self.max_retries = retries;
         self
     }
 
-    /// Sets the maximum size of the response, in bytes. For a list that is read item by item, this is the maximum size
-    /// of an item. For a watch, this is the maximum size of a frame. By default, the setting of the client applies.
+    /// Sets the maximum size of the response, in bytes. If the list is read item by item, this value limits the size of
+    /// each item. For a watch, this value limits the size of each frame. By default, the client's setting applies.
     pub fn max_body(mut self, bytes: usize) -> Self {
         self.max_body = Some(bytes);
         self
     }
 
-    /// Uses the given rate limiter for this request instead of the client's, even after an error. Corresponds to
-    /// client-go's `Throttle`. Clones of a limiter share its tokens, so a group of requests can share a separate limit.
+    /// Uses the given rate limiter for this request instead of the client's rate limiter. This setter takes effect even
+    /// if an earlier setter stored an error. Corresponds to client-go's `Throttle`. Clones of a rate limiter share
+    /// their tokens, so several requests can share a separate limit.
     ///
     /// # Examples
     ///
@@ -325,9 +329,10 @@ impl Request {
         self
     }
 
-    /// Uses a separate back-off for this request instead of the client's, even after an error. Corresponds to
-    /// client-go's `BackOff`. The back-off grows with each 429 or 5xx response to this request or its clones, and is
-    /// reset by any other response. Each attempt of the request waits for this back-off.
+    /// Uses a separate back-off for this request instead of the client's back-off. This setter takes effect even if an
+    /// earlier setter stored an error. Corresponds to client-go's `BackOff`. The back-off grows with each response with
+    /// status 429 or 5xx to this request or its clones. Any other response resets the back-off. Each attempt of the
+    /// request waits for this back-off.
     ///
     /// # Examples
     ///
@@ -350,28 +355,28 @@ impl Request {
         self
     }
 
-    /// Returns a response with status 429 to the caller without a retry, even if the server asks for a retry.
+    /// Returns a response with status 429 to the caller without a retry, even if the server requests a retry.
     pub(crate) fn returning_429(mut self) -> Self {
         self.returns_429 = true;
         self
     }
 
-    /// Disables rate limiting and back-off for this request, even after an error. The method disables the limiter and the
-    /// back-off of the client, and also those that were set on this request before. Use this method for urgent requests,
-    /// such as lease renewals.
+    /// Disables rate limiting and back-off for this request. This setter takes effect even if an earlier setter stored
+    /// an error. The setter disables the rate limiter and the back-off of the client, and also those that were set on
+    /// this request earlier. Use this setter for urgent requests, such as lease renewals.
     pub fn unthrottled(mut self) -> Self {
         (self.throttled, self.limiter, self.backoff) = (false, None, None);
         self
     }
 
-    /// Sets the handler for warnings in the response of this request, instead of the client's handler, even after an
-    /// error.
+    /// Sets the handler for warnings in the responses to this request. It replaces the client's handler. This setter
+    /// takes effect even if an earlier setter stored an error.
     pub fn warning_handler(mut self, handler: Arc<dyn WarningHandler>) -> Self {
         self.warnings = Some(handler);
         self
     }
 
-    /// Sets the body to the given bytes. Does not set `Content-Type`.
+    /// Sets the request body to the given bytes. Does not set `Content-Type`.
     pub fn body(mut self, bytes: impl Into<Bytes>) -> Self {
         if self.fault.is_none() {
             self.body = Body::Bytes(bytes.into());
@@ -379,7 +384,7 @@ impl Request {
         self
     }
 
-    /// Reads a file and sets the body to its content. Does not set `Content-Type`.
+    /// Reads a file and uses its content as the request body. Does not set `Content-Type`.
     pub fn body_file(self, path: impl AsRef<Path>) -> Self {
         if self.fault.is_some() {
             return self;
@@ -390,8 +395,8 @@ impl Request {
         }
     }
 
-    /// Sets the body to a stream of chunks. A stream can be sent only once, so a request with a stream is never
-    /// retried. If the stream panics, the request fails. Does not set `Content-Type`.
+    /// Sets the request body to a stream of chunks. A stream can be sent only once, so the client never retries a
+    /// request with a stream. If the stream panics, the request fails. Does not set `Content-Type`.
     pub fn body_stream(mut self, chunks: impl Stream<Item = std::io::Result<Bytes>> + Send + 'static) -> Self {
         if self.fault.is_none() {
             self.body = Body::stream(chunks);
@@ -399,8 +404,8 @@ impl Request {
         self
     }
 
-    /// Sets the body to an object as JSON. Sets `Content-Type` unless it is already set. If the object serializes to
-    /// `null`, the request has no body.
+    /// Serializes an object to JSON and sets it as the request body. The setter adds the header `Content-Type` if the
+    /// request does not have it. If the object serializes to `null`, the request has no body.
     pub fn json(mut self, object: &(impl Serialize + ?Sized)) -> Self {
         if self.fault.is_some() {
             return self;
@@ -416,20 +421,20 @@ impl Request {
         }
     }
 
-    /// Returns the first error that a setter found. Sending the request would return this error.
+    /// Returns the first error that a setter detected. Sending the request would return this error.
     pub fn error(&self) -> Option<&InvalidRequest> {
         self.fault.as_ref()
     }
 
-    /// Returns the API group in the path of the request. Returns an empty string for the core group, and for paths
-    /// outside of the API.
+    /// Returns the API group that the request's path contains. The group is an empty string for the core group and for
+    /// paths outside of the API.
     pub(crate) fn group(&self) -> &str {
         let path = self.prefix.strip_prefix(&self.client.base().path).unwrap_or_default();
         let group = path.strip_prefix("/apis/").and_then(|rest| rest.split('/').next());
         group.unwrap_or_default()
     }
 
-    /// Stores an error, unless an earlier error is already stored.
+    /// Stores an error, unless an earlier error is stored already.
     pub(crate) fn keep(mut self, fault: InvalidRequest) -> Self {
         self.fault.get_or_insert(fault);
         self

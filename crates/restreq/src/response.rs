@@ -1,4 +1,4 @@
-//! A successful response whose body was read completely.
+//! A successful response that the client has read completely.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 
 use crate::{Error, Flow, Warning, error, list, status};
 
-/// A successful response with its complete body.
+/// A successful response with its complete body in memory.
 ///
 /// # Examples
 ///
@@ -38,12 +38,12 @@ pub struct Response {
 }
 
 impl Response {
-    /// Returns the HTTP status of the response, which is between 200 and 206.
+    /// Returns the HTTP status code of the response, which is between 200 and 206.
     pub fn status(&self) -> StatusCode {
         self.status
     }
 
-    /// Returns whether the status is 201, which means that the request created an object.
+    /// Returns whether the status code is 201, which means that the request created an object.
     pub fn was_created(&self) -> bool {
         self.status == StatusCode::CREATED
     }
@@ -53,7 +53,7 @@ impl Response {
         &self.headers
     }
 
-    /// Returns the server's warnings. The client has already passed these warnings to the warning handler.
+    /// Returns the server's warnings. The client has already passed these warnings to its warning handler.
     pub fn warnings(&self) -> &[Warning] {
         &self.warnings
     }
@@ -67,20 +67,20 @@ impl Response {
     ///
     /// # Errors
     ///
-    /// Returns [`Error::Status`] if the body is a failure status, and [`Error::Decode`] if the body is empty or not a
-    /// `T`.
+    /// Returns [`Error::Status`] if the body is a failure status. Returns [`Error::Decode`] if the body is empty or
+    /// cannot be decoded as a `T`.
     pub fn into<T: DeserializeOwned>(self) -> Result<T, Error> {
         self.check()?;
         serde_json::from_slice(&self.body).map_err(|error| self.unreadable(DecodeError::from(error).to_string()))
     }
 
-    /// Decodes a list object by object, so that there is no second copy of the whole body. To read a long list without
-    /// storing it in memory, use [`Request::list`](crate::Request::list).
+    /// Decodes a list one object at a time, so that memory does not contain a second copy of the whole body. To read a
+    /// long list without storing the whole list in memory, use [`Request::list`](crate::Request::list).
     ///
     /// # Errors
     ///
-    /// Returns the same errors as [`into`](Self::into). If an object cannot be decoded, the error contains the index of the object
-    /// in the list, and its name if possible.
+    /// Returns the same errors as [`into`](Self::into). If an object cannot be decoded, the error contains the object's
+    /// index in the list. If possible, the error also contains the object's name.
     pub fn into_list<T: DeserializeOwned>(self) -> Result<List<T>, Error> {
         self.check()?;
         let (items, metadata) = list::split(self.body.clone()).map_err(|message| self.unreadable(message))?;
@@ -112,7 +112,7 @@ impl Response {
 }
 
 impl fmt::Debug for Response {
-    /// `Debug` hides the body and the headers, because they can contain secrets, tokens or cookies.
+    /// The `Debug` output hides the body and the headers, because they can contain secrets, tokens or cookies.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Response")
             .field("request", &format_args!("{}", self.request))

@@ -15,10 +15,10 @@ pub(crate) use self::budget::Budget;
 use crate::Error;
 use crate::request::Body;
 
-/// Decides whether and when to send a request again. Each call of `send` creates a separate `Retry`. This type does not
-/// sleep.
+/// Decides whether and when the client sends a request again. Each call of `send` creates a separate `Retry`. This type
+/// does not sleep.
 ///
-/// The decision depends on the outcome of the attempt and on the effect of sending the request again:
+/// The decision depends on the outcome of the attempt and on the effect of a repeated request:
 ///
 /// | | read | guarded write | other write | create of a generated name |
 /// |---|---|---|---|---|
@@ -30,19 +30,20 @@ use crate::request::Body;
 /// | the same, on a reused connection | retry immediately | retry immediately, in doubt | fail | fail |
 /// | anything else | fail | fail | fail | fail |
 ///
-/// - `Retry-After` is a number of seconds or a date. A proxy can send a 5xx, so this status does not prove that the
-///   server has not processed the request. "In doubt" means that a later failure is returned as [`Error::Retried`].
-/// - Repeating a guarded write has no further effect. Guarded writes are a PUT or PATCH with a resourceVersion, a
-///   DELETE with a precondition, and a server-side apply.
-/// - If a create with a generated name were repeated, it would silently create a second object.
-/// - If connecting fails, the error is returned without a retry, as in client-go. The error tells the caller that a
-///   retry is safe. The caller decides about such retries, because it has its own deadlines and back-off. A missed
-///   deadline is also returned as an error without a retry.
-/// - A body that can be read only once is never sent again.
-/// - All requests of a client share a [`Budget`] for retries. The first retry is free if the server did not process the
-///   request, or if the reused connection was already dead.
-/// - The deadline of the request limits the total of all waits between its attempts. If the request has no deadline, as
-///   is the case for a watch, the limit is a minute.
+/// - The value of `Retry-After` is a number of seconds or a date. A proxy can send a 5xx status, so this status does
+///   not prove that the server has not processed the request. In the table, "in doubt" means that a later failure is
+///   returned as [`Error::Retried`].
+/// - Repeating a guarded write does not change the cluster a second time. A guarded write is a PUT or PATCH with a
+///   resourceVersion, a DELETE with a precondition, or a server-side apply.
+/// - If the client repeated a create request with a generated name, it would silently create a second object.
+/// - If the client cannot connect, it returns the error without a retry, as in client-go. This error means that the
+///   caller can retry safely. The caller decides about such retries, because it has its own deadline and back-off. A
+///   missed deadline is also an error that is returned without a retry.
+/// - The client never sends a body again that it can read only once.
+/// - The requests of a client share a [`Budget`] for retries. The first retry is not taken from the budget if the
+///   server did not process the request, or if a reused connection was already dead.
+/// - The request's deadline limits the total time of all waits between attempts. If the request has no deadline, as
+///   with watches, the total time is limited to a minute.
 #[derive(Debug)]
 pub(crate) struct Retry {
     left: u32,
@@ -54,12 +55,12 @@ pub(crate) struct Retry {
     jitters: bool,
 }
 
-/// The effect of repeating a request that the server may have already processed.
+/// The effect of repeating a request that the server may already have processed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Repetition {
     /// The request changes nothing.
     Harmless,
-    /// Repeating the request has no further effect, because the request contains the state that it expects.
+    /// Repeating the request changes nothing, because the request contains the state that it expects.
     Guarded,
     /// A repetition repeats the change. Repeating the request can overwrite the changes of other clients.
     Unsafe,
@@ -67,7 +68,7 @@ pub(crate) enum Repetition {
     Another,
 }
 
-/// The outcome of an attempt, in the categories of the retry policy.
+/// The outcome of an attempt, as the retry policy classifies it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     /// 429 or 501 with `Retry-After`. The server did not process the request.
@@ -78,24 +79,24 @@ pub(crate) enum Outcome {
     Broken(Duration),
     /// The server did not process the request.
     Unprocessed,
-    /// The connection was lost after the request was sent.
+    /// The connection was lost after the client sent the request.
     Lost,
-    /// The connection was lost after the request was sent, and the connection had been used before. A connection that
-    /// was used before most likely died while it was idle.
+    /// The connection was lost after the client sent the request, and earlier requests had used the connection. Such a
+    /// connection most likely died while it was idle.
     Stale,
     /// Anything else, including success.
     Final,
 }
 
-/// The maximum wait that the client accepts when a server asks for one. If the server asks for a longer wait, the
-/// caller gets the response instead.
+/// The maximum wait that the client accepts if a server asks for a wait. If the server asks for a longer wait, the
+/// request returns the response instead of waiting.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
 /// The pause before a retry after a lost connection.
 const RECONNECT_WAIT: Duration = Duration::from_secs(1);
 
-/// The minimum duration of the first wait. The minimum doubles with each retry, up to `LONGEST_PAUSE`. The minimum
-/// applies even if the server asks for a shorter wait.
+/// The minimum duration of the first pause between two attempts. This minimum doubles with each retry, up to
+/// `LONGEST_PAUSE`. The minimum applies even if the server asks for a shorter wait.
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
@@ -107,13 +108,14 @@ impl Retry {
         Self { left: max_retries, sent_again: 0, waited: Duration::ZERO, replayable, jitters: false }
     }
 
-    /// Adds jitter to the waits, so that requests that are rejected at the same time are not retried at the same time.
+    /// Adds jitter to the waits. Without jitter, requests that were rejected at the same time would be retried at the
+    /// same time.
     pub(crate) fn with_jitter(self) -> Self {
         Self { jitters: true, ..self }
     }
 
-    /// Returns how long to wait before the next attempt, or `None` if the request must not be retried. `repetition` is
-    /// called only if the decision depends on its result.
+    /// Returns how long to wait before the next attempt, or `None` if the request must not be retried. The method calls
+    /// `repetition` only if the decision depends on its result.
     pub(crate) fn step(&mut self, outcome: Outcome, repetition: impl FnOnce() -> Repetition) -> Option<Duration> {
         if outcome == Outcome::Final || !self.replayable || self.left == 0 {
             return None;
@@ -131,7 +133,7 @@ impl Retry {
         }
         let pause = FIRST_PAUSE.saturating_mul(2_u32.saturating_pow(self.sent_again)).min(LONGEST_PAUSE);
         let wait = if outcome == Outcome::Stale && self.sent_again == 0 { wait } else { wait.max(pause) };
-        // Jitter must not increase the total of all waits above the limit.
+        // Adding jitter must not increase the total time of all waits above the limit.
         let most = LONGEST_WAIT.saturating_sub(self.waited).max(wait);
         let wait = if self.jitters { jittered(wait).min(most) } else { wait };
         self.left -= 1;
@@ -140,18 +142,18 @@ impl Retry {
         Some(wait)
     }
 
-    /// Returns whether all waits together exceed the limit for requests without a deadline.
+    /// Returns whether the total time of all waits exceeds the limit for requests without a deadline.
     pub(crate) fn is_overlong(&self) -> bool {
         self.waited > LONGEST_WAIT
     }
 
-    /// Returns whether the last retry must be taken from the retry budget. The first retry of an unprocessed request
-    /// does not use the budget.
+    /// Returns whether the last retry must be taken from the client's retry budget. The first retry of a request that
+    /// the server did not process is free.
     pub(crate) fn is_costly(&self, outcome: Outcome) -> bool {
         self.sent_again > 1 || !matches!(outcome, Outcome::Unprocessed | Outcome::Stale)
     }
 
-    /// Returns whether the request may be sent one more time with new credentials.
+    /// Returns whether the request may be sent again with new credentials.
     pub(crate) fn may_replay(&self) -> bool {
         self.replayable
     }
@@ -183,7 +185,7 @@ impl Outcome {
 }
 
 impl Repetition {
-    /// Returns whether repeating the request has no further effect.
+    /// Returns whether repeating the request changes nothing.
     fn is_idle(self) -> bool {
         matches!(self, Self::Harmless | Self::Guarded)
     }
@@ -211,7 +213,7 @@ fn is_of_generated_name(body: &Body) -> bool {
         (Some(Probe { metadata: Metadata { name, generate_name, .. }, .. }), _) => {
             name.is_empty() && !generate_name.is_empty()
         }
-        // The body is not JSON. The body can be YAML, or protobuf, whose fields have no names.
+        // The body is not JSON. The body can be YAML, or can be protobuf, which has no field names.
         (None, Body::Bytes(text)) => text.starts_with(b"k8s\0") || memmem::find(text, b"generateName").is_some(),
         (None, Body::Empty | Body::Stream(_)) => false,
     }
@@ -221,7 +223,7 @@ fn is_apply(headers: &HeaderMap) -> bool {
     headers.get(CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(b"application/apply-patch"))
 }
 
-/// The fields of a body that determine the effect of sending the request again.
+/// The fields of a request body that determine the effect of a repeated request.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Probe {
@@ -238,7 +240,7 @@ struct Metadata {
 }
 
 impl Metadata {
-    /// A server treats the resourceVersion `0` as if it were absent, so the write is unconditional.
+    /// A server ignores the resourceVersion `0`, so a write with this version is unconditional.
     fn is_of_a_version(&self) -> bool {
         !matches!(&*self.resource_version, "" | "0")
     }
@@ -261,7 +263,7 @@ impl Probe {
 }
 
 /// Parses the header `Retry-After`. The value is a number of seconds or a date. A negative number means now. A date is
-/// compared with the `Date` header of the same response, because the clocks of client and server can differ.
+/// compared with the `Date` header of the same response, because the client's clock and the server's clock can differ.
 pub(crate) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
     if let Ok(seconds) = text.parse::<i64>() {

@@ -1,4 +1,4 @@
-//! The tracing span of a request to the API server.
+//! The tracing span of a request.
 
 use std::fmt;
 use std::sync::Arc;
@@ -30,8 +30,8 @@ impl Request {
     }
 }
 
-/// A wrapper that renders the URL template only when it is displayed. With tracing's feature `log`, the fields of a
-/// span are evaluated even without a subscriber.
+/// A wrapper that renders the URL template only if a subscriber displays it. With tracing's feature `log`, the fields
+/// of a span are evaluated even without a subscriber.
 struct Template<'a>(&'a Request);
 
 impl fmt::Display for Template<'_> {
@@ -50,7 +50,7 @@ pub(crate) fn attempted(span: &Span, code: Option<StatusCode>, resent: u32) {
     }
 }
 
-/// Records a failure in the span: the status code, or the kind of the error.
+/// Records a failure in the span. The recorded value is the status code or the kind of the error.
 pub(crate) fn failed(span: &Span, error: &Error) {
     let name = match error {
         Error::Auth { .. } => "auth",
@@ -78,7 +78,7 @@ mod tests {
     use crate::request::templates_rendered;
     use crate::{Request, RestClient};
 
-    /// This test enables tracing's feature `log`, because any crate of a program may enable it.
+    /// This test enables tracing's feature `log`, because any crate in a program may enable it.
     #[test]
     fn template_is_not_rendered_without_a_subscriber() {
         let request: Request = RestClient::new(ClientConfig::new("http://host")).unwrap().get();

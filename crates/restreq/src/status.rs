@@ -7,7 +7,7 @@ use pintle_meta::{Reason, Status, StatusCause, StatusDetails};
 
 use crate::retry::retry_after;
 
-/// The data about a request that an error message needs.
+/// The parts of a request that an error message contains.
 #[derive(Clone, Debug)]
 pub(crate) struct Subject<'a> {
     pub(crate) method: &'a Method,
@@ -20,18 +20,18 @@ pub(crate) fn is_success(status: StatusCode) -> bool {
     (200..=206).contains(&status.as_u16())
 }
 
-/// Returns whether the server may have processed a write although it responded with this status. A proxy can send a
-/// 5xx, so this status does not show whether the server processed the write.
+/// Returns whether the server may have processed a write although the response has this status. A proxy can send a 5xx
+/// status, so the status does not show whether the server processed the write.
 pub(crate) fn may_have_acted(status: StatusCode) -> bool {
     status.is_server_error() && status != StatusCode::NOT_IMPLEMENTED
 }
 
-/// Returns the `Status` that the server sent in the body. If the body contains no status, this function creates one from the
-/// HTTP response.
+/// Returns the `Status` that the server sent in the response body. If the body contains no status, this function
+/// creates one from the HTTP response.
 pub(crate) fn failure(code: StatusCode, headers: &HeaderMap, body: &[u8], subject: &Subject<'_>) -> Box<Status> {
     let mut status = failure_anywhere(body).unwrap_or_else(|| Box::new(made(code, headers, body, subject)));
-    // A proxy may respond with 504 and the body of another response. The body of another response does not show that
-    // this request was rejected.
+    // A proxy may respond with status 504 and with the body of another response. Such a body does not prove that this
+    // request was rejected.
     if status.code == 0 || code.is_server_error() {
         status.code = code.as_u16();
     }
@@ -44,10 +44,10 @@ pub(crate) fn failure(code: StatusCode, headers: &HeaderMap, body: &[u8], subjec
     status
 }
 
-/// Returns the failure that a body contains, regardless of the HTTP status.
+/// Returns the failure in a body, regardless of the HTTP status.
 pub(crate) fn failure_in(body: &[u8]) -> Option<Box<Status>> {
-    // In a `Status`, the field `kind` is near the start, or the body is short. Search the start first, so that large
-    // objects are not parsed a second time.
+    // In a `Status`, the field `kind` is close to the start, unless the body is short. Search only the start at first,
+    // so that large objects are not parsed twice.
     const EARLY: usize = 512;
     const SHORT: usize = 4 << 10;
     let head = if body.len() <= SHORT { body } else { &body[..EARLY] };
@@ -55,8 +55,8 @@ pub(crate) fn failure_in(body: &[u8]) -> Option<Box<Status>> {
     failure_anywhere(body)
 }
 
-/// Works like `failure_in`, but accepts the field `kind` at any position. Call this function only for short bodies, and
-/// for bodies that are not objects.
+/// Works like `failure_in`, but finds the field `kind` at any position. Call this function only for a short body, or
+/// for a body that is not an object.
 pub(crate) fn failure_anywhere(body: &[u8]) -> Option<Box<Status>> {
     let status: Status = serde_json::from_slice(body).ok()?;
     let known = matches!(status.types.api_version.as_str(), "" | "v1" | "meta.k8s.io/v1");
@@ -111,7 +111,7 @@ fn made(code: StatusCode, headers: &HeaderMap, body: &[u8], subject: &Subject<'_
     }
 }
 
-/// Returns the readable text of a body, cut off after 2 KiB.
+/// Returns the readable text of a body, and cuts it off after 2 KiB.
 fn text(headers: &HeaderMap, body: &[u8]) -> String {
     const ENOUGH: usize = 2048;
     let is_text = match headers.get(CONTENT_TYPE) {
@@ -199,7 +199,7 @@ mod tests {
         check(Method::GET, 400, "application/json", unversioned, Some(Reason::NotFound), "m");
     }
 
-    /// A JSON writer that sorts the keys puts `kind` after other fields.
+    /// A JSON writer that sorts its keys writes `kind` after other fields.
     #[test]
     fn status_is_recognized_with_kind_at_any_position() {
         let sorted = |message: &str| {
@@ -215,8 +215,8 @@ mod tests {
         }
     }
 
-    /// A proxy may send the body of another response with status 5xx, so the body does not mean that this request was
-    /// rejected.
+    /// A proxy may send the body of another response with a 5xx status, so the body does not prove that this request
+    /// was rejected.
     #[test]
     fn http_5xx_takes_precedence_over_body_code() {
         for (http, body_code, expected) in [(504, 409, 504), (502, 0, 502), (400, 409, 409), (403, 0, 403)] {

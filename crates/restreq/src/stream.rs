@@ -18,8 +18,8 @@ use crate::transport::ResponseBody;
 
 /// A stream of the chunks of a response body. Chunk boundaries have no meaning.
 ///
-/// The stream returns `None` after the server ends the response properly. The stream returns an error if the connection
-/// is lost, or if no data arrives within the idle timeout. Dropping the stream cancels the rest of the response.
+/// The stream returns `None` after the server has ended the response without an error. The stream returns an error if
+/// the connection is lost, or if no data arrives within the idle timeout. Dropping the stream cancels the request.
 ///
 /// # Examples
 ///
@@ -40,7 +40,7 @@ pub struct ByteStream {
     body: ResponseBody,
     line: Arc<RequestLine>,
     idle: Option<(Duration, Pin<Box<Sleep>>)>,
-    /// The deadline for the whole response, and the duration from which the deadline was computed.
+    /// The deadline for the whole response, and the duration that the deadline was computed from.
     deadline: Option<(Duration, Pin<Box<Sleep>>)>,
     done: bool,
 }
@@ -51,13 +51,13 @@ impl ByteStream {
         Self { body, line, idle, deadline: None, done: false }
     }
 
-    /// Sets the deadline for the whole stream. The duration is shown in the timeout error.
+    /// Sets a deadline for the whole stream. The error for a missed deadline contains the duration.
     pub(crate) fn with_deadline(mut self, deadline: Option<(Instant, Duration)>) -> Self {
         self.deadline = deadline.map(|(at, after)| (after, Box::pin(tokio::time::sleep_until(at))));
         self
     }
 
-    /// Returns the request line of this response.
+    /// Returns the request line that this response belongs to.
     pub fn request(&self) -> &Arc<RequestLine> {
         &self.line
     }
@@ -67,7 +67,7 @@ impl ByteStream {
     /// # Errors
     ///
     /// Returns an error if the connection is lost, or if no data arrives within the idle timeout. After an error, the
-    /// stream returns no further chunks.
+    /// stream returns no more chunks.
     ///
     /// # Cancel safety
     ///
@@ -77,7 +77,7 @@ impl ByteStream {
     }
 
     fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, BodyFault>>> {
-        // Poll the timer only if no data is ready.
+        // Poll the timer only if the connection has no data ready.
         if let Some((after, sleep)) = &self.deadline
             && Instant::now() >= sleep.deadline()
         {

@@ -41,48 +41,48 @@ use crate::request::{BoxError, HttpBody};
 /// The connections to one server.
 pub(crate) struct Transport {
     tls: Option<TlsSource>,
-    /// The TLS settings for a proxy whose connections use TLS.
+    /// The TLS settings for connections to a proxy that uses TLS.
     proxy_tls: Option<TlsSource>,
     /// The `Host` header of HTTP/1.
     host: HeaderValue,
-    /// The scheme and authority of an absolute URI.
+    /// The scheme and the authority of an absolute URI.
     origin: (uri::Scheme, uri::Authority),
     drop_connection_on_cancel: bool,
-    /// The connections that use the current TLS settings. When the TLS settings change, new requests use new
+    /// The connections that use the current TLS settings. When the TLS settings change, the next requests use new
     /// connections. Requests in progress finish on the old connections.
     groups: RwLock<Arc<ConnectionGroups>>,
 }
 
-/// Watches and streams use separate connections. Otherwise, they would occupy HTTP/2 streams for a long time, and short
-/// requests would have to wait. A client with `drop_connection_on_cancel` sends few requests, so all requests share one
-/// group.
+/// Watches and streams use separate connections. On shared connections, they would occupy HTTP/2 streams for a long
+/// time, and short requests would have to wait. A client with `drop_connection_on_cancel` sends few requests, so all
+/// requests share one group.
 struct ConnectionGroups {
     connector: Connector,
     short: Arc<ConnectionGroup>,
     long: Arc<ConnectionGroup>,
 }
 
-/// How long a request occupies its connection.
+/// How long a request keeps its connection occupied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ConnectionUse {
     /// Until the response ends.
     Short,
-    /// Until the client stops reading. Watches and streams are sent with this variant.
+    /// Until the client stops reading. Watches and streams use this variant.
     Long,
-    /// Forever, because the connection is upgraded to another protocol.
+    /// The connection never returns to the pool, because it is upgraded to another protocol.
     #[cfg(feature = "ws")]
     Upgrade,
 }
 
-/// The options with which the transport sends one request.
+/// The options for sending one request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ExchangeOptions {
     pub(crate) usage: ConnectionUse,
-    /// The time limit between sending the request and receiving the response headers.
+    /// The maximum time between sending the request and receiving the response headers.
     pub(crate) headers: Option<Duration>,
 }
 
-/// A failure of the transport, so that there is no response.
+/// A failure of the transport. There is no response.
 #[derive(Clone, Debug)]
 pub(crate) enum Failure {
     Connect {
@@ -90,7 +90,7 @@ pub(crate) enum Failure {
         source: Arc<dyn StdError + Send + Sync>,
     },
     ConnectTimeout,
-    /// The response headers did not arrive within this time after the request was sent.
+    /// The response headers did not arrive within this time after the client sent the request.
     HeadersTimeout(Duration),
     /// The server did not process the request, and will not process it later.
     Unprocessed(Arc<dyn StdError + Send + Sync>),
@@ -122,8 +122,8 @@ impl Transport {
         let (host, port) = base.host_and_port();
         let (proxy_tls, proxy_settings) = match &proxy {
             Some(Proxy::Http { is_tls: true, .. }) => {
-                // Verify the proxy with the CA certificates that also verify the server. The client's certificate and
-                // the configured server name are used only for the server.
+                // Verify the proxy with the same CA certificates as the server. The client's certificate and the
+                // configured server name apply only to the server.
                 let trust = TlsClientConfig { certificate: None, key: None, server_name: None, ..config.tls.clone() };
                 let (source, settings) = TlsSource::open(&trust, false)?;
                 (Some(source), Some(settings))
@@ -196,14 +196,14 @@ impl Transport {
         }
     }
 
-    /// Sets the URI and the `Host` header as the connection requires them. The URI and the header may still be set for
+    /// Sets the URI and the `Host` header in the form that the connection requires. Both may still have the values for
     /// the connection of an earlier attempt.
     fn address(&self, request: &mut Request<HttpBody>, is_http1: bool, proxy: Option<&Proxy>) {
         request.headers_mut().remove(HOST);
         let mut is_whole = !is_http1;
         if is_http1 {
             request.headers_mut().insert(HOST, self.host.clone());
-            // A forwarding proxy needs the absolute URI, and the credentials for the proxy.
+            // A forwarding proxy needs an absolute URI and the credentials for the proxy.
             if let Some(Proxy::Http { auth, .. }) = proxy.filter(|_| self.tls.is_none()) {
                 is_whole = true;
                 if let Some(auth) = auth {
@@ -221,19 +221,20 @@ impl Transport {
         }
     }
 
-    /// Adds the missing scheme and authority to the URI.
+    /// Adds the scheme and the authority, which the URI does not have yet.
     pub(crate) fn make_whole<B>(&self, request: &mut Request<B>) {
         if request.uri().authority().is_none() {
             let mut parts = uri::Parts::default();
             parts.path_and_query = request.uri().path_and_query().cloned();
             (parts.scheme, parts.authority) = (Some(self.origin.0.clone()), Some(self.origin.1.clone()));
-            // All parts of the URI are valid, so this cannot fail.
+            // All parts of the URI are valid, so this call cannot fail.
             *request.uri_mut() = Uri::from_parts(parts).unwrap_or_default();
         }
     }
 
-    /// Sets the certificate for new connections. This is the certificate from a credential plugin, or the configured
-    /// certificate again. If a later run of the plugin has already set the certificate, does nothing.
+    /// Sets the client certificate for new connections. The certificate comes from a credential plugin. Without one,
+    /// this is the configured certificate. If a later run of the plugin has already set the certificate, this method
+    /// does nothing.
     pub(crate) async fn show(&self, shown: PluginCertificate<'_>) -> Result<(), ConfigError> {
         match &self.tls {
             Some(tls) => tls.show(shown, |settings| self.replace(|connector| connector.tls = Some(settings))).await,
@@ -278,7 +279,7 @@ impl StdError for Failure {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
         match self {
             Self::ConnectTimeout | Self::HeadersTimeout(_) => None,
-            // The error message already includes the text of the source.
+            // The error message already contains the message of the source.
             Self::Connect { source, .. } | Self::Unprocessed(source) | Self::Exchange { source, .. } => source.source(),
         }
     }
@@ -296,7 +297,7 @@ impl Failure {
         let source: Arc<dyn StdError + Send + Sync> = error.into();
         let is_unprocessed = is_unsent || causes(&*source).any(|cause| cause.downcast_ref().is_some_and(is_refused));
         // In TLS 1.3, the server can reject the client's certificate after the client has finished the handshake. If
-        // the connection was reused, or if the TLS error is a different one, the server may have processed the request.
+        // the connection was reused, or the TLS error is another one, the server may have processed the request.
         let is_turned_away = is_fresh && causes(&*source).any(is_refused_handshake);
         match is_turned_away {
             true => Self::Connect { refused: false, source },
@@ -305,13 +306,13 @@ impl Failure {
         }
     }
 
-    /// The task that was opening the connection has ended.
+    /// Returns the error for a connection whose opening task has ended.
     fn interrupted() -> Self {
         Self::Connect { refused: false, source: Arc::new(Interrupted) }
     }
 }
 
-/// Returns the error for a dial whose runtime ended or whose client was dropped.
+/// The cause of the error if a dial is dropped together with its runtime or its client.
 #[derive(Debug)]
 struct Interrupted;
 
@@ -323,9 +324,9 @@ impl fmt::Display for Interrupted {
 
 impl StdError for Interrupted {}
 
-/// Returns whether the server has reported that it did not process the stream and will not process it (RFC 9113,
-/// sections 6.8 and 8.7). h2 reports a GOAWAY to a stream only if the peer sent it and its last stream ID is below the
-/// ID of the stream.
+/// Returns whether the server reported that it has not processed the stream and will not process it (RFC 9113, sections
+/// 6.8 and 8.7). The crate h2 reports a GOAWAY for a stream only if the peer sent the GOAWAY with a last stream ID
+/// below the stream's ID.
 fn is_refused(error: &h2::Error) -> bool {
     error.is_remote() && (error.is_go_away() || error.reason() == Some(h2::Reason::REFUSED_STREAM))
 }
@@ -335,19 +336,19 @@ fn is_of_stream(error: &(dyn StdError + 'static)) -> bool {
     causes(error).any(|cause| cause.downcast_ref().is_some_and(h2::Error::is_reset))
 }
 
-/// Returns whether the peer rejected the TLS handshake. The function compares text, because HTTP/2 errors contain only
-/// the text of the cause.
+/// Returns whether the peer rejected the TLS handshake. The function compares the error's text, because an HTTP/2 error
+/// contains its cause only as text.
 fn is_refused_handshake(error: &(dyn StdError + 'static)) -> bool {
     let text = error.to_string();
     let alert = text.split_once(ALERT).map(|(_, alert)| alert).unwrap_or_default();
     REFUSALS.iter().any(|refusal| alert.starts_with(refusal))
 }
 
-/// The start of rustls's error message for an alert from the peer.
+/// The start of rustls's error message for an alert that the peer sent.
 const ALERT: &str = "received fatal alert: ";
 
-/// Alerts that are sent only during a handshake (RFC 8446, section 6.2, and alerts of older TLS versions). After any
-/// other alert, such as an internal error, the server may have started to process the request.
+/// Alerts that a peer sends only during a handshake (RFC 8446, section 6.2, and alerts of older TLS versions). After
+/// any other alert, such as an internal error, the server may already have started to process the request.
 const REFUSALS: [&str; 18] = [
     "AccessDenied",
     "BadCertificate",
@@ -369,17 +370,17 @@ const REFUSALS: [&str; 18] = [
     "UnsupportedCertificate",
 ];
 
-/// Returns an iterator over an error and all of its sources.
+/// Returns an iterator that starts with an error and continues with its sources.
 pub(crate) fn causes<'a>(error: &'a (dyn StdError + 'static)) -> impl Iterator<Item = &'a (dyn StdError + 'static)> {
     std::iter::successors(Some(error), |error| StdError::source(*error))
 }
 
-/// Formats an error and its sources on one line, from the outermost to the innermost.
+/// Formats the error and its sources on one line, from the outermost to the innermost.
 pub(crate) fn in_one_line(error: &(dyn StdError + 'static)) -> String {
     let mut line = String::new();
     for cause in causes(error) {
         let text = cause.to_string();
-        // Skip a source whose text the message already contains.
+        // Skip a source whose text is already part of the message.
         if !line.contains(&text) {
             if !line.is_empty() {
                 line.push_str(": ");

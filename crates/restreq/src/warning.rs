@@ -7,7 +7,7 @@ use std::fmt;
 
 pub(crate) use parse::parse_all;
 
-/// A warning from the server about a request that it served, such as the use of a deprecated API.
+/// A warning that the server sent with a response, for example about the use of a deprecated API.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Warning {
     /// The warning code. Kubernetes itself always uses 299.
@@ -24,7 +24,7 @@ impl fmt::Display for Warning {
     }
 }
 
-/// A handler for the warnings that responses contain.
+/// A handler for the warnings in responses.
 ///
 /// # Examples
 ///
@@ -46,12 +46,12 @@ impl fmt::Display for Warning {
 /// # Ok::<(), pintle_restreq::ConfigError>(())
 /// ```
 pub trait WarningHandler: Send + Sync {
-    /// Handles a warning. Handles one warning. The client calls this method once for each warning in a response. The
-    /// request waits until this method returns, so the method should return quickly.
+    /// Handles one warning. The client calls this method once for each warning. The request waits
+    /// for this method, so the method should return quickly.
     fn warn(&self, warning: &Warning);
 }
 
-/// Logs warnings with the code 299 at level WARN. This is a client's default.
+/// A handler that logs each warning with the code 299 at level WARN. This is a client's default.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LogWarnings;
 

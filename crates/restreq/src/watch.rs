@@ -1,4 +1,4 @@
-//! The events of a watch, decoded while the response body arrives.
+//! The events of a watch. Each event is decoded when it arrives.
 
 mod frames;
 
@@ -19,14 +19,15 @@ use crate::stream::ByteStream;
 
 /// A stream of the decoded events of a watch, in the order in which the server sends them.
 ///
-/// The stream ends after one of these events:
+/// The stream ends in one of these ways:
 ///
-/// - The server ends the watch properly: `None`.
-/// - The connection is lost, or no data arrives within the idle timeout: an error, then `None`.
-/// - The server sends an invalid frame, a frame that is too large, or an object that is not a `T`: an error, then
+/// - If the server ends the watch without an error, the stream returns `None`.
+/// - If the connection is lost, or no data arrives within the idle timeout, the stream returns an error and then
 ///   `None`.
+/// - If the server sends an invalid or too large frame, or an object that is not a `T`, the stream returns an error and
+///   then `None`.
 ///
-/// A failure that the server reports is returned as the event [`WatchEvent::Error`].
+/// If the server reports a failure, the stream returns the event [`WatchEvent::Error`].
 ///
 /// Dropping it ends the watch.
 ///
@@ -54,8 +55,8 @@ pub struct Watch<T> {
     object: PhantomData<fn() -> T>,
 }
 
-/// A stream of the events of a watch. The objects in the events are not decoded. The stream behaves like [`Watch`], but
-/// continues after an object that cannot be decoded and after a frame above the limit: see
+/// A stream of the events of a watch. The objects in the events are not decoded. This stream works like [`Watch`], but
+/// continues after an object that cannot be decoded and after a frame that exceeds the size limit: see
 /// [`max_object`](pintle_meta::ClientConfig::max_object).
 ///
 /// # Examples
@@ -87,11 +88,11 @@ impl<T: DeserializeOwned> Watch<T> {
         Self { raw, object: PhantomData }
     }
 
-    /// Returns the next event, or `None` at the end.
+    /// Returns the next event, or `None` when the watch has ended.
     ///
     /// # Errors
     ///
-    /// Returns the same errors as the stream. After an error, the watch returns no further events.
+    /// Returns the same errors as the stream. After an error, the watch returns no more events.
     ///
     /// # Cancel safety
     ///
@@ -160,9 +161,9 @@ impl RawWatch {
         Error::Decode { request: self.bytes.request().clone(), message: message.into() }
     }
 
-    /// Returns the error for a response that ends in the middle of a frame. For example, this happens when a proxy
-    /// shuts down. The error is the same as for a lost connection. All earlier events are valid, so the watch can
-    /// resume after the last of them.
+    /// Returns the error for a response that ends in the middle of a frame. A response can end like this when a proxy
+    /// shuts down. The error is the same as the error for a lost connection. All events before this error are valid, so
+    /// the watch can resume after the last event.
     fn ended_within_a_frame(&self) -> Error {
         let (request, message) = (self.bytes.request().clone(), "the watch ended within a frame");
         let source = io::Error::new(io::ErrorKind::UnexpectedEof, message);
@@ -189,7 +190,7 @@ impl Stream for RawWatch {
     }
 }
 
-/// Describes an error in a frame, without the text that [`Error::Decode`] adds.
+/// Describes an error in a frame. The description leaves out the text that [`Error::Decode`] adds.
 fn cause(error: &ApiError) -> String {
     match &error.kind {
         ErrorKind::Decode(cause) => cause.to_string(),
@@ -197,8 +198,8 @@ fn cause(error: &ApiError) -> String {
     }
 }
 
-/// Returns the event for a frame that was too large. For an event of type `BOOKMARK` or `ERROR`, returns an error,
-/// because such an event is useless without its content.
+/// Returns the event for a frame that exceeded the size limit. If the event has the type `BOOKMARK` or `ERROR`, returns
+/// an error, because such an event is useless without its content.
 fn oversized_event(frame: FrameTooLarge) -> Result<WatchEvent<RawObject>, FrameTooLarge> {
     let event = match frame.event_type {
         Some(WatchEventType::Added) => WatchEvent::Added,

@@ -1,5 +1,5 @@
-//! Measures peak memory while a client reads a large list. The file contains only one test, because the measured peak
-//! is the peak of the whole process.
+//! Measures the peak memory while a client reads a large list. The file contains only one test, because the peak memory
+//! is measured for the whole process.
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 use std::io::{Read, Write};
@@ -11,8 +11,8 @@ use pintle_restreq::{RestClient, RestClientConfig};
 const CHUNK: usize = 64 << 10;
 
 /// The server first sends one item of 48 MiB, and then 48 MiB of small items. The client's `max_body` and `max_object`
-/// are 1 MiB. The environment variable `PINTLE_LIST_MIB` sets another number than 48. Reading the list must take less
-/// than 16 MiB of memory.
+/// are 1 MiB. To use another number than 48, set the environment variable `PINTLE_LIST_MIB`. The client must need less
+/// than 16 MiB of memory to read the list.
 #[tokio::test]
 async fn list_of_any_size_streams_in_bounded_memory() {
     let mebibytes: usize = std::env::var("PINTLE_LIST_MIB").map_or(48, |size| size.parse().unwrap());
@@ -48,8 +48,8 @@ async fn list_of_any_size_streams_in_bounded_memory() {
     serving.join().unwrap();
 }
 
-/// Accepts one request. Responds with a list of one large item of `chunks` × [`CHUNK`] bytes, followed by `chunks`
-/// copies of `items`.
+/// Accepts one request. Responds with a list that contains one large item of `chunks` × [`CHUNK`] bytes, and then
+/// `chunks` copies of `items`.
 fn serve(server: &TcpListener, chunks: usize, items: &str) {
     let (mut stream, _) = server.accept().unwrap();
     let mut head = Vec::new();
@@ -72,7 +72,7 @@ fn serve(server: &TcpListener, chunks: usize, items: &str) {
     stream.write_all(b"]}").unwrap();
 }
 
-/// Returns the peak memory of this process in KiB, or 0 if the system does not provide it.
+/// Returns the peak memory of this process in KiB, or 0 if the operating system does not provide it.
 fn peak_memory() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));

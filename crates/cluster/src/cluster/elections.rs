@@ -1,4 +1,4 @@
-//! Creates electors, locks and candidates for a cluster.
+//! Creates electors, locks and candidates that use a cluster's configuration.
 
 use std::time::Duration;
 
@@ -16,16 +16,16 @@ use super::{Cluster, Inner};
 use crate::Error;
 
 impl Cluster {
-    /// Creates an elector for the Lease with this key. A key is `namespace/name`, or a name in the default namespace of the
-    /// configuration.
+    /// Creates an elector for the Lease with the given key. The key is `namespace/name`, or only a name in the default
+    /// namespace of the configuration.
     ///
-    /// - The elector uses a separate client with separate connections, no rate limit, and a request timeout of half the renew
-    ///   deadline.
-    /// - The elector watches the Lease, so it detects a release of the Lease immediately.
-    /// - The elector records its terms as Events about the Lease, unless `config` sets
-    ///   [another sink](LeaderElectionConfig::events).
+    /// - The elector uses a separate client that has its own connections and no rate limit. The client's request
+    ///   timeout is half the renew deadline.
+    /// - The elector watches the Lease, so it detects immediately when the Lease is released.
+    /// - The elector records its leadership terms as Events about the Lease, unless `config` sets [another
+    ///   sink](LeaderElectionConfig::events).
     ///
-    /// For other kinds of locks, see [`lock`](Self::lock).
+    /// For locks of other kinds, see [`lock`](Self::lock).
     ///
     /// # Examples
     ///
@@ -43,7 +43,9 @@ impl Cluster {
     ///
     /// # Errors
     ///
-    /// Returns an error if the key is invalid, or if `config` breaks a rule. The error contains the first rule that is broken.
+    /// Returns an error if the key is invalid, or if `config` breaks a rule in
+    /// [`InvalidConfig`](pintle_leaderelect::InvalidConfig). In the second case, the error contains the first broken
+    /// rule.
     ///
     /// # Panics
     ///
@@ -61,9 +63,10 @@ impl Cluster {
         LeaderElector::new(lock, config).map_err(Error::Election)
     }
 
-    /// Creates electors for many Leases of one namespace. An empty string means the default namespace of the
-    /// configuration. The electors share one task, one watch and one separate client. The client has the same settings
-    /// as the client of an [`elector`](Self::elector). The electors also record their terms as Events.
+    /// Creates a group of electors for many Leases in one namespace. If the namespace is an empty string, the default
+    /// namespace of the configuration is used. The electors share one task, one watch and one separate client. This
+    /// client has the same settings as the client of an [`elector`](Self::elector). The electors record their
+    /// leadership terms as Events, too.
     ///
     /// # Examples
     ///
@@ -84,7 +87,8 @@ impl Cluster {
     ///
     /// # Errors
     ///
-    /// Returns an error if `config` breaks a rule. The error contains the first rule that is broken.
+    /// Returns an error if `config` breaks a rule in [`InvalidConfig`](pintle_leaderelect::InvalidConfig). The error
+    /// contains the first broken rule.
     ///
     /// # Panics
     ///
@@ -96,9 +100,9 @@ impl Cluster {
         LeaseGroup::start(leases, &namespace, config).map_err(Error::Election)
     }
 
-    /// Creates the [`Shards`] called `name` for this replica. Their Leases are in `namespace`. An empty string means the default
-    /// namespace of the configuration. The shards use a separate client, as an [`elector`](Self::elector) does, and
-    /// record their terms as Events.
+    /// Creates this replica's [`Shards`] with the name `name`. Their Leases are in `namespace`. If `namespace` is an
+    /// empty string, the default namespace of the configuration is used. Like an [`elector`](Self::elector), the shards
+    /// use a separate client and record their leadership terms as Events.
     ///
     /// # Examples
     ///
@@ -127,8 +131,8 @@ impl Cluster {
     ///
     /// # Errors
     ///
-    /// Returns an error if `config` breaks a rule, or if `name` is not a valid label value. If `config` breaks a rule,
-    /// the error contains the first rule that is broken.
+    /// Returns an error if `config` breaks a rule in [`InvalidConfig`](pintle_leaderelect::InvalidConfig), or if `name`
+    /// is not a valid label value. If `config` breaks a rule, the error contains the first broken rule.
     ///
     /// # Panics
     ///
@@ -140,16 +144,16 @@ impl Cluster {
         Shards::start(leases, &namespace, name, config).map_err(Error::Election)
     }
 
-    /// Connects the election to this cluster's Event recorder and metrics provider.
+    /// Sets this cluster's Event recorder and metrics provider for the election.
     fn set_observers(&self, config: &mut LeaderElectionConfig) {
         config.metrics = config.metrics.take().or_else(|| self.inner.metrics.clone());
         config.events.get_or_insert_with(|| leader_events(self.recorder("leader-election")));
     }
 
-    /// Returns a lock of this kind and key for a [`LeaderElector`] with the given renew deadline: client-go's
-    /// `NewFromKubeconfig`. The lock uses a separate client, as an [`elector`](Self::elector) does. Electors of the
-    /// lock record Events and metrics as the electors of this cluster do, unless their configuration sets another event
-    /// hook or metrics provider.
+    /// Returns a lock of the given kind and key, for a [`LeaderElector`] that has the given renew deadline. This method
+    /// corresponds to client-go's `NewFromKubeconfig`. Like an [`elector`](Self::elector), the lock uses a separate
+    /// client. An elector that uses this lock records Events and metrics like the electors of this cluster. To use
+    /// another event hook or metrics provider, set it in the elector's configuration.
     ///
     /// # Examples
     ///
@@ -183,16 +187,17 @@ impl Cluster {
         let leases = self.leases(key.namespace().unwrap_or_default(), renew_deadline)?;
         let namespace = leases.namespace().unwrap_or_default().to_owned();
         let client = leases.client().clone();
-        // A key of a ConfigMap or Endpoints must have a namespace.
+        // The key of a ConfigMap or of Endpoints must have a namespace.
         let annotated = |resource| Api::dynamic(client, resource, Some(&namespace)).expect("a namespaced resource");
         let lock = ResourceLock::new(kind, &namespace, key.name(), annotated, leases);
         let events = Some(leader_events(self.recorder("leader-election")));
         Ok(lock.observed_by(Observers { metrics: self.inner.metrics.clone(), events }))
     }
 
-    /// Returns a candidate for the Lease with this key, for coordinated leader election. The candidate must run
-    /// together with an [`elector`](Self::elector) that has the same `identity` and is
-    /// [coordinated](LeaderElectionConfig::coordinated). The candidate uses a separate client.
+    /// Returns a candidate that takes part in coordinated leader election. The candidate contends for the Lease with
+    /// the given key. The candidate must run together with a [coordinated](LeaderElectionConfig::coordinated)
+    /// [`elector`](Self::elector). The candidate and the elector must have the same `identity`. The candidate uses a
+    /// separate client with its own connections.
     ///
     /// # Examples
     ///
@@ -231,12 +236,12 @@ impl Cluster {
         Ok(Candidate::new(candidates, &namespace, identity, spec))
     }
 
-    /// Returns a handle for the Leases of a namespace, for electors with this renew deadline.
+    /// Returns a handle to the Leases of a namespace, for electors with the given renew deadline.
     fn leases(&self, namespace: &str, renew_deadline: Duration) -> Result<Api<Lease>, Error> {
         Ok(Api::namespaced(self.dedicated_client((renew_deadline / 2).max(Duration::from_secs(1)))?, namespace))
     }
 
-    /// Creates a client with separate connections, for requests that must not wait behind other requests.
+    /// Creates a client with its own connections, for requests that must not wait for other requests.
     fn dedicated_client(&self, timeout: Duration) -> Result<RestClient, Error> {
         let mut config = self.inner.config.clone();
         config.timeout = Some(timeout);
@@ -244,8 +249,8 @@ impl Cluster {
         let client = RestClient::new(RestClientConfig {
             metrics: metrics.clone(),
             transport_layer: transport.clone(),
-            // After a timeout, drop the connection, so that the next request uses a new connection. Otherwise, the next
-            // request would use the same connection until the connection is detected as lost.
+            // After a timeout, drop the connection, so that the next request uses a new connection. If the connection
+            // stayed, the next request would use it until the connection is known to be lost.
             drop_connection_on_cancel: true,
             throttled: false,
             ..config.into()
@@ -253,12 +258,12 @@ impl Cluster {
         client.map_err(Error::Client)
     }
 
-    /// Runs `work` while this process leads, for one leadership term: client-go's `RunOrDie`. Returns the reason why
-    /// the leadership term ended, and the result of `work`. Returns `None` if `stop` was cancelled before this process
-    /// became the leader.
+    /// Contends for a Lease and runs `work` during one leadership term. This method corresponds to client-go's
+    /// `RunOrDie`. Returns the reason for the end of the leadership term, and the result of `work`. Returns `None` if
+    /// `stop` was cancelled before this process became the leader.
     ///
-    /// Unlike `RunOrDie`, this method does not exit the process. A program that loses leadership should usually exit and be
-    /// restarted.
+    /// Unlike `RunOrDie`, this method does not exit the process. A program that loses its leadership should usually
+    /// exit, so that it is restarted.
     ///
     /// # Examples
     ///
@@ -283,11 +288,11 @@ impl Cluster {
     ///
     /// # Errors
     ///
-    /// The same as for [`elector`](Self::elector). If this method returns an error, no request was sent.
+    /// The same as for [`elector`](Self::elector). If this method returns an error, it has not sent any requests.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future drops `work` and ends the election immediately, without releasing the lease.
+    /// Dropping the future drops `work` and ends the election immediately. The Lease is not released.
     pub async fn run_or_die<W, Fut>(
         &self,
         lease: impl TryInto<ObjectKey, Error: Into<InvalidKey>>,

@@ -13,7 +13,7 @@ use crate::Event;
 use crate::correlator::{Correlated, Correlator, Verdict};
 use crate::metrics::Counters;
 
-/// The state of the task that runs the sink.
+/// The state of the sink's task.
 pub(crate) struct CoreSink<A> {
     pub(crate) api: A,
     pub(crate) correlator: Correlator,
@@ -22,7 +22,7 @@ pub(crate) struct CoreSink<A> {
 }
 
 impl<A: ObjectApi<Event>> CoreSink<A> {
-    /// Writes events one by one. After the broadcaster is dropped, the sink writes the remaining events and returns.
+    /// Writes events one by one. After the broadcaster was dropped, the sink writes the remaining events and returns.
     pub(crate) async fn run(mut self, mut events: mpsc::Receiver<Arc<Event>>) {
         while let Some(event) = events.recv().await {
             self.record(Arc::unwrap_or_clone(event)).await;
@@ -31,8 +31,8 @@ impl<A: ObjectApi<Event>> CoreSink<A> {
 
     pub(crate) async fn record(&mut self, event: Event) {
         let (key, reason) = (event.key(), event.reason.clone());
-        // The function that computes the spam key is user code. If this function panics, only the event that it was
-        // called for is lost.
+        // The function that returns the spam key is user code. If this function panics, only the event of that call is
+        // lost.
         let correlated = || self.correlator.correlate(event, Instant::now().into_std());
         let Ok(verdict) = catch_unwind(AssertUnwindSafe(correlated)) else {
             tracing::error!(%key, reason, "the spam key of an event panicked");
@@ -64,7 +64,7 @@ impl<A: ObjectApi<Event>> CoreSink<A> {
         let options = WriteOptions::default();
         if let Some((key, patch)) = patch {
             match self.api.patch(key, patch, &options).await {
-                // The server deletes old events. Create the event again, with the current count.
+                // The server deletes old events. Create the event again with its current count.
                 Err(error) if error.is_not_found() => {}
                 outcome => return outcome,
             }

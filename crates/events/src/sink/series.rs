@@ -13,25 +13,25 @@ use crate::metrics::Counters;
 use crate::series::Series;
 use crate::{Event, SeriesEvent};
 
-/// The state of the task that runs the sink.
+/// The state of the sink's task.
 pub(crate) struct SeriesSink<A, B> {
     pub(crate) api: A,
-    /// The sink for the API `v1`. The sink uses this other sink if the server does not have the API `events.k8s.io/v1`.
+    /// The sink for the API `v1`. This sink is used if the server does not have the API `events.k8s.io/v1`.
     pub(crate) fallback: CoreSink<B>,
     pub(crate) series: Series,
     pub(crate) host: String,
     pub(crate) retry: Retry,
     pub(crate) counters: Arc<Counters>,
-    /// Whether a response has shown that the server has this API.
+    /// Whether a response has shown that the server has the API `events.k8s.io/v1`.
     pub(crate) api_confirmed: bool,
 }
 
-/// The error that a write returns if the server does not have the API.
+/// The error of a write if the server does not have the API.
 struct ApiMissing;
 
 impl<A: ObjectApi<SeriesEvent>, B: ObjectApi<Event>> SeriesSink<A, B> {
-    /// Writes events one after the other, and updates series periodically. After the broadcaster is dropped, the sink
-    /// writes the remaining events and series, and returns.
+    /// Writes events one after another, and updates the series at regular intervals. After the broadcaster was dropped,
+    /// the sink writes the remaining events and series, and then returns.
     pub(crate) async fn run(mut self, mut events: mpsc::Receiver<Arc<Event>>) {
         let period = self.series.period();
         let mut tick = pin!(sleep(period));
@@ -90,8 +90,8 @@ impl<A: ObjectApi<SeriesEvent>, B: ObjectApi<Event>> SeriesSink<A, B> {
         }
     }
 
-    /// Writes the given series, with one attempt for each. If the write of a series fails, the series is written again
-    /// when it is due the next time.
+    /// Writes the given series. Makes one attempt for each series. If a series cannot be written, the sink writes it
+    /// again when the series is next due.
     async fn write_series(&mut self, unwritten: Vec<SeriesEvent>) {
         for event in unwritten {
             match isolated(self.write(&event)).await {
@@ -113,7 +113,7 @@ impl<A: ObjectApi<SeriesEvent>, B: ObjectApi<Event>> SeriesSink<A, B> {
         if let Some(series) = &event.series {
             let patch = Patch::Merge(json!({"series": series}));
             match self.api.patch(&event.key(), &patch, &options).await {
-                // The server deletes old events. Create the event again, with the current count.
+                // The server deletes old events. Create the event again with its current count.
                 Err(error) if error.is_not_found() => {}
                 outcome => return outcome.map(drop),
             }
@@ -124,14 +124,15 @@ impl<A: ObjectApi<SeriesEvent>, B: ObjectApi<Event>> SeriesSink<A, B> {
     }
 }
 
-/// Returns whether the server would also reject a retry. The error "already exists" does not count as a rejection: an
-/// earlier attempt has created the event, so the event can be patched.
+/// Returns whether the server would reject a retry, too. The error "already exists" is not a rejection, because an
+/// earlier attempt has created the event and the event can be patched.
 fn is_rejection(event: &SeriesEvent, error: &ApiError) -> bool {
     let is_there_now = event.series.is_some() && error.is_already_exists();
     !is_there_now && !is_retryable(error)
 }
 
-/// Returns whether the server does not have the resource. A missing namespace is a different error.
+/// Returns whether the error means that the server does not have the resource. A missing namespace causes a different
+/// error.
 fn lacks_api(error: &ApiError) -> bool {
     let details = error.status().and_then(|status| status.details.as_ref());
     error.is_not_found() && details.is_none_or(|details| details.kind != "namespaces")

@@ -1,4 +1,4 @@
-//! Tests of the broadcaster with a server that fails as a script says.
+//! Tests of the broadcaster with a server that fails in a scripted way.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -16,7 +16,7 @@ fn server() -> Collection<Event> {
     failing(|_| None)
 }
 
-/// Creates a server. `fault` returns the outcome of the nth attempt to write each message. The number of the first
+/// Creates a server. `fault` returns the result of the nth attempt to write each message. The number of the first
 /// attempt is 1.
 fn failing(fault: impl Fn(u32) -> Option<Outcome> + Send + Sync + 'static) -> Collection<Event> {
     let server = Collection::default();
@@ -33,7 +33,7 @@ fn failing(fault: impl Fn(u32) -> Option<Outcome> + Send + Sync + 'static) -> Co
     server
 }
 
-/// Creates a server that is unreachable for the first `tries` attempts of each message.
+/// Creates a server that cannot be reached in the first `tries` attempts for each message.
 fn unreachable(tries: u32) -> impl Fn(u32) -> Option<Outcome> + Send + Sync {
     move |nth| (nth <= tries).then(|| Outcome::Fails(ApiError::transport("an injected failure")))
 }
@@ -42,7 +42,7 @@ fn silent(_: u32) -> Option<Outcome> {
     Some(Outcome::Lost)
 }
 
-/// Returns the message of an event that was sent.
+/// Returns the message of an event that was sent to the server.
 fn message(request: &RecordedRequest) -> String {
     let body = match &request.call {
         Call::Create { object, .. } => {
@@ -55,21 +55,21 @@ fn message(request: &RecordedRequest) -> String {
     body["message"].as_str().unwrap().into()
 }
 
-/// Returns the number of attempts that were made for each message.
+/// Returns the number of attempts for each message.
 fn tries(server: &Collection<Event>) -> BTreeMap<String, u32> {
     let mut tries = BTreeMap::new();
     server.requests().iter().for_each(|request| *tries.entry(message(request)).or_default() += 1);
     tries
 }
 
-/// Creates a broadcaster that has one sink.
+/// Creates a broadcaster with one sink.
 fn to_sink(api: impl ObjectApi<Event>, config: BroadcasterConfig) -> EventBroadcaster {
     let broadcaster = EventBroadcaster::new(config);
     broadcaster.start_recording_to_sink(api);
     broadcaster
 }
 
-/// Creates a broadcaster with one sink, and also returns its metrics.
+/// Creates a broadcaster with one sink, and returns it with its metrics.
 fn with_metrics(api: impl ObjectApi<Event>, config: BroadcasterConfig) -> (EventBroadcaster, InMemoryProvider) {
     let memory = InMemoryProvider::new();
     (to_sink(api, BroadcasterConfig { metrics: Some(Arc::new(memory.clone())), ..config }), memory)

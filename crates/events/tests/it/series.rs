@@ -1,4 +1,4 @@
-//! Tests of events for servers with and without `events.k8s.io/v1`.
+//! Tests of events on servers with and without `events.k8s.io/v1`.
 
 use std::time::Duration;
 
@@ -9,8 +9,8 @@ use pintle_events::{
 use pintle_meta::{ApiError, Object, Reason, Status, StatusDetails};
 use pintle_testing::{Collection, Outcome, Verb};
 
-/// A broadcaster and one server. The server stores the events of the two groups separately, so that a test can check to
-/// which group each event was written.
+/// A broadcaster and one server. The server stores the events of the two API groups separately, so that a test can
+/// check the group to which each event was written.
 struct Rig {
     new: Collection<SeriesEvent>,
     old: Collection<Event>,
@@ -32,7 +32,7 @@ impl Rig {
         self.recorder.event(about("web"), EventType::Normal, "Told", message);
     }
 
-    /// Returns the messages of the stored events and their counts.
+    /// Returns the messages of the stored events, together with their counts.
     fn stored(&self) -> Vec<(String, i32)> {
         let count = |event: &SeriesEvent| event.series.as_ref().map_or(1, |series| series.count);
         self.new.objects().iter().map(|event| (event.note.clone(), count(event))).collect()
@@ -61,7 +61,7 @@ async fn second_event_starts_a_series_written_at_end() {
     pass(13 * 60).await;
     assert_eq!(rig.stored(), [("message 0".into(), 5)]);
     assert_eq!(rig.new.requests().len(), requests + 1);
-    // The next event is different from the first event.
+    // The next event differs from the first event.
     rig.record_event("later");
     pass(1).await;
     assert_eq!(rig.stored(), [("message 0".into(), 5), ("later".into(), 1)]);
@@ -76,7 +76,7 @@ async fn ongoing_series_is_written_every_half_hour() {
         rig.record_event("again");
         pass(60).await;
     }
-    // The event was created, then changed to a series, and then updated twice.
+    // The sink created the event, changed it to a series, and then updated it twice.
     assert_eq!(rig.new.requests().len(), 4);
     assert!((65..=74).contains(&rig.stored()[0].1), "{:?}", rig.stored());
 }
@@ -103,8 +103,8 @@ async fn series_with_deleted_event_is_created_again() {
     assert_eq!(rig.stored(), [("again".into(), 2)]);
 }
 
-/// The patch request arrived before the event existed. The create request arrived after another client had created the
-/// event.
+/// The patch request arrived when the event did not exist yet. The create request arrived after another client had
+/// created the event.
 #[tokio::test(start_paused = true)]
 async fn existing_series_is_patched_on_retry() {
     let rig = Rig::new();
@@ -137,7 +137,7 @@ async fn missing_namespace_is_not_a_missing_api() {
     rig.new.faults().next([Outcome::Fails(ApiError::from(missing))]);
     rig.record_event("lost");
     pass(1).await;
-    // An error because of a deleted namespace does not mean that the server lacks the API.
+    // An error about a deleted namespace does not mean that the server lacks the API.
     rig.recorder.event(about("other"), EventType::Normal, "Told", "stored");
     pass(1).await;
     rig.new.faults().next([Outcome::refused(404, Reason::NotFound)]);
@@ -164,7 +164,7 @@ async fn writes_are_retried_only_if_server_is_unreachable() {
     }
 }
 
-/// If the write of the second event fails, the write is repeated when the series is checked the next time.
+/// If the second event cannot be written, the write is repeated at the next check of the series.
 #[tokio::test(start_paused = true)]
 async fn failed_series_write_is_repeated_when_due() {
     let rig = Rig::new();

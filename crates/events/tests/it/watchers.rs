@@ -1,4 +1,4 @@
-//! Tests of watchers, of the log and of the fake recorder.
+//! Tests of watchers, of logging and of the fake recorder.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -99,7 +99,7 @@ async fn sinks_watchers_and_log_each_get_thousand_events() {
     }
 }
 
-/// A filter owns the values that it captures, so user code can run when the filter is dropped.
+/// A filter owns the values that it captures, so dropping the filter can run user code.
 #[test]
 fn filter_may_record_an_event_when_dropped() {
     struct Last(EventRecorder);
@@ -152,7 +152,7 @@ fn fake_keeps_events_and_formats_them_as_client_go() {
     assert_eq!(fake.take().len(), 1);
 }
 
-/// Collects the log lines that have the level INFO.
+/// A subscriber that collects the log lines with the level INFO.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<String>>>);
 

@@ -8,7 +8,7 @@ use pintle_meta::redacted_url;
 
 use super::{AuthInfo, ClusterInfo, Context, Exec, Kubeconfig};
 
-/// Shows the names of fields, but not their values.
+/// Shows only the names of fields and not their values.
 struct Names<I>(I);
 
 impl<'a, I: Iterator<Item = &'a String> + Clone> fmt::Debug for Names<I> {

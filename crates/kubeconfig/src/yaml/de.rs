@@ -56,7 +56,7 @@ impl de::Error for Fault {
     }
 }
 
-/// Describes an unexpected value only by its type, because the value may be a secret.
+/// Describes an unexpected value only by its type, because its content may be a secret.
 fn kind(found: Unexpected<'_>) -> &'static str {
     match found {
         Unexpected::Bool(_) => "boolean",
@@ -97,8 +97,8 @@ impl<'de> Deserializer<'de> for &Node {
         }
     }
 
-    /// Accepts a number or a boolean as a string, because a name can look like a number or a boolean. kubectl requires
-    /// quotes for such names.
+    /// Accepts a number or a boolean as a string, because a name can look like a number or a boolean. In contrast,
+    /// kubectl requires quotes for such names.
     fn deserialize_string<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
         match &self.content {
             Content::Scalar { text, meaning } if *meaning != Meaning::Null => visitor.visit_str(text),
@@ -110,8 +110,8 @@ impl<'de> Deserializer<'de> for &Node {
         self.deserialize_string(visitor)
     }
 
-    /// Rejects a list where a struct is expected. Otherwise, serde would read the items of the list as the struct's
-    /// fields in order.
+    /// Returns an error for a list where a struct is expected. Without this check, serde would read the items of the
+    /// list as the struct's fields in order.
     fn deserialize_struct<V: Visitor<'de>>(
         self,
         _: &'static str,

@@ -6,7 +6,7 @@ use zeroize::{Zeroize, Zeroizing};
 
 use super::scalar::{Meaning, resolve};
 
-/// Formats a value as a YAML document. The memory of the value is wiped.
+/// Formats a value as a YAML document. After the value is formatted, its memory is wiped.
 pub(super) fn document(mut value: Value) -> Zeroizing<String> {
     // Reserve the full capacity. A growing string would leave copies of secrets in memory that are not wiped.
     let mut out = Zeroizing::new(String::with_capacity(2 * size(&value, 0)));
@@ -21,7 +21,7 @@ pub(super) fn document(mut value: Value) -> Zeroizing<String> {
     out
 }
 
-/// Returns whether the value is written in block style, which means on separate lines.
+/// Returns whether the value is written in block style, on separate lines.
 fn is_block(value: &Value) -> bool {
     match value {
         Value::Object(members) => !members.is_empty(),
@@ -30,7 +30,7 @@ fn is_block(value: &Value) -> bool {
     }
 }
 
-/// Writes a map or a list. If `continues` is true, the first line is already indented.
+/// Writes a map or a list. If `continues` is true, the first line is indented already.
 fn block(out: &mut String, value: &Value, indent: usize, mut continues: bool) {
     let mut begin = |out: &mut String| {
         if !std::mem::take(&mut continues) {
@@ -46,7 +46,7 @@ fn block(out: &mut String, value: &Value, indent: usize, mut continues: bool) {
                 match is_block(value) {
                     true => {
                         out.push('\n');
-                        // kubectl does not indent the items of a list.
+                        // As in kubectl, the items of a list are not indented.
                         block(out, value, if value.is_array() { indent } else { indent + 2 }, false);
                     }
                     false => {
@@ -104,7 +104,7 @@ fn text(out: &mut String, text: &str) {
     out.push('"');
 }
 
-/// Returns whether the string can be written without quotes and is still read as the same string.
+/// Returns whether the string can be written without quotes, so that a parser reads the same string again.
 fn is_plain(text: &str) -> bool {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./:@+=".contains(&byte);
     let is_time_like = text.bytes().all(|byte| byte.is_ascii_digit() || b":._-+".contains(&byte));

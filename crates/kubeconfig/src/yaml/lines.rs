@@ -4,8 +4,8 @@ use std::rc::Rc;
 
 use super::node::{Content, Document, Member, Node};
 
-/// The fields of a YAML text with their line numbers. The line numbers are needed only after a problem was found, so the text has already
-/// been parsed once.
+/// The fields of a YAML text, together with their line numbers. The line numbers are needed only if a problem was
+/// found, and the text was then parsed before.
 pub(crate) struct Lines(Rc<Node>);
 
 impl Lines {
@@ -14,8 +14,8 @@ impl Lines {
         Document::read(text).ok()?.root.map(Self)
     }
 
-    /// Returns the line number of a field, given its path, such as `clusters["eu-1"].server`. If the field is missing,
-    /// returns the line number of the parent.
+    /// Returns the line number of the field with the given path, such as `clusters["eu-1"].server`. If the field does
+    /// not exist, returns the line number of its parent.
     pub(crate) fn find(&self, field: &str) -> Option<usize> {
         let list = field.split('[').next().unwrap_or_default();
         let found = member(&self.0, list)?;
@@ -25,7 +25,7 @@ impl Lines {
             for entry in entries {
                 let name = member(entry, "name").map_or("", |name| text(&name.node));
                 if let Some(members) = field.strip_prefix(&format!("{list}[{name:?}]")) {
-                    // The content of a list entry is in a field whose name is the singular of the list's name, such as
+                    // In a list entry, the content is in a field whose name is the singular of the list's name, such as
                     // `cluster` in `clusters`.
                     let inner = member(entry, list.trim_end_matches('s'));
                     (line, node) = inner.map_or((entry.line, entry), |inner| (inner.line, &inner.node));

@@ -11,31 +11,32 @@ use zeroize::Zeroizing;
 
 use super::scalar::{Meaning, resolve};
 
-/// The maximum size of the text in bytes. After alias expansion, all values together may also have at most this size.
+/// The maximum size of the text in bytes. The total size of all values after alias expansion is limited to the same
+/// size.
 pub(crate) const MAX_SIZE: usize = 16 << 20;
-/// The size in bytes that each value counts in addition to its text.
+/// The number of bytes that each value counts in addition to its text.
 const NODE: usize = 64;
 /// The maximum nesting depth of lists and maps.
 const MAX_NESTING: usize = 128;
-/// The maximum number of directives. The parser compares each `%TAG` with all earlier directives.
+/// The maximum number of directives. For each `%TAG`, the parser compares all earlier directives.
 const MAX_DIRECTIVES: usize = 64;
 const MERGE: &str = "<<";
 
 /// The first document of a YAML text.
 pub(super) struct Document {
-    /// The root value. `None` if the text has no document.
+    /// The root value. The value is `None` if the text contains no document.
     pub(super) root: Option<Rc<Node>>,
-    /// The keys that occur twice in the same map, with the line of the second occurrence.
+    /// The keys that occur twice in one map, and the line of each second occurrence.
     pub(super) repeated: Vec<(String, usize)>,
 }
 
-/// A value. The memory of the node's text is wiped on drop.
+/// A value. When the node is dropped, the memory of its text is wiped.
 pub(super) struct Node {
-    /// The line on which the value starts. The first line is 1.
+    /// The line in which the value starts. The first line is 1.
     pub(super) line: usize,
     pub(super) content: Content,
     weight: usize,
-    /// The nesting depth of lists and maps in this value. The value itself is included.
+    /// The nesting depth of the lists and maps in this value. The value itself is included.
     height: usize,
 }
 
@@ -58,7 +59,7 @@ pub(super) struct Member {
 }
 
 impl Document {
-    /// Reads the first document. Like kubectl, the function ignores all other documents.
+    /// Reads the first document. As in kubectl, all other documents are ignored.
     pub(super) fn read(text: &str) -> Result<Self, String> {
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         if text.len() > MAX_SIZE {
@@ -78,7 +79,7 @@ impl Document {
 }
 
 fn options() -> Options {
-    // Where libyaml differs from the YAML specification, follow libyaml, because kubectl uses it.
+    // If libyaml differs from the YAML specification, this code follows libyaml, because kubectl uses it.
     granit_parser::options! {
         strict_indentation: false,
         block_scalar_eof_without_line_feed: true,
@@ -91,13 +92,14 @@ struct Reader<'a> {
     text: &'a str,
     events: Parser<'a, StrInput<'a>>,
     anchors: HashMap<usize, Rc<Node>>,
-    /// The total size of the values that were read so far.
+    /// The total size of the values that have been read.
     weight: usize,
     repeated: Vec<(String, usize)>,
 }
 
 impl<'a> Reader<'a> {
-    /// Returns the next parser event that starts or ends a value, or `None` at the end of the document or of the text.
+    /// Returns the next event of the parser that starts or ends a value. Returns `None` at the end of the document or
+    /// of the text.
     fn next(&mut self) -> Result<Option<(Event<'a>, Span)>, String> {
         loop {
             match self.events.next_event() {
@@ -122,7 +124,7 @@ impl<'a> Reader<'a> {
         self.next()?.ok_or_else(|| "it ends within a list or a map".into())
     }
 
-    /// Reads the value that starts with the parser event `event`.
+    /// Reads the value that begins with the parser's event `event`.
     fn node(&mut self, event: Event<'a>, span: Span) -> Result<Rc<Node>, String> {
         let (line, before) = (span.start.line(), self.weight);
         let (content, anchor, inner) = match event {
@@ -180,8 +182,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Reads a map. A later value replaces an earlier value with the same key, even if the later value comes from a
-    /// merge key (`<<`).
+    /// Reads a map. If two values have the same key, the later value is used, even if it comes from a merge key (`<<`).
     fn map(&mut self) -> Result<Vec<Member>, String> {
         let (mut members, mut places) = (Vec::new(), HashMap::new());
         loop {
@@ -216,7 +217,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Adds a field. If the field replaces an earlier field, returns the key and the line of the new field.
+/// Adds a field. If the new field replaces an earlier field, returns the key and the line of the new field.
 fn set(members: &mut Vec<Member>, places: &mut HashMap<String, usize>, member: Member) -> Option<(String, usize)> {
     let Some(&place) = places.get(&member.key) else {
         places.insert(member.key.clone(), members.len());
@@ -228,8 +229,8 @@ fn set(members: &mut Vec<Member>, places: &mut HashMap<String, usize>, member: M
     Some(replaced)
 }
 
-/// Returns the fields that the value of the merge key `<<` adds to a map. The value is either a map or a list of maps.
-/// If several of the maps have the same key, the value from the first map is used.
+/// Returns the fields that the merge key `<<` adds to a map. The value of the merge key is a map or a list of maps. If
+/// several of these maps contain the same key, the value in the first map is used.
 fn merged(node: &Node) -> Result<Vec<Member>, String> {
     let fault = || format!("the value of `<<` is not a map or a list of maps, at line {}", node.line);
     match &node.content {
@@ -278,7 +279,7 @@ mod tests {
         Document::read(text).err()
     }
 
-    /// Creates a YAML text. Each row of aliases contains nine aliases of the previous row.
+    /// Creates a YAML text. Each row of aliases refers nine times to the previous row.
     fn bomb(rows: usize) -> String {
         let mut text = String::from("a0: &a0 [x, x, x, x, x, x, x, x, x]\n");
         for n in 1..rows {

@@ -3,13 +3,13 @@
 use serde_json::Number;
 use zeroize::Zeroizing;
 
-/// The value of a scalar. `Text` means that the value is the scalar's text itself, as a string.
+/// The value of a scalar. `Text` means that the value is a string, which is the text of the scalar.
 #[derive(Debug, PartialEq)]
 pub(super) enum Meaning {
     Null,
     Bool(bool),
     Number(Number),
-    /// The number is infinity or NaN. JSON cannot represent these numbers.
+    /// The number is either infinity or NaN. JSON cannot represent these numbers.
     NoJson,
     Text,
 }
@@ -34,7 +34,7 @@ fn number(text: &str) -> Option<Number> {
     if !text.starts_with(|first: char| first.is_ascii_digit() || matches!(first, '+' | '-' | '.')) {
         return None;
     }
-    // Wipe the memory of the scalar, because it can be a token that looks like a number.
+    // Wipe the memory of the scalar, because the scalar can be a token that looks like a number.
     let plain = Zeroizing::new(text.replace('_', ""));
     integer(&plain).or_else(|| float(&plain))
 }

@@ -123,8 +123,8 @@ fn empty_fields_are_absent() {
     config.validate().unwrap();
 }
 
-/// The relative path of the CA file is resolved from the directory that contains the kubeconfig. The working directory
-/// does not contain the file `ca.pem`.
+/// The relative path of the CA file is relative to the directory of the kubeconfig. The file `ca.pem` is not in the
+/// working directory.
 #[test]
 fn ca_file_is_used_if_ca_data_is_empty() {
     let dir = tempfile::tempdir().unwrap();
@@ -135,7 +135,7 @@ fn ca_file_is_used_if_ca_data_is_empty() {
     assert!(matches!(&config.tls.ca, Some(PemSource::File(path)) if *path == ca), "{config:?}");
 }
 
-/// Creates a configuration with additional fields of its cluster, each on a separate line.
+/// Creates a configuration whose cluster has additional fields, each on its own line.
 fn example(cluster: &str) -> String {
     format!(
         "apiVersion: v1\nkind: Config\ncurrent-context: x\nclusters:\n- name: c\n  cluster:\n    server: https://127.0.0.1:1\n{cluster}\
@@ -143,7 +143,7 @@ fn example(cluster: &str) -> String {
     )
 }
 
-/// kubectl 1.32 reads each of these files with the same result as this crate.
+/// Tests files that kubectl 1.32 reads with the same result as this crate.
 #[test]
 fn files_that_kubectl_reads_are_read() {
     let plain = example("");
@@ -216,7 +216,7 @@ fn context_without_user_sends_no_credentials() {
     assert!(missing.client_config(&Overrides::default()).unwrap_err().is_invalid(), "a named user must exist");
 }
 
-/// kubectl reads `yes` without quotes as a boolean. If the quotes were missing, kubectl would reject the whole file.
+/// Without quotes, kubectl reads `yes` as a boolean. Without the quotes, kubectl would therefore reject the whole file.
 #[test]
 fn string_that_yaml_reads_as_another_type_is_quoted() {
     let mut config = Kubeconfig::parse(&example("")).unwrap();
@@ -246,9 +246,9 @@ fn repeated_key_logs_a_warning_with_its_line() {
     let log = Log::default();
     let writer = log.clone();
     let subscriber = || tracing_subscriber::fmt().with_ansi(false);
-    // If the process has only one subscriber, the first thread that reaches an event decides whether tracing enables
-    // the event for all threads. The thread that decides may have no subscriber. If there is a second subscriber,
-    // tracing asks the subscriber of each thread instead.
+    // If the process has only one subscriber, the first thread that reaches an event determines whether tracing enables
+    // the event for all threads. That thread may have no subscriber. If there are two subscribers, tracing asks the
+    // subscriber of each thread instead.
     let _another = tracing::Dispatch::new(subscriber().with_writer(io::sink).finish());
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), "users:\n- name: u\n  user:\n    token: hush\n    token: t\n").unwrap();

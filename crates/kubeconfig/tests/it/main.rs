@@ -1,4 +1,4 @@
-//! Tests of kubeconfig files and of the service account of a pod.
+//! Tests of kubeconfig files and of a pod's service account.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by a panic")]
 

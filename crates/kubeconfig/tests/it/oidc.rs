@@ -1,12 +1,12 @@
-//! Tests of the auth provider `oidc`: its client configurations, and the writing of new tokens.
+//! Tests of the auth provider `oidc`. They check its client configurations and the writing of new tokens.
 
 use std::path::Path;
 
 use pintle_kubeconfig::{Files, Kubeconfig, Overrides};
 use pintle_meta::{ClientConfig, OidcConfig, PemSource, Secret};
 
-/// Writes a kubeconfig file that contains one user. The `oidc` login of the user has these settings, an issuer and a
-/// client ID.
+/// Writes a kubeconfig file with a single user. The user's `oidc` login has the given settings, an issuer and a client
+/// ID.
 fn write(path: &Path, settings: &str, user: &str) {
     let text = format!(
         "# mine\ncurrent-context: c\ncontexts: [{{name: c, context: {{cluster: eu, user: me}}}}]\n\
@@ -94,7 +94,7 @@ fn new_tokens_are_written_only_to_their_entry() {
     let kept = std::fs::read_to_string(&file).unwrap();
     assert!(kept.contains("extra-scopes: groups") && kept.contains("as: you"), "{kept}");
 
-    // New tokens are not written if another program writes the file, if the user was removed, or if the user has
+    // New tokens are not written in three cases: another program writes the file, the user was removed, or the user has
     // another login.
     let lock = dir.path().join("config.lock");
     std::fs::write(&lock, "").unwrap();

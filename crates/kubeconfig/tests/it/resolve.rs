@@ -1,4 +1,4 @@
-//! Tests of client configurations that are created from a kubeconfig.
+//! Tests of client configurations that a kubeconfig is converted to.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -6,8 +6,8 @@ use std::time::Duration;
 use pintle_kubeconfig::{Error, Kubeconfig, Overrides};
 use pintle_meta::{ClientConfig, InteractiveMode, PemSource, Secret};
 
-/// Creates a configuration with a context. `cluster` and `user` are the fields of its cluster and of its user. Both are
-/// in flow style.
+/// Creates a configuration that contains one context. `cluster` and `user` contain the fields of the context's cluster
+/// and user. Both are in flow style.
 fn config(cluster: &str, user: &str) -> Kubeconfig {
     let text = format!(
         "current-context: c\ncontexts: [{{name: c, context: {{cluster: eu, user: me}}}}]\n\
@@ -42,7 +42,7 @@ fn current_context_is_used_unless_overridden() {
     assert!(matches!(error, Error::NoContext { .. }), "{error:?}");
 }
 
-/// client-go uses http for such a server, and silently drops the token.
+/// For such a server, client-go uses http and silently drops the token.
 #[test]
 fn server_without_scheme_is_rejected_with_credentials() {
     for user in ["token: t", "username: me", "client-certificate-data: aGk=, client-key-data: aGk=", "tokenFile: t"] {
@@ -57,8 +57,8 @@ fn server_without_scheme_is_rejected_with_credentials() {
     assert_eq!(token(&resolve("server: 'http://host'", "token: t", &Overrides::default())), None);
 }
 
-/// The server has spaces around its URL. If they stayed, the URL would not start with `https`, and the client would
-/// silently omit the credentials.
+/// The server's URL is surrounded by spaces. If the spaces stayed, the URL would not start with `https`, and the client
+/// would silently omit the credentials.
 #[test]
 fn spaces_around_server_are_trimmed() {
     let used =
@@ -122,7 +122,7 @@ fn explicit_verification_keeps_the_file_ca() {
     assert!(!used.tls.insecure_skip_verify);
 }
 
-/// A flag that the user does not set becomes an override with an empty value.
+/// A program may create an override with an empty value for a flag that the user does not set.
 #[test]
 fn empty_overrides_change_nothing() {
     let text = || Some(String::new());
@@ -202,7 +202,7 @@ fn credentials_and_ca_are_used_only_with_https() {
     assert_eq!(used.impersonate.unwrap().user, "other");
     assert_eq!(used.proxy_url.as_deref(), Some("http://p"));
 
-    // client-go silently drops the CA certificate for this server.
+    // For this server, client-go silently drops the CA certificate.
     let bare = config("server: 'eu:6443', certificate-authority-data: aGk=", user);
     let error = bare.client_config(&Overrides::default()).unwrap_err().to_string();
     assert!(error.contains("https://eu:6443"), "{error}");

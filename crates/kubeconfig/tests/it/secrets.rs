@@ -1,5 +1,5 @@
-//! Tests that no output shows a secret. The tests collect the `Debug` output of all public types, and the errors and
-//! their sources for all kinds of mistakes in a file.
+//! Tests that no output contains a secret. The tests collect the `Debug` output of all public types. They also collect
+//! the errors, and their sources, for all kinds of mistakes in a file.
 
 use std::error::Error as StdError;
 use std::fmt::Debug;
@@ -8,10 +8,10 @@ use pintle_kubeconfig::{Environment, Error, Files, Kubeconfig, Overrides, in_clu
 use pintle_meta::{ApiError, Secret};
 use serde_json::{Value, json};
 
-/// Every secret in these tests has this value, either as text or as base64.
+/// All secrets in these tests have this value, either as text or as base64.
 const CANARIES: [&str; 2] = ["hush-0815", "aHVzaC0wODE1"];
 
-/// The output that was collected so far, and the names of the types that were printed.
+/// The output that was collected so far, and the names of the printed types.
 #[derive(Default)]
 struct Shown {
     text: String,
@@ -24,7 +24,7 @@ impl Shown {
         self.types += &format!("{} ", std::any::type_name::<T>());
     }
 
-    /// Adds the text of an error, of its sources and of its conversions to the output.
+    /// Adds the texts of an error, of its sources and of its conversions to the output.
     fn error(&mut self, error: Error) {
         for error in std::iter::successors(Some(&error as &dyn StdError), |error| StdError::source(*error)) {
             self.text += &format!("{error}\n{error:?}\n");
@@ -95,7 +95,7 @@ fn overrides() -> Overrides {
     }
 }
 
-/// Returns a valid configuration. Every field that can contain a secret contains one of the [`CANARIES`].
+/// Returns a valid configuration. All fields that can contain a secret contain one of the [`CANARIES`].
 fn full() -> Value {
     let [text, base64] = CANARIES;
     let extensions = json!([{"name": "client.authentication.k8s.io/exec", "extension": {"key": text}}]);
@@ -128,7 +128,7 @@ fn full() -> Value {
     })
 }
 
-/// Returns copies of the configuration. Each copy differs from the original in the value of one field.
+/// Returns copies of the configuration. Each copy differs from the original in one field.
 fn spoilt() -> Vec<Value> {
     fn pointers(value: &Value, at: String, all: &mut Vec<String>) {
         let members: Vec<(String, &Value)> = match value {
@@ -145,8 +145,8 @@ fn spoilt() -> Vec<Value> {
     let text = CANARIES[0];
     let mut spoilt = Vec::new();
     for pointer in &all {
-        // Names, and URLs without a user, are not secret, so error messages may show a string in such a field.
-        // Therefore, the tests put no secret into such a string.
+        // Names are not secret, and URLs without a user are not secret. Error messages may therefore show the string in
+        // such a field. For this reason, the tests put no secret into such a string.
         let is_name = |text: &str| text.contains('@') || !CANARIES.iter().any(|canary| text.contains(canary));
         let as_text = !whole.pointer(pointer).unwrap().as_str().is_some_and(is_name);
         for other in [json!(text), json!([text]), json!({"x": text}), json!([{"name": "x", "user": text}])] {
@@ -165,7 +165,7 @@ fn public_types_and_errors_show_no_secret() {
     let mut shown = Shown::default();
     for config in std::iter::once(full()).chain(spoilt()) {
         shown.kubeconfig(&serde_json::to_string_pretty(&config).unwrap());
-        // Create a copy of the configuration with a context for each user.
+        // Create a copy of the configuration that has a context for each user.
         for user in ["basic", "old", "gone"] {
             let mut config = config.clone();
             if let Some(name) = config.pointer_mut("/contexts/0/context/user") {
@@ -174,7 +174,7 @@ fn public_types_and_errors_show_no_secret() {
             shown.kubeconfig(&config.to_string());
         }
     }
-    // YAML text that is truncated, or that has no indentation or no quotes.
+    // YAML text that is truncated, not indented, or not quoted.
     let yaml = Kubeconfig::parse(&full().to_string()).unwrap().to_yaml().unwrap();
     for (at, _) in yaml.char_indices() {
         // The end of a truncated URL `https://me:…@a` can be read as a host and a port. Hosts and ports are not secret.
@@ -227,7 +227,7 @@ fn file_and_pod_configurations_show_no_secret() {
     shown.check();
 }
 
-/// Compares the public types of the crate with the types in these tests, so that no new type is missing here.
+/// Checks that these tests contain all public types of the crate, so that no new type is forgotten.
 #[test]
 fn secret_test_covers_every_public_type() {
     let mut shown = Shown::default();

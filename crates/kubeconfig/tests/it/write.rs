@@ -1,4 +1,4 @@
-//! Tests of writing. Only changed entries are written, each in place to the file that contains it.
+//! Tests of writing. Tests that only changed entries are written, each in place to the file that contains it.
 
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
@@ -101,8 +101,8 @@ fn new_file_is_private_and_directories_are_created() {
     assert_eq!(left, ["config"], "no lock or temporary file remains");
 }
 
-/// The old file must be overwritten. If `sudo tool` replaced the file with a new one, the new file would belong to
-/// root, and the user could not read it.
+/// The program must overwrite the old file. If `sudo tool` created a new file instead, the file would belong to root,
+/// and the user could not read it.
 #[test]
 fn written_file_keeps_inode_owner_mode_and_links() {
     let dir = tempfile::tempdir().unwrap();
@@ -149,7 +149,7 @@ fn symlink_stays_a_symlink() {
     assert_eq!(read(&target).current_context, "x");
 }
 
-/// If one file were locked twice, each change would fail. If two copies were written to one file, half of the change
+/// If a file were locked twice, each change would fail. If two copies were written to one file, half of the change
 /// would be lost.
 #[test]
 fn file_with_several_names_is_written_once() {

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-/// An event in the history of a lock, or a problem with the lock. The `Display` output of a finding is a line for a
+/// An event in the history of a lock, or a problem with the lock. The `Display` output of a finding is one line for a
 /// log.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
@@ -12,10 +12,10 @@ pub enum Finding {
     Began {
         /// The holder.
         holder: String,
-        /// The number of holder changes according to the record.
+        /// The number of times that the holder has changed, according to the record.
         transitions: i32,
-        /// The observed time without a leader before this leadership term. If the last holder did not release the lock,
-        /// this time starts at the holder's last renewal. `None` if it is unknown.
+        /// The observed time without a leader before this leadership term began. If the last holder did not release the
+        /// lock, this duration is counted from the holder's last renewal. `None` if it is unknown.
         gap: Option<Duration>,
     },
     /// A term ended.
@@ -27,68 +27,68 @@ pub enum Finding {
         /// The observed duration of the leadership term.
         lasted: Duration,
     },
-    /// A contender took the lock too early: the record of the previous holder had not been unchanged for its lease
-    /// duration. Both the old and the new holder may have worked during the same time. The lock may have been deleted
-    /// between the two terms. Unsafe.
+    /// A contender took the lock too early. The previous holder's record had been unchanged for less than its lease
+    /// duration. The old holder and the new holder may both have worked at the same time. The lock may have been
+    /// deleted between these two leadership terms. Unsafe.
     TakenEarly {
         /// The new holder.
         by: String,
         /// The previous holder.
         from: String,
-        /// The longest time for which the record can have been unchanged before the takeover.
+        /// The maximum time for which the record can have been unchanged before the takeover.
         after: Duration,
-        /// The lease duration in the record: the required time without a change.
+        /// The lease duration in the record, which is the required time without a change.
         of: Duration,
     },
-    /// A term resumed after it had ended: the former holder wrote the lock again, although another holder had taken the
-    /// lock. Unsafe.
+    /// A leadership term continued after its end: the former holder wrote the lock again, although another holder had
+    /// taken the lock. Unsafe.
     Resumed {
         /// The holder.
         holder: String,
-        /// The holder that held the lock between the two writes.
+        /// The holder that had the lock between these two writes.
         after: String,
     },
-    /// A term was renewed although its record had already expired. Any other contender could have taken the lock before
-    /// this renewal. Unsafe.
+    /// A leadership term was renewed although its record had already expired. Any other contender could have taken the
+    /// lock before this renewal. Unsafe.
     Lapsed {
         /// The holder.
         holder: String,
-        /// The shortest time that can have passed between two renewals.
+        /// The minimum time that can have passed between two renewals.
         after: Duration,
         /// The lease duration.
         of: Duration,
     },
-    /// The record contains no lease duration, so other contenders take the lock as soon as they see it. Unsafe.
+    /// The record contains no lease duration, so other contenders take the lock when they observe the record. Unsafe.
     NoDuration {
         /// The holder.
         holder: String,
     },
-    /// A term was renewed only after more than two thirds of the lease duration. The leader may have already stopped
-    /// its work, or may have been close to it.
+    /// A leadership term was renewed only after more than two thirds of its lease duration. The leader may have stopped
+    /// its work, or may have been about to stop it.
     Late {
         /// The holder.
         holder: String,
-        /// The shortest time that can have passed between two renewals.
+        /// The minimum time that can have passed between two renewals.
         after: Duration,
         /// The lease duration.
         of: Duration,
     },
-    /// The holder renews the lock several times within one second. client-go's candidates cannot distinguish such
-    /// records, so for them the record is unchanged.
+    /// The holder renews the lock several times per second. The candidates of client-go cannot distinguish these
+    /// records, so they consider the record unchanged.
     Invisible {
         /// The holder.
         holder: String,
     },
-    /// The `renewTime` in the record differs from the local time of day by more than the tolerance. Programs that
-    /// compare `renewTime` with the time of day take the lock too early or never.
+    /// The `renewTime` in the record differs from the auditor's time of day by more than the tolerance. Programs that
+    /// compare `renewTime` with the time of day take the lock too early, or never take it.
     Skewed {
         /// The holder.
         holder: String,
-        /// The difference in seconds. The difference is negative if the `renewTime` is behind the local time.
+        /// The difference in seconds. The difference is negative if `renewTime` is behind the auditor's time.
         seconds: i64,
     },
-    /// The holder has changed, but the number of transitions did not increase by one. Therefore, the number of
-    /// transitions cannot be used as a fencing token.
+    /// The holder changed, but the number of transitions did not increase by one. For this reason, the number of
+    /// transitions is not usable as a fencing token.
     Miscounted {
         /// The holder.
         holder: String,
@@ -97,9 +97,9 @@ pub enum Finding {
         /// The count now.
         now: i32,
     },
-    /// The two halves of a [`MultiLock`](crate::MultiLock) have different holders, so no contender leads.
+    /// The two halves of a [`MultiLock`](crate::MultiLock) name different holders, so no contender leads.
     Disagree,
-    /// The record cannot be read, so no contender can lead.
+    /// The record is unreadable, so no contender can lead.
     Malformed {
         /// The reason.
         why: String,
@@ -112,14 +112,14 @@ pub enum Finding {
 pub enum AuditedEnd {
     /// The holder released the lock.
     Released,
-    /// Another holder took the lock, or the same holder took the lock again.
+    /// Another holder took the lock, or the same holder took it again.
     TakenOver,
     /// The object was deleted.
     Deleted,
 }
 
 impl Finding {
-    /// Returns whether two holders worked, or could have worked, at the same time.
+    /// Returns whether the finding means that two holders worked, or may have worked, at the same time.
     pub fn is_unsafe(&self) -> bool {
         matches!(self, Self::TakenEarly { .. } | Self::Resumed { .. } | Self::Lapsed { .. } | Self::NoDuration { .. })
     }

@@ -1,19 +1,20 @@
-//! Requests that wait in a queue before they are sent.
+//! Requests that wait in a queue before the owner of the `Machine` sends them.
 
 use std::time::Duration;
 
 use super::{LeaderElectionRecord, LockRequest, Machine, Now, Phase, Purpose, Sent};
 
 impl Machine {
-    /// Marks the request of the last [`Instruction::Send`](super::Instruction::Send) as sent now. Returns the request
-    /// to send and its timeout.
+    /// Records that the request of the last [`Instruction::Send`](super::Instruction::Send) is sent now. Returns the
+    /// request to send and its timeout.
     ///
-    /// The owner of the machine calls this method if the request had to wait in a queue, for example behind requests of
-    /// other machines. Call the method right before sending, because the deadline of a leadership term is computed from
-    /// `now`. An owner that sends each request immediately does not need this method.
+    /// The owner of the `Machine` calls this method if the request had to wait in a queue, for example behind the
+    /// requests of other `Machine`s. The owner must call this method right before it sends the request, because the
+    /// deadline of a leadership term is computed from `now`. An owner that sends each request immediately does not need
+    /// this method.
     ///
-    /// Returns `None` if the request is no longer useful, for example because the leadership term has ended. Then call
-    /// [`Machine::step`] with a tick.
+    /// Returns `None` if sending the request is no longer useful, for example because the leadership term has ended. If
+    /// the result is `None`, call [`Machine::step`] with a tick.
     pub fn depart(&mut self, now: Now) -> Option<(LockRequest, Duration)> {
         let Sent { request, purpose, at, overtaken } = self.sent.take()?;
         if !self.is_wanted(purpose, now) {
@@ -28,9 +29,9 @@ impl Machine {
         Some((request, timeout))
     }
 
-    /// Returns the latest time at which the queued request should be sent, on the monotonic clock. A candidate has no
-    /// deadline. For the request of a candidate, the method returns the deadline that a leader would have if its term
-    /// started now. Therefore, the requests of leaders can delay the request of a candidate only for a limited time.
+    /// Returns the time on the monotonic clock by which the queued request should be sent. A candidate has no deadline.
+    /// For a candidate's request, the method returns the deadline of a leader whose term starts now. As a result, the
+    /// requests of leaders can delay the request of a candidate only for a limited time.
     pub fn leave_by(&self, now: Now) -> Duration {
         match &self.phase {
             Phase::Leading(leading) => now.monotonic.saturating_add(leading.deadline.remaining(now)),
@@ -39,7 +40,7 @@ impl Machine {
         }
     }
 
-    /// Returns whether sending the queued request is still useful.
+    /// Returns whether it is still useful to send the queued request.
     fn is_wanted(&self, purpose: Purpose, now: Now) -> bool {
         match (&self.phase, purpose) {
             (Phase::Leading(leading), Purpose::Renew) => !leading.deadline.has_passed(now),
@@ -49,10 +50,11 @@ impl Machine {
         }
     }
 
-    /// Returns the queued request with the current time.
+    /// Returns the queued request with its times set to the current time.
     fn renewed_request(&mut self, request: LockRequest, purpose: Purpose, now: Now) -> LockRequest {
         match (request, purpose) {
-            // Create the renewal request again, because a watch event may now require a read first.
+            // Create the renewal request again, because a watch event may have made a read necessary before the
+            // renewal.
             (LockRequest::Update { .. }, Purpose::Renew) => self.next_renewal(now),
             (LockRequest::Update { base, record }, Purpose::Contend) => {
                 let is_newest = self.observed.as_ref().is_some_and(|observed| observed.state.version == base);
@@ -74,7 +76,7 @@ impl Machine {
 
     fn restamped(&mut self, record: LeaderElectionRecord, now: Now) -> LeaderElectionRecord {
         let time = Some(self.precision.cut(self.fresh_time(now)));
-        // If the acquire time differs from the renew time, the control plane has set the acquire time, so do not change
+        // If the acquire time differs from the renew time, the control plane has set the acquire time. Do not change
         // it.
         let acquire_time = if record.acquire_time == record.renew_time { time } else { record.acquire_time };
         LeaderElectionRecord { acquire_time, renew_time: time, ..record }

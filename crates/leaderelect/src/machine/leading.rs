@@ -1,5 +1,5 @@
-//! The machine in the leader phase: it renews the leadership term. If the observed lock contradicts the leadership
-//! term, the machine ends the term.
+//! The machine as the leader. It renews the leadership term. If the observed lock shows that another contender may
+//! lead, the `Machine` ends the leadership term.
 
 use std::time::Duration;
 
@@ -17,8 +17,8 @@ impl Machine {
             self.slow_paths += 1;
             return LockRequest::Read;
         }
-        // If the watch reported a write that did not change the record, use the version of that write as the base. If
-        // the renewal replaced the older version, it would conflict.
+        // If the watch reported a write that left the record unchanged, the renewal replaces the version after that
+        // write. A renewal that replaces the older version would conflict.
         if let Some(hinted) = self.last_hint.take_if(|hinted| hinted.repeats(&leading.base)) {
             leading.base.repeated_as(&hinted);
         }
@@ -29,7 +29,7 @@ impl Machine {
         LockRequest::Update { base, record }
     }
 
-    /// Processes the result of a renewal.
+    /// Processes the result of a renewal request.
     pub(super) fn renewed(
         &mut self,
         write: Doubt,
@@ -42,8 +42,8 @@ impl Machine {
         match answer {
             Ok(version) => {
                 leading.conflicts = 0;
-                // An event that arrived during the request may describe a change that happened after the write. If so, the
-                // event determines when to read the lock.
+                // An event that arrived during the request may describe a change after the write. In this case, the
+                // time of the next read depends on the event.
                 if !leading.read_back {
                     self.next_try = next.max(now.monotonic);
                 }
@@ -54,10 +54,10 @@ impl Machine {
             Err(failure) => {
                 leading.read_back |= failure.effect != Effect::None;
                 match failure.effect {
-                    // Another contender may have taken the lock with the conflicting write, so read the lock
-                    // immediately. If conflicts repeat because another program keeps writing the object, pause before
-                    // this read. A pause between the read and the write would only give that program time for another
-                    // conflicting write.
+                    // Another contender may have taken the lock with the write that caused the conflict, so read the
+                    // lock immediately. If conflicts repeat because another program writes the object again and again,
+                    // pause before this read. A pause between the read and the write would only give that program time
+                    // for another write.
                     Effect::Conflict => {
                         leading.conflicts += 1;
                         let again = leading.conflicts > 1;
@@ -70,7 +70,7 @@ impl Machine {
         }
     }
 
-    /// Processes the result of a leader's read.
+    /// Processes the result of a read that a leader sent.
     pub(super) fn read_back(
         &mut self,
         answer: Result<Option<LockState>, Failure>,
@@ -110,8 +110,8 @@ impl Machine {
         }
     }
 
-    /// Handles a watch event. The event may be older than the known state, so an event that contradicts the leadership
-    /// term only triggers a read.
+    /// Handles a watch event. The watch event may be older than the known state. If the event contradicts the
+    /// leadership term, the leader therefore only reads the lock.
     pub(super) fn leader_hint(&mut self, found: &LockState, now: Now) {
         let blind = self.blind_after(&found.record);
         let Phase::Leading(leading) = &mut self.phase else { return };
@@ -141,14 +141,14 @@ impl Machine {
         }
     }
 
-    /// Records that a write of the current leadership term is stored.
+    /// Records that the server has stored a write of the current leadership term.
     fn committed(&mut self, stored: LockState, sent: Now, instructions: &mut Vec<Instruction>) {
         let span = self.config.renew_deadline;
         let Phase::Leading(leading) = &mut self.phase else { return };
         let visible = whole_second(&stored.record) != whole_second(&leading.base.record);
         leading.base = stored;
-        // Candidates of client-go compare times in whole seconds. For such a candidate, a renewal within the same
-        // second is not a change, so the renewal must not extend this term.
+        // Candidates of client-go compare times in whole seconds. For such a candidate, a second renewal within one
+        // second is not a change, so the renewal must not extend this leadership term.
         if visible && sent.monotonic > leading.counted.monotonic {
             leading.counted = sent;
             leading.deadline = Deadline::after(sent, span);
@@ -160,7 +160,7 @@ impl Machine {
         let Phase::Leading(leading) = &self.phase else { return };
         let usual = (leading.last_sent + self.config.retry_period).max(now.monotonic);
         let requested = now.monotonic.saturating_add(failure.retry_after.unwrap_or_default());
-        // Ignore a `Retry-After` that ends after the leadership term.
+        // Ignore a `Retry-After` that is longer than the rest of the leadership term.
         self.next_try = if requested < leading.deadline.monotonic { usual.max(requested) } else { usual };
     }
 }

@@ -1,5 +1,5 @@
-//! The machine in the release phase: it releases the lock after the work has ended. The machine releases the lock only
-//! if it contains a record of this elector.
+//! The `Machine` while it releases the lock, after the leader's work has ended. The `Machine` releases the lock only if
+//! the lock contains a record of this elector.
 
 use std::time::Duration;
 
@@ -7,34 +7,35 @@ use super::{Doubt, Effect, Failure, LockRequest, Machine, Now, Observation, Phas
 use crate::record::{LeaderElectionRecord, LockState, Version};
 
 impl Machine {
-    /// Begins to release the lock of `term`. The release may take at most `span`. If `span` is zero, the leadership
-    /// term ends and the lock is not released.
+    /// Starts the release of the lock that `term` holds. The release may take no longer than `span`. If `span` is zero,
+    /// the method only ends the leadership term and does not release the lock.
     pub(super) fn begin_release(&mut self, term: Option<Term>, span: Duration, now: Now) {
         self.phase =
             Phase::Releasing(Releasing { term, until: now.monotonic.saturating_add(span), conflicts: 0, write: None });
         self.next_try = now.monotonic;
     }
 
-    /// Returns the time limit for a release, based on the configuration. Zero means no release.
+    /// Returns the maximum duration of a release, based on the configuration. Zero means no release.
     pub(super) fn release_span(&self) -> Duration {
         if self.config.release_on_cancel { self.config.renew_deadline } else { Duration::ZERO }
     }
 
-    /// Releases the lock after a stop was requested, if necessary. The machine must release the lock if a write with an unknown
-    /// result may have taken the lock. The machine must also release the lock if the lock still contains the record of the last
-    /// leadership term.
+    /// After a stop was requested, releases the lock if this is necessary. A release is necessary if a write with an
+    /// unknown result may have taken the lock. A release is also necessary if the lock still contains the record of the
+    /// last leadership term.
     pub(super) fn release_rest(&mut self, now: Now) {
         let span = match self.left_over() {
             _ if !self.in_doubt.is_empty() => self.release_span(),
-            // Do not try for longer than the record is valid, because any contender may take an expired lock.
+            // The `Machine` does not try for longer than the record is valid, because any contender may take an expired
+            // lock.
             Some(expires) => self.release_span().min(expires.saturating_sub(now.monotonic)),
             None => return,
         };
         self.begin_release(None, span, now);
     }
 
-    /// Returns the time at which the record of the last leadership term expires. `None` if the last known state of the
-    /// lock does not contain that record, or if the record does not have to be released.
+    /// Returns the time when the record of the last leadership term expires. Returns `None` if the last known state of
+    /// the lock does not contain that record, or if the record need not be released.
     pub(super) fn left_over(&self) -> Option<Duration> {
         let (uid, last) = self.last_term.as_ref().filter(|_| self.config.release_on_cancel)?;
         let Observation { state: LockState { version, record, .. }, at, .. } = self.observed.as_ref()?;
@@ -42,7 +43,7 @@ impl Machine {
         is_there.then(|| at.saturating_add(record.lease_duration(self.config.lease_duration)))
     }
 
-    /// Processes the result of the read before a release.
+    /// Processes the result of a read before a release.
     pub(super) fn release_read(&mut self, sent: Sent, answer: Result<Option<LockState>, Failure>, now: Now) {
         let Phase::Releasing(releasing) = &mut self.phase else { return };
         let found = match answer {
@@ -67,12 +68,12 @@ impl Machine {
         let time = Some(self.precision.cut(now.wall.max(last)));
         let record = LeaderElectionRecord {
             holder_identity: String::new(),
-            // A lease duration of one second is the minimum that a server accepts.
+            // One second is the shortest lease duration that a server accepts.
             lease_duration_seconds: 1,
             acquire_time: time,
             renew_time: time,
             leader_transitions: found.record.leader_transitions,
-            // Clear the strategy and the preferred holder, because they belong to the term that has ended.
+            // Clear the strategy and the preferred holder, because they belong to the leadership term that has ended.
             ..LeaderElectionRecord::default()
         };
         let base = self.newest(found).version;
@@ -81,13 +82,13 @@ impl Machine {
         self.next_try = now.monotonic;
     }
 
-    /// Processes the result of a release.
+    /// Processes the result of a release request.
     pub(super) fn released(&mut self, answer: Result<Version, Failure>, now: Now) {
         let Phase::Releasing(releasing) = &mut self.phase else { return };
         match answer {
             Ok(_) => self.release_done(now),
             Err(Failure { effect: Effect::Conflict, .. }) => {
-                // Another program wrote the object after the read. After the first conflict, read the lock again
+                // Another program has written the object since the read. After the first conflict, read the lock again
                 // immediately. After further conflicts, pause before each read.
                 releasing.conflicts += 1;
                 let again = releasing.conflicts > 1;

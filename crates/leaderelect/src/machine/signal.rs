@@ -1,4 +1,4 @@
-//! The inputs and outputs of the state machine.
+//! The inputs and outputs of the `Machine`.
 
 use std::time::Duration;
 
@@ -11,10 +11,10 @@ use crate::{Deadline, EndReason, LeaderElectionRecord, LockState, Term, Version}
 pub enum Signal {
     /// Time passed.
     Tick,
-    /// The result of [`LockRequest::Read`]. `None` if the object does not exist.
+    /// The result of [`LockRequest::Read`]. The value is `None` if the object does not exist.
     Read(Result<Option<LockState>, Failure>),
-    /// The result of [`LockRequest::Create`] or [`LockRequest::Update`]: the version of the object that contains the
-    /// written record.
+    /// The result of [`LockRequest::Create`] or [`LockRequest::Update`]. The result is the version of the object that
+    /// contains the written record.
     Written(Result<Version, Failure>),
     /// A message from the watch.
     Watch(Hint),
@@ -22,24 +22,26 @@ pub enum Signal {
     Prefer(Preference),
     /// The work of the leadership term has returned or was dropped.
     WorkEnded,
-    /// A request to stop. The machine asks the work to end, releases the lock, and finishes.
+    /// A request to stop. After this signal, the `Machine` asks the leader's work to end, releases the lock, and
+    /// finishes.
     Stop,
 }
 
-/// Which replica should hold the lock, if replicas share several locks. The preference only determines which replica
-/// tries to take the lock first. Regardless of the preference, at most one replica leads.
+/// Describes which replica should hold the lock if replicas share several locks. This preference only determines which
+/// replica tries to take the lock first. Regardless of the preference, at most one replica leads.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Preference {
-    /// How long this contender leaves a free lock to other contenders.
+    /// How long this contender lets other contenders take a free lock first.
     pub defer: Duration,
-    /// If set, this contender gives up its lock in favor of the contender with this identity. The machine asks the work
-    /// to end, renews the term until the work has ended, and releases the lock. If no other contender takes the lock
-    /// while this contender leaves it free, this contender ignores the preference and keeps the lock.
+    /// If set, this contender gives up its lock for the contender with this identity. In this case, the `Machine` asks
+    /// the work to end, renews the leadership term until the work has ended, and releases the lock. If no other
+    /// contender takes the lock during the time that this contender waits, this contender ignores the preference and
+    /// keeps the lock.
     pub yield_to: Option<String>,
 }
 
-/// A message about the lock from its watch. A message may describe an old state, and some messages may be missing. A
-/// message only makes an elector act sooner.
+/// A message from the watch about the lock. A message may describe an old state, and messages may be missing. A message
+/// can only make an elector act sooner.
 #[derive(Clone, Debug)]
 pub enum Hint {
     /// The watch is open.
@@ -50,7 +52,7 @@ pub enum Hint {
     Changed(LockState),
     /// The object may have changed.
     MaybeChanged,
-    /// The object with this uid was deleted.
+    /// The object with the given uid was deleted.
     Deleted {
         /// The uid of the deleted object.
         uid: String,
@@ -60,28 +62,30 @@ pub enum Hint {
 /// An output of the machine.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Instruction {
-    /// Send this request, and pass its result to the machine. The machine has at most one request in flight at any
-    /// time.
+    /// Send this request, and pass its result to the `Machine`. The `Machine` never has more than one request in
+    /// flight.
     Send {
         /// The request.
         request: LockRequest,
-        /// The timeout of the request. When the timeout has passed, pass [`Failure::unknown`] to the machine.
+        /// The timeout of the request. If the timeout passes before there is a result, pass [`Failure::unknown`] to the
+        /// `Machine`.
         timeout: Duration,
     },
-    /// The observed holder has changed. The new holder is empty if the lock is free.
+    /// The observed holder has changed. If the lock is free, the new holder is an empty string.
     NewLeader(String),
-    /// A leadership term begins: start the work.
+    /// A leadership term begins, and the owner must start the work.
     StartLeading {
         /// The term.
         term: Term,
         /// The deadline of the term.
         deadline: Deadline,
     },
-    /// The deadline of the leadership term was extended.
+    /// The deadline of the leadership term has been extended.
     Extend(Deadline),
-    /// Ask the work to end, for the given reason. The leadership term continues until the work has ended.
+    /// The owner must ask the leader's work to end, for the given reason. The leadership term continues until the work
+    /// has ended.
     Drain(EndReason),
-    /// The leadership term is over: stop the work immediately.
+    /// The leadership term is over, and the owner must stop the work immediately.
     StopLeading(EndReason),
     /// The machine has finished.
     Finish,
@@ -94,7 +98,7 @@ pub enum LockRequest {
     Read,
     /// Create the object.
     Create(LeaderElectionRecord),
-    /// Replace the record, but only if the object still has this version.
+    /// A request that replaces the record, provided that the object still has this version.
     Update {
         /// The version.
         base: Version,
@@ -103,7 +107,7 @@ pub enum LockRequest {
     },
 }
 
-/// A failed request. The type contains only the data that the machine needs.
+/// A failed request. This type contains only the data that the `Machine` needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Failure {
     /// The known effect.
@@ -112,22 +116,23 @@ pub struct Failure {
     pub retry_after: Option<Duration>,
 }
 
-/// Whether a failed request may have had an effect.
+/// Describes whether a failed request may have had an effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// The write was not executed. The write was rejected because the object has another version or already exists.
+    /// The write was not executed. The server rejected the write because the object has another version or already
+    /// exists.
     Conflict,
     /// The write was not executed. The object does not exist.
     NotFound,
-    /// The request was not executed. The server rejected the request, or the request was never sent.
+    /// The request was not executed. The server rejected the request, or the request was not sent.
     None,
     /// Unknown.
     Unknown,
 }
 
 impl Failure {
-    /// Returns the failure of a request that got no response. The server may have already executed the request, or may
-    /// still execute it.
+    /// Returns the failure of a request that got no response. The server may have executed the request, or may execute
+    /// it later.
     pub fn unknown() -> Self {
         Self { effect: Effect::Unknown, retry_after: None }
     }

@@ -1,13 +1,13 @@
 //! The times in written records.
 //!
-//! Each record that an elector writes has a later time than its previous record. Therefore, a record that may have been
-//! stored is never confused with another record, and candidates see each renewal as a change. Candidates compare
-//! records. If the times did not differ, a candidate that was partitioned for a while could see an identical record
-//! again.
+//! Each record that an elector writes has a later time than the elector's previous record. As a result, a record that
+//! may have been stored is never confused with another record, and candidates observe each renewal as a change.
+//! Candidates compare records. If two records had the same time, a candidate that was partitioned for a while could
+//! observe an identical record again.
 //!
 //! Coordinated elections are an exception. In a coordinated election, candidates do not compare records, and the
-//! control plane compares the times with its own time of day. Therefore, if the time of day is set back by a large
-//! amount, the times in records also go back.
+//! control plane compares the times with its own time of day. If the time of day is set back by a large amount, the
+//! times in the records are therefore also set back.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use super::{Machine, TimePrecision};
 use crate::clocks::Now;
 use crate::record::LeaderElectionRecord;
 
-/// The time that a record contains, and the values of the clocks when the time was chosen.
+/// The time in a record, and the values of the clocks when this time was chosen.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Stamp {
     time: MicroTime,
@@ -27,7 +27,7 @@ pub(super) struct Stamp {
 
 impl Stamp {
     /// Returns whether the time of day was set back by at least `limit` since this stamp was created. A clock that does
-    /// not advance does not count as set back, because a leader writes more often than once per `limit`.
+    /// not advance is not considered as set back, because a leader writes at least once per `limit`.
     fn is_set_back(&self, now: Now, limit: Duration) -> bool {
         let signed = |span: Duration| SignedDuration::try_from(span).unwrap_or(SignedDuration::MAX);
         let passed = signed(now.monotonic.saturating_sub(self.made.monotonic));
@@ -36,8 +36,8 @@ impl Stamp {
 }
 
 impl Machine {
-    /// Returns the time to write. The time is the current time, but at least one step of the lock's precision later
-    /// than the time of the previous record.
+    /// Returns the time to write. The result is the current time, but at least one step of the lock's precision later
+    /// than the time in the previous record.
     pub(super) fn fresh_time(&mut self, now: Now) -> Timestamp {
         let step = self.precision.step();
         let mut moment = now.wall;
@@ -58,9 +58,9 @@ impl Machine {
         moment
     }
 
-    /// Returns the time to write in a renewal request. If at least a second has passed since the last renewal that
-    /// extended the term, the returned time is in a later second than that renewal. The time moves to a later second
-    /// even if the time of day does not advance or was set back slightly.
+    /// Returns the time that a renewal request writes. If the last renewal that extended the leadership term is at
+    /// least a second ago, the returned time is in a later second than that renewal. The returned time is also in a
+    /// later second if the time of day does not advance or was set back slightly.
     pub(super) fn renewal_time(&mut self, last: &LeaderElectionRecord, second_passed: bool, now: Now) -> MicroTime {
         let mut moment = self.fresh_time(now);
         let shown = whole_second(last);
@@ -77,7 +77,7 @@ impl Machine {
         self.last_written = Some(Stamp { time: self.precision.cut(moment), made });
     }
 
-    /// Returns whether this time is the time of a record that is stored or may be stored.
+    /// Returns whether a record with this time is stored or may be stored.
     fn is_in_use(&self, time: MicroTime) -> bool {
         let seen = self.observed.as_ref().map(|observed| &observed.state.record);
         let mut records = seen.into_iter().chain(self.in_doubt.iter().map(|doubt| &doubt.record));
@@ -85,7 +85,7 @@ impl Machine {
     }
 }
 
-/// Returns the time of a record, rounded down to the precision of client-go's candidates.
+/// Returns the time of a record, rounded down to the precision that client-go's candidates use.
 pub(super) fn whole_second(record: &LeaderElectionRecord) -> i64 {
     record.renew_time.map_or(i64::MIN, |time| time.0.as_second())
 }

@@ -1,4 +1,4 @@
-//! The assignment of shards to replicas, and the deletion of unused leases.
+//! The assignment of shards to replicas, and the deletion of leases that are no longer used.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -13,18 +13,18 @@ use super::rivals::Rivals;
 use crate::machine::Preference;
 use crate::{Deadline, LeaderElectionConfig, Lease, Version};
 
-/// The replicas that share the shards, as one replica sees them.
+/// The replicas that share the shards, from the point of view of one replica.
 pub(super) struct Fleet<A> {
     pub(super) api: A,
     pub(super) namespace: String,
     pub(super) name: String,
-    /// The options for listing all leases of the fleet.
+    /// The list options that select all leases of the fleet.
     pub(super) options: ListOptions,
     pub(super) config: ShardsConfig,
     /// The name of this replica's membership lease.
     pub(super) own_lease: String,
     pub(super) members: Arc<watch::Sender<Members>>,
-    /// For each shard, the channel that sends the preferred holder to the elector of the shard.
+    /// One channel for each shard, which sends the preferred holder to the shard's elector.
     pub(super) preferences: Vec<watch::Sender<Preference>>,
 }
 
@@ -35,7 +35,7 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease>> Fleet<A> {
         Rivals { api, namespace, options, election, members, started: AtomicU64::new(0), last: Mutex::default() }
     }
 
-    /// Updates the preferred holder of each shard when the members of the fleet change.
+    /// Updates the preferred holder of each shard when replicas join or leave the fleet.
     pub(super) async fn prefer(&self) {
         let LeaderElectionConfig { clocks, lease_duration, retry_period, .. } = self.election();
         let mut members = self.members.subscribe();
@@ -51,7 +51,7 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease>> Fleet<A> {
                     tracing::warn!(name, shards, "waiting until replicas with another number of shards no longer lead");
                 }
                 waits = rivals;
-                // The watch reports the lease of this replica only after its initial events.
+                // The watch may report this replica's own lease only after its initial events.
                 let known = members.knows(&self.own_lease) || now >= known_at;
                 for (shard, sender) in (0..).zip(&self.preferences).filter(|_| known) {
                     let preference = members.preference(self.me(), shard, *retry_period * 2, now);
@@ -72,8 +72,8 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease>> Fleet<A> {
         }
     }
 
-    /// Deletes the leases of replicas that have left, and the leases of unused numbers of shards. Only the preferred
-    /// replica of the first shard deletes these leases.
+    /// Deletes the leases of replicas that have left, and the leases of shard counts that are no longer used. Only the
+    /// replica that is preferred for the first shard deletes these leases.
     pub(super) async fn clean(&self) {
         let LeaderElectionConfig { clocks, lease_duration, .. } = self.election();
         loop {
@@ -87,8 +87,8 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease>> Fleet<A> {
                 let key = ObjectKey::new(&self.namespace, &name);
                 match self.api.delete(&key, &options).await {
                     Ok(()) => {}
-                    // Ignore this error: another replica has deleted the lease, and the watch has not reported the
-                    // deletion yet.
+                    // Ignore this error, because another replica has deleted the lease and the watch has not reported
+                    // the deletion yet.
                     Err(error) if error.is_not_found() => {
                         let now = clocks.now().monotonic;
                         self.members.send_modify(|members| members.is_gone(&name, *lease_duration, now));

@@ -1,5 +1,5 @@
-//! The members of a fleet, the assignment of shards to these members, and the rivals of the fleet. Rivals are replicas
-//! that use another number of shards.
+//! The members of a fleet, the assignment of shards to the members, and the rivals of the fleet. Rivals are replicas
+//! that divide the objects into another number of shards.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,10 +8,10 @@ use crate::machine::Preference;
 use crate::shards::shard::fnv1a;
 use crate::{LockState, Version};
 
-/// The live members of a fleet and the live rivals, according to their leases.
+/// The live members of a fleet and the live rivals, as their leases show.
 #[derive(Debug)]
 pub(super) struct Members {
-    /// The prefix of the names of all leases.
+    /// The common prefix of the names of all leases.
     prefix: String,
     /// The number of shards that this replica uses.
     shards: u32,
@@ -23,9 +23,9 @@ pub(super) struct Members {
 struct Known {
     role: Role,
     state: LockState,
-    /// How long the lease is valid without a change.
+    /// How long the lease stays valid if it does not change.
     duration: Duration,
-    /// The time at which the lease expires, unless its record changes before.
+    /// The time when the lease expires if its record does not change.
     expires: Duration,
 }
 
@@ -39,14 +39,15 @@ impl Known {
     }
 }
 
-/// The role that a lease has for this replica.
+/// The role of a lease for this replica.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Role {
     /// A membership lease.
     Member,
-    /// The membership lease of a rival. The lease is tracked only because it may have to be deleted.
+    /// The lease is the membership lease of a rival. The lease is tracked only because it may have to be deleted later.
     Stranger,
-    /// The shard lease of a rival. The leader that holds this lease may work on objects of this replica's shards.
+    /// The lease is the shard lease of a rival. The leader that holds the lease may work on objects in this replica's
+    /// shards.
     Rival,
 }
 
@@ -54,7 +55,7 @@ enum Role {
 const KEPT: u32 = 20;
 
 impl Members {
-    /// Creates a set that has no members yet. `name` is the name of the set of shards.
+    /// Creates a set without members. `name` is the name of the [`Shards`](crate::Shards).
     pub(super) fn new(name: &str, shards: u32) -> Self {
         Self { prefix: format!("{name}-"), shards, leases: BTreeMap::new() }
     }
@@ -69,12 +70,11 @@ impl Members {
         format!("{}{shard}-of-{}", self.prefix, self.shards)
     }
 
-    /// Returns the role that a lease with this name has. `None` for shard leases with this replica's number of shards,
-    /// because their electors follow these leases. Also `None` for unknown names.
+    /// Returns the role of a lease with this name. Returns `None` for shard leases with this replica's number of
+    /// shards, because the electors observe these leases. Also `None` for unknown names.
     fn role(&self, name: &str) -> Option<Role> {
         let name = name.strip_prefix(&self.prefix)?;
-        // Older versions of this crate use lease names without a number of shards, so the number of such a lease is
-        // unknown.
+        // Older versions of this crate use lease names without the number of shards, so this number is unknown.
         let (of_what, count) = name.rsplit_once("-of-").map_or((name, None), |(of_what, count)| (of_what, Some(count)));
         let is_ours = match count {
             Some(count) => count.parse::<u32>().ok()? == self.shards,
@@ -97,7 +97,7 @@ impl Members {
     pub(super) fn record(&mut self, name: &str, state: &LockState, own: Duration, now: Duration) {
         let Some(role) = self.role(name) else { return };
         if let Some(known) = self.leases.get_mut(name) {
-            // A write of other data, such as a label, is not a renewal.
+            // A write that changes other data, such as a label, is not a renewal.
             if state.repeats(&known.state) {
                 return known.state.repeated_as(state);
             }
@@ -110,8 +110,8 @@ impl Members {
         self.leases.insert(name.into(), known);
     }
 
-    /// Records that a lease was deleted. A deleted shard lease of a rival is treated as held for another lease
-    /// duration. Its leader may not have observed the deletion yet.
+    /// Records that a lease was deleted. If the lease was a rival's shard lease, it counts as held for another lease
+    /// duration. The leader that held the lease may not have observed the deletion yet.
     pub(super) fn is_gone(&mut self, name: &str, own: Duration, now: Duration) {
         match self.leases.get_mut(name) {
             Some(known) if known.role == Role::Rival && known.is_live(now) => {
@@ -125,25 +125,25 @@ impl Members {
         self.leases.contains_key(name)
     }
 
-    /// Returns the time at which the next of the leases expires. `None` if all leases have already expired.
+    /// Returns the time when the next lease expires. Returns `None` if all leases have already expired.
     pub(super) fn next_expiry(&self, now: Duration) -> Option<Duration> {
         self.leases.values().map(|known| known.expires).filter(|expires| *expires > now).min()
     }
 
-    /// Returns the time until which rivals lead, if no lease changes before. `None` if no rival leads.
+    /// Returns the time until which rivals lead, if no lease changes. `None` if no rival leads.
     pub(super) fn rivals_until(&self, now: Duration) -> Option<Duration> {
         let rivals = self.leases.values().filter(|known| known.role == Role::Rival && known.is_live(now));
         rivals.map(|rival| rival.expires).max()
     }
 
-    /// Returns the leases that have had no holder for a long time, and their versions.
+    /// Returns the leases that have had no holder for a long time, together with their versions.
     pub(super) fn forgotten(&self, own: Duration, now: Duration) -> Vec<(String, Version)> {
         let old = self.leases.iter().filter(|(_, known)| now >= known.expires.saturating_add(own.saturating_mul(KEPT)));
         old.map(|(name, known)| (name.clone(), known.state.version.clone())).collect()
     }
 
-    /// Returns the preference that the replica `me` has for a shard. The replica lets all replicas with a greater
-    /// weight try first.
+    /// Returns the preference of the replica `me` for a shard. The replica waits until all replicas with a greater
+    /// weight have had time to take the lock.
     pub(super) fn preference(&self, me: &str, shard: u32, step: Duration, now: Duration) -> Preference {
         let live = self.leases.values().filter(|known| known.role == Role::Member && known.is_live(now));
         let own = (weight(me, shard), me);
@@ -157,11 +157,11 @@ impl Members {
     }
 }
 
-/// Returns the weight that a replica has for a shard. The replica with the greatest weight should lead the shard. If a
-/// replica joins or leaves, only the shards of this replica move.
+/// Returns the weight of a replica for a shard. The replica with the greatest weight for a shard should lead the shard.
+/// If a replica joins or leaves, only the shards of that replica move.
 fn weight(identity: &str, shard: u32) -> u64 {
     let bytes = [identity.as_bytes(), &shard.to_le_bytes()].concat();
-    // The last bytes of the input change only few bits of an FNV-1a hash. Therefore, mix the bits once more, as the
+    // In an FNV-1a hash, the last bytes of the input change only few bits. Therefore, mix the bits again, as the
     // SplitMix64 algorithm does.
     let mixed = fnv1a(&bytes);
     let mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -188,7 +188,7 @@ mod tests {
         format!("site-member-{index}-of-16")
     }
 
-    /// Returns a state of a member's lease. Each version renews the lease.
+    /// Returns a state for the lease of a member. Each version renews the lease.
     fn state(index: usize, version_number: i64) -> LockState {
         let version = Version { uid: index.to_string(), resource_version: version_number.to_string() };
         let holder_identity = format!("host-{index}_x");
@@ -196,7 +196,7 @@ mod tests {
         LockState::new(version, LeaderElectionRecord { holder_identity, renew_time, ..Default::default() })
     }
 
-    /// Returns the preferred replica for each shard.
+    /// Returns the preferred replica of each shard.
     fn owners(members: &Members, of: &[usize], shards: u32, now: Duration) -> Vec<usize> {
         let first = |shard: u32| {
             let owners = of.iter().copied().filter(|index| {
@@ -235,7 +235,7 @@ mod tests {
     fn expired_and_departed_members_do_not_count() {
         let mut members = members(2);
         members.record(&lease(1), &state(1, 2), 15 * SECOND, 10 * SECOND);
-        // An event that is older than the known state is not a renewal.
+        // If the state in an event is older than the known state, the event is not a renewal.
         members.record(&lease(0), &state(0, 1), 15 * SECOND, 14 * SECOND);
         assert_eq!(members.next_expiry(SECOND), Some(15 * SECOND));
         assert!(owners(&members, &[1], 100, 15 * SECOND).len() == 100);
@@ -248,7 +248,7 @@ mod tests {
         assert_eq!(forgotten.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), [lease(0), lease(1)]);
     }
 
-    /// If a controller keeps changing a label of a dead replica's lease, the lease must still expire.
+    /// The lease of a dead replica must expire even if a controller keeps changing a label of the lease.
     #[test]
     fn unrelated_write_does_not_renew_member_or_rival() {
         let mut members = members(1);
@@ -261,7 +261,7 @@ mod tests {
         members.record(&lease(0), &touched(0, "8"), 15 * SECOND, 14 * SECOND);
         members.record("site-7-of-8", &touched(1, "9"), 15 * SECOND, 14 * SECOND);
         assert_eq!((members.next_expiry(SECOND), members.rivals_until(SECOND)), (Some(15 * SECOND), Some(16 * SECOND)));
-        // The lease must be deleted in the version that was observed last.
+        // The lease must be deleted only in the version that was observed last.
         assert_eq!(members.forgotten(SECOND, 35 * SECOND), [(lease(0), touched(0, "8").version)]);
         // A new object with the same name counts as another lease.
         let next = LockState { version: Version { uid: "next".into(), resource_version: "10".into() }, ..state(1, 1) };
@@ -285,12 +285,12 @@ mod tests {
         left.record.holder_identity.clear();
         members.record("site-3-of-32", &left, 15 * SECOND, 3 * SECOND);
         assert_eq!(members.rivals_until(3 * SECOND), Some(16 * SECOND));
-        // The name of this lease contains no number of shards, as in older versions of this crate.
+        // As in older versions of this crate, the name of this lease contains no number of shards.
         members.record("site-5", &state(2, 1), 15 * SECOND, 2 * SECOND);
         assert_eq!(members.rivals_until(3 * SECOND), Some(17 * SECOND));
         members.record("site-5", &left, 15 * SECOND, 3 * SECOND);
         assert_eq!(members.rivals_until(3 * SECOND), Some(16 * SECOND));
-        // The holder of a deleted lease may continue to work for some time.
+        // The holder of a deleted lease may still work for some time.
         members.is_gone("site-7-of-8", 15 * SECOND, 10 * SECOND);
         assert_eq!((members.rivals_until(24 * SECOND), members.rivals_until(25 * SECOND)), (Some(25 * SECOND), None));
         members.is_gone("site-7-of-8", 15 * SECOND, 400 * SECOND);

@@ -1,9 +1,10 @@
-//! Detects rivals. Detection of rivals. A rival is a replica of the same fleet that uses another number of shards.
+//! Detects rivals. Detection of rivals. A rival is a replica of the same fleet that divides the objects into another
+//! number of shards.
 //!
-//! The shards of a rival have other leases, but may contain the same objects as the shards of this replica. Therefore,
-//! a replica that has acquired the lease of a shard lists all leases of the fleet before it works on the shard. If two
-//! rivals acquire leases at the same time, at least one of them finds the other's lease in its list. That rival gives
-//! up its own lease.
+//! The shards of a rival have other leases, but can contain the same objects as this replica's shards. After a replica
+//! has acquired a shard's lease, it therefore lists all leases of the fleet before it works on the shard. If two rivals
+//! acquire leases at the same time, at least one of them finds the lease of the other one in its list. The rival that
+//! finds the other lease gives up its own lease.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,13 +21,13 @@ use crate::{Deadline, LeaderElectionConfig, LeaderElectionRecord, Lease, LockSta
 pub(super) struct Rivals<'a, A> {
     pub(super) api: &'a A,
     pub(super) namespace: &'a str,
-    /// The options for listing all leases of the fleet.
+    /// The list options that select all leases of the fleet.
     pub(super) options: ListOptions,
     pub(super) election: &'a LeaderElectionConfig,
     pub(super) members: &'a watch::Sender<Members>,
     /// The number of list requests that this replica has started.
     pub(super) started: AtomicU64,
-    /// The number of the last complete list request, and whether its result shows that a rival leads a shard.
+    /// The number of the last list request that has completed, and whether its result shows that a rival leads a shard.
     pub(super) last: Mutex<(u64, bool)>,
 }
 
@@ -45,8 +46,8 @@ impl<A: ListWatch<Object = Lease>> Rivals<'_, A> {
         }
     }
 
-    /// Returns whether a rival leads a shard, based on a list request that starts after this call. Concurrent callers
-    /// share one list.
+    /// Returns whether a rival leads a shard. The answer comes from a list request that starts after this call.
+    /// Concurrent callers share one list.
     pub(super) async fn any_leads(&self) -> bool {
         let started = self.started.load(Ordering::Relaxed);
         let mut last = self.last.lock().await;
@@ -85,14 +86,15 @@ impl<A: ListWatch<Object = Lease>> Rivals<'_, A> {
         self.members.send_modify(|members| {
             found.iter().for_each(|(name, state)| members.record(name, state, *lease_duration, now));
         });
-        // A rival counts as leading if its lease expires after the time at which the request was sent. A lease that
-        // expired earlier was not renewed in time, because otherwise the list would contain the renewal. A lease that
-        // expired later may have been renewed after the server read it, so its holder still counts as leading.
+        // A rival counts as leading if its lease expires after the time when the list request was sent. A lease that
+        // expired before that time was not renewed in time. If the lease had been renewed in time, the list would
+        // contain the renewal. A lease that expired after that time may have been renewed after the server read it, so
+        // its holder counts as leading.
         Ok(self.members.borrow().rivals_until(sent.monotonic).is_some())
     }
 
-    /// Lists the shard leases that belong to rivals. Returns the names and states of these shard leases. All pages have
-    /// the same revision, and this revision is not older than the request.
+    /// Lists the shard leases of rivals. Returns the names and the states of these leases. All pages have the same
+    /// revision, which is at least as new as the request.
     async fn list_rival_leases(&self) -> Result<Vec<(String, LockState)>, ApiError> {
         let (mut found, mut options) = (Vec::new(), self.options.clone());
         loop {
@@ -118,13 +120,13 @@ impl<A: ListWatch<Object = Lease>> Rivals<'_, A> {
     }
 }
 
-/// Returns a substitute state for a lease that cannot be decoded. With this state, the lease counts as held for one
-/// lease duration after each change of the lease.
+/// Returns a state that replaces the state of a lease that cannot be decoded. With this state, the lease counts as held
+/// for one lease duration after each of its changes.
 fn held_by_unknown(metadata: &ObjectMeta, error: &impl fmt::Display) -> LockState {
     let ObjectMeta { namespace, name, uid, resource_version, .. } = metadata;
     tracing::warn!(namespace, name, %error, "cannot read a lease of another number of shards; treating it as held");
     let record = LeaderElectionRecord { holder_identity: "unknown".into(), ..LeaderElectionRecord::default() };
     let version = Version { uid: uid.clone(), resource_version: resource_version.clone() };
-    // Use the resourceVersion as the stored data, because each write may be a renewal.
+    // Use the resourceVersion as the stored data, because any write may be a renewal.
     LockState { version, record, raw: Some(resource_version.as_str().into()) }
 }

@@ -1,12 +1,12 @@
-//! A shard: the objects whose hashes are in a range.
+//! A shard, which contains all objects whose hashes are in a range.
 
 use std::fmt;
 
 use pintle_meta::Object;
 
-/// One of the subsets into which [`Shards`](crate::Shards) divide all objects. A shard contains the objects whose uid
-/// has an FNV-1a hash in the range of the shard, as in sharded lists and watches (KEP-5866). The ranges of all shards
-/// have the same size.
+/// One of the parts into which [`Shards`](crate::Shards) divide all objects. A shard contains each object for which the
+/// FNV-1a hash of its uid is in the shard's range. Sharded lists and watches (KEP-5866) use the same rule. The ranges
+/// of all shards have the same size.
 ///
 /// # Examples
 ///
@@ -25,7 +25,7 @@ pub struct Shard {
 }
 
 impl Shard {
-    /// Returns all shards if the objects are divided into `count` shards.
+    /// Divides all objects into `count` shards and returns the shards.
     pub fn all(count: u32) -> impl Iterator<Item = Self> {
         (0..count).map(move |index| Self { index, count })
     }
@@ -40,18 +40,18 @@ impl Shard {
         self.count
     }
 
-    /// Returns whether the shard contains the object.
+    /// Returns whether the object belongs to this shard.
     pub fn has(self, object: &impl Object) -> bool {
         self.has_uid(object.uid())
     }
 
-    /// Returns whether the shard contains the object with this uid.
+    /// Returns whether the object with this uid belongs to this shard.
     pub fn has_uid(self, uid: &str) -> bool {
         let hash = u128::from(fnv1a(uid.as_bytes()));
         (self.bound(self.index)..self.bound(self.index + 1)).contains(&hash)
     }
 
-    /// Returns the lowest hash in the range of the shard with this index.
+    /// Returns the lowest hash in the range of the shard with the given index.
     fn bound(self, index: u32) -> u128 {
         (u128::from(index) << 64) / u128::from(self.count)
     }

@@ -1,4 +1,4 @@
-//! Lists and watches of the objects of one shard.
+//! Lists and watches that contain only the objects of one shard.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -10,9 +10,9 @@ use pintle_meta::{
 
 use super::Shard;
 
-/// A source for lists and watches that contain only the objects of one [`Shard`]. The source requests only these
-/// objects from the server. Kubernetes before 1.36, and servers without the feature gate `ShardedListAndWatch`, send
-/// all objects. For such servers, this source drops the objects of other shards itself.
+/// A source of lists and watches that contain only the objects of one [`Shard`]. The source asks the server to send
+/// only these objects. Kubernetes before 1.36, and servers without the feature gate `ShardedListAndWatch`, send all
+/// objects. With such servers, the source drops the objects of other shards itself.
 ///
 /// # Examples
 ///
@@ -57,14 +57,14 @@ impl<S: ListWatch> ListWatch for Sharded<S> {
     }
 }
 
-/// A list or watch stream that drops the objects of other shards.
+/// A list or watch stream without the objects of other shards.
 #[derive(Debug)]
 pub struct OfShard<S> {
     all: S,
     shard: Shard,
 }
 
-/// An item of a stream. The item may contain an object.
+/// An item of a stream, which may contain an object.
 trait Carrier {
     fn object(&self) -> Option<&RawObject>;
 }
@@ -107,8 +107,8 @@ where
 }
 
 impl Shard {
-    /// Returns whether the object belongs to another shard. Returns `false` for an object that cannot be decoded, so
-    /// that its error is reported.
+    /// Returns whether the object in the item belongs to another shard. For an object that cannot be decoded, this
+    /// method returns `false`, so that the stream returns the error.
     fn lacks(self, object: &RawObject) -> bool {
         match object {
             RawObject::Oversized(object) => !object.uid.is_empty() && !self.has_uid(&object.uid),

@@ -3,9 +3,9 @@
 use super::Shard;
 use crate::ElectionStatus;
 
-/// The state of the elections of [`Shards`](crate::Shards), for status pages. The status is only for information: work
-/// must check its [`Leadership`](crate::Leadership) instead. The status can be read while the shards run, and after
-/// they have ended.
+/// The state of the elections that belong to [`Shards`](crate::Shards), for status pages. The status is only for
+/// information. To decide whether to act, work must check its [`Leadership`](crate::Leadership). The status can be read
+/// while the shards run, and after they have ended.
 #[derive(Clone, Debug)]
 pub struct ShardsStatus {
     pub(super) name: String,
@@ -14,17 +14,18 @@ pub struct ShardsStatus {
 }
 
 impl ShardsStatus {
-    /// Returns the name of the set of shards.
+    /// Returns the name of the [`Shards`](crate::Shards).
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Returns the state of the election for this replica's membership lease. No other replica contends for this lease.
+    /// Returns the state of the election for the membership lease of this replica. No other replica contends for the
+    /// membership lease.
     pub fn member(&self) -> &ElectionStatus {
         &self.member
     }
 
-    /// Returns all shards in order, each with the state of its election.
+    /// Returns all shards in order, together with the states of their elections.
     pub fn shards(&self) -> &[(Shard, ElectionStatus)] {
         &self.shards
     }

@@ -1,4 +1,4 @@
-//! A contest: one [`Machine`] in a shell, and the state that is needed to execute the machine's instructions.
+//! A [`Contest`] consists of a [`Machine`] and the state that is needed to execute the instructions of the `Machine`.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -19,7 +19,7 @@ use crate::metrics::Instruments;
 use crate::status::Observed;
 use crate::{Clocks, Deadline, LeaderElectionConfig, LockState, Now, Version};
 
-/// The messages that a contest sends to the elector that runs the work, in order.
+/// The messages from a `Contest` to the elector that runs the leader's work, in order.
 pub(crate) enum Notice {
     NewLeader(String),
     Started(TermHandle),
@@ -32,36 +32,37 @@ pub(crate) struct Contest<L: Lock> {
     clocks: Arc<dyn Clocks>,
     renew_deadline: Duration,
     machine: Machine,
-    /// The object that was read or written last. The next write replaces the record in this object.
+    /// The object that was last read or written. The next write replaces the record in that object.
     object: Option<Base<L::Object>>,
-    /// The last object that the watch reported. A write that takes a free lock is based on this object.
+    /// The last object that the watch has reported. If a write takes a free lock, the write is based on this object.
     hinted: Option<Base<L::Object>>,
-    /// The request to send, its timeout, and the time after which sending it is useless.
+    /// The request that will be sent, its timeout, and the time after which sending it is useless.
     request: Option<(LockRequest, Duration, Deadline)>,
-    /// Whether the request that was sent last is a read.
+    /// Whether the last request that was sent is a read.
     reads: bool,
     term: Option<TermHandle>,
     observed: watch::Sender<Observed>,
-    /// The sender of messages to the elector. The channel is unbounded, because each response of the server causes only a few
+    /// The sender of the messages to the elector. The channel is unbounded, because each response causes only a few
     /// messages, and the elector always reads them.
     notices: mpsc::UnboundedSender<Notice>,
     /// The metrics of the elector. The reference to the instruments is weak, because the elector may be dropped before
-    /// the contest.
+    /// the `Contest` ends.
     metrics: Option<Weak<Instruments>>,
-    /// The number of slow-path renewals that the metrics already include.
+    /// The number of slow-path renewals that were already added to the metrics.
     slow_paths: u64,
     read_trouble: Trouble,
     write_trouble: Trouble,
 }
 
-/// An object that a write request may replace.
+/// An object whose record a write request can replace.
 type Base<O> = (Version, Arc<O>);
 
-/// The kinds of read failures since the last successful read, or of write failures since the last successful write.
+/// The kinds of failed reads since the last successful read, or the kinds of failed writes since the last successful
+/// write.
 type Trouble = HashSet<Kind>;
 
-/// The kind of a failure: the kind of the error, and the status code of the response. `None` means that there was no response before the
-/// timeout.
+/// The kind of a failure, which consists of the kind of the error and the status code of the response. `None` means
+/// that no response arrived before the timeout.
 type Kind = Option<(Discriminant<ErrorKind>, Option<u16>)>;
 
 pub(super) type Exchange<O> = Pin<Box<dyn Future<Output = Answer<O>> + Send>>;
@@ -71,17 +72,17 @@ pub(super) enum Answer<O> {
     Written(Result<LockSnapshot<O>, ApiError>),
     /// No response before the timeout.
     Late,
-    /// The write was not sent, because the object to replace is unknown.
+    /// The write was not sent, because it is unknown which object the write would replace.
     BaseUnknown,
-    /// The request was not sent, because it was no longer useful.
+    /// The request was not sent, because sending it was no longer useful.
     Unsent,
 }
 
 /// The result of a step.
 pub(super) enum Stepped {
     Quiet,
-    /// The caller should send a request, at the latest at this time. Use [`exchange`](Contest::exchange) to send it. If the request
-    /// has to wait in a queue first, call [`depart`](Contest::depart) right before it is sent.
+    /// The caller should send a request, at this time at the latest. Use [`exchange`](Contest::exchange) to send it. If
+    /// the request has to wait in a queue, call [`depart`](Contest::depart) right before the request is sent.
     Sends(Duration),
     Finished,
 }
@@ -121,12 +122,13 @@ impl<L: Lock> Contest<L> {
         }
     }
 
-    /// Sets the time between the beginning of a term and its first renewal, as a fraction of the retry period.
+    /// Sets the time between the beginning of a leadership term and its first renewal, as a fraction of the retry
+    /// period.
     pub(super) fn begin_renewals_at(&mut self, share: f64) {
         self.machine.begin_renewals_at(share);
     }
 
-    /// Makes the machine send renewals at the same times as the other contests of the shell.
+    /// Makes the `Machine` send renewals in the same batches as the other `Contest`s of the `Shell`.
     pub(super) fn gather_renewals(&mut self) {
         self.machine.gather_renewals();
     }
@@ -139,7 +141,7 @@ impl<L: Lock> Contest<L> {
         self.machine.wake_at()
     }
 
-    /// Passes a signal to the machine and executes the instructions that it returns.
+    /// Passes a signal to the `Machine` and executes the instructions that the `Machine` returns.
     pub(super) fn step(&mut self, signal: Signal) -> Stepped {
         let mut stepped = Stepped::Quiet;
         if matches!(signal, Signal::WorkEnded) && self.term.as_ref().is_some_and(TermHandle::gives_up) {
@@ -193,8 +195,8 @@ impl<L: Lock> Contest<L> {
         self.request = Some((request, timeout, Deadline::after(now, timeout)));
     }
 
-    /// Marks a queued request as sent now. Returns `false` if the request is no longer useful. After `false`, the caller must step
-    /// the contest.
+    /// Records that a queued request is sent now. Returns `false` if sending the request is no longer useful. If the
+    /// result is `false`, the caller must call [`step`](Contest::step).
     pub(super) fn depart(&mut self) -> bool {
         let now = self.clocks.now();
         self.request = None;
@@ -205,9 +207,9 @@ impl<L: Lock> Contest<L> {
         self.request.is_some()
     }
 
-    /// Returns a future that sends the request. For the deadline, the request counts as sent when the machine created
-    /// it, or when `depart` was called. The request is not sent if the future is first polled too late, for example
-    /// after a suspend. The leadership term of the request may be over by then.
+    /// Returns a future that sends the request. For the deadline, the request counts as sent when the `Machine` created
+    /// the request, or when `depart` was called. The request is not sent if the future is polled too late for the first
+    /// time, for example after a suspend. After a suspend, the leadership term of the request may already be over.
     pub(super) fn exchange(&mut self) -> Option<Exchange<L::Object>> {
         let (request, timeout, worth) = self.request.take()?;
         let (lock, clocks) = (self.lock.clone(), self.clocks.clone());
@@ -242,7 +244,7 @@ impl<L: Lock> Contest<L> {
         }))
     }
 
-    /// Stores the object that a response contains. Returns the signal to pass to the machine.
+    /// Stores the object that a response contains, and returns the signal for the `Machine`.
     pub(super) fn answer(&mut self, answer: Answer<L::Object>) -> Signal {
         let failure = match answer {
             Answer::Read(Ok(found)) => {
@@ -266,7 +268,8 @@ impl<L: Lock> Contest<L> {
             }
             Answer::BaseUnknown => {
                 tracing::debug!(lock = %self.name, "the object for the write is unknown; reading the lock again");
-                // Report a conflict. The machine then reads the lock again, and this read returns the object.
+                // Report a conflict. The `Machine` then reads the lock again, and the response to this read contains
+                // the object.
                 Failure { effect: Effect::Conflict, retry_after: None }
             }
             Answer::Unsent => Failure { effect: Effect::None, retry_after: None },
@@ -277,8 +280,8 @@ impl<L: Lock> Contest<L> {
         }
     }
 
-    /// Stores the object that a watch event contains. An object that is older than the stored one is ignored, because the machine may
-    /// be about to replace the newer version.
+    /// Stores the object that a watch event contains. The method ignores an object that is older than the stored one,
+    /// because the `Machine` may be about to replace the newer version.
     pub(super) fn remember_hint(&mut self, object: Option<Base<L::Object>>) {
         let known = self.hinted.as_ref().map(|(version, _)| version);
         if object.as_ref().is_some_and(|(hinted, _)| known.is_none_or(|known| hinted.is_before(known) != Some(true))) {
@@ -299,7 +302,7 @@ impl<L: Lock> Contest<L> {
         Failure::from(error)
     }
 
-    /// Logs the first failure of each kind as a warning, and repetitions of this failure at debug level.
+    /// Logs the first failure of each kind as a warning, and later failures of the same kind at debug level.
     fn warn(&mut self, kind: Kind, error: &dyn fmt::Display) {
         let (verb, trouble) =
             if self.reads { ("read", &mut self.read_trouble) } else { ("write", &mut self.write_trouble) };
@@ -332,12 +335,12 @@ impl<L: Lock> Contest<L> {
     }
 
     fn notify(&self, notice: Notice) {
-        // Sending fails only if the elector was dropped, and in that case this task is about to be aborted.
+        // Sending fails only if the elector was dropped, and this task is then about to be aborted.
         let _ = self.notices.send(notice);
     }
 }
 
-/// Splits a watch event of the lock into the message for the machine and the object that the event contains.
+/// Splits a watch event of the lock into a message for the `Machine` and the object in the event.
 pub(super) fn hint<O>(event: LockEvent<O>) -> (Hint, Option<Base<O>>) {
     match event {
         LockEvent::Changed(locked) => {

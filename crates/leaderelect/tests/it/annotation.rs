@@ -1,4 +1,4 @@
-//! Tests that an `AnnotationLock` gives the same results as a Lease lock.
+//! Tests that an `AnnotationLock` behaves like a Lease lock.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use crate::contender::{TestClock, pass};
 use crate::server::key;
 
-/// A server that stores objects of any kind. The locks do not check the kind of the object.
+/// A server that stores objects of any kind. The locks do not check which kind the object has.
 type Server = Collection<DynamicObject>;
 
 fn server() -> Server {
@@ -24,7 +24,7 @@ fn server() -> Server {
     Collection::dynamic(resource, CollectionConfig::default())
 }
 
-/// Creates a server that stores one object. The object has the given annotation, if any, and other data.
+/// Creates a server that stores a single object. The object has other data, and the given annotation if there is one.
 fn holding(annotation: Option<&str>) -> Server {
     let mut metadata = ObjectMeta::new("kube-system", "lock");
     metadata.annotations.insert("foreign".into(), "note".into());
@@ -48,7 +48,7 @@ fn annotate(server: &Server, text: &str) {
     server.change(&key(), |object| drop(object.metadata.annotations.insert(LEADER_ANNOTATION.into(), text.into())));
 }
 
-/// Returns the verbs of the requests since the previous call.
+/// Returns the verbs of the requests that were sent since the previous call.
 fn verbs(server: &Server) -> Vec<&'static str> {
     let requests = server.take_requests().into_iter();
     let verb = |call| match call {
@@ -104,8 +104,8 @@ fn locks(server: &Server) -> [AnnotationLock<Server>; 2] {
 
 const BING: &str = r#"{"holderIdentity":"bing","leaseDurationSeconds":3,"leaderTransitions":4}"#;
 
-/// Creates both kinds of lock in the state `given`. After `wait` seconds, checks the requests and the number of
-/// transitions.
+/// Creates a lock of each kind in the state `given`. After `wait` seconds, checks which requests were sent, and checks
+/// the number of transitions.
 async fn check(given: Option<Option<&str>>, wait: f64, expected: &[&str], transitions: i32) {
     for kind in 0..2 {
         let server = given.map_or_else(server, holding);
@@ -157,7 +157,7 @@ async fn stop_during_a_renewal_releases_both_kinds() {
             let server = server();
             let elector = contend(locks(&server).into_iter().nth(kind).unwrap());
             pass(0.1).await;
-            // The fault affects the renewal at 2.0.
+            // The fault affects the renewal of second 2.0.
             server.faults().next([fault.clone()]);
             pass(2.0).await;
             elector.stop.cancel();

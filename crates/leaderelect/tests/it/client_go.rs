@@ -1,5 +1,5 @@
-//! A model of client-go's elector that competes with the electors of this crate. Tests step the model in the same way
-//! as the machine.
+//! A model of client-go's elector that competes with the electors of this crate. The tests step this model in the same
+//! way as the `Machine`.
 
 use std::time::Duration;
 
@@ -20,12 +20,12 @@ pub(crate) struct ClientGo {
     request: Option<LockRequest>,
     tried_at: Duration,
     next_try: Duration,
-    /// The time at which the current or the next round of renewals times out.
+    /// The time when the current round of renewals, or the next round, times out.
     round_ends: Option<Duration>,
-    /// The time at which the release times out. `None` until the caller has cancelled the elector.
+    /// The time when the release times out. The value is `None` until the caller has cancelled the elector.
     releases_until: Option<Duration>,
-    /// Whether the model uses the lease duration of its configuration instead of the lease duration in the record. client-go
-    /// before 1.27 does.
+    /// Whether the model uses the lease duration of its own configuration instead of the duration in the record.
+    /// client-go before 1.27 does this.
     counts_by_its_own: bool,
 }
 
@@ -86,7 +86,7 @@ impl ClientGo {
                 return instructions;
             }
             Signal::Stop => return vec![Instruction::Finish],
-            // Requests in flight are dropped when the run ends. The next run begins by reading the lock.
+            // Requests in flight are dropped when the election ends. The next election starts with a read of the lock.
             Signal::Read(_) | Signal::Written(_) if !instructions.is_empty() => {
                 (self.request, self.object) = (None, None);
                 self.failed(now);
@@ -117,8 +117,8 @@ impl ClientGo {
         instructions
     }
 
-    /// Releases the lock. The work continues until the lock has been released. If the elector believes that it leads, the
-    /// release overwrites any record, even one that it has just read.
+    /// Releases the lock. The work continues until the lock has been released. If the elector believes that it leads,
+    /// its release overwrites any record, even a record that it has just read.
     fn release(&mut self, signal: Signal, now: Now, instructions: &mut Vec<Instruction>) {
         let late = self.releases_until.is_some_and(|until| now.monotonic >= until);
         match signal {
@@ -187,7 +187,7 @@ impl ClientGo {
         let term = Term { version: version.clone(), record: record.clone() };
         (self.object, self.observed, self.observed_at) = (Some(version), record, now.monotonic);
         self.next_try = now.monotonic + self.config.retry_period;
-        // The next round begins after the retry period and gets the whole deadline again.
+        // The next round begins after the retry period and has the whole deadline again.
         let deadline = Deadline::after(now, self.config.retry_period + self.config.renew_deadline);
         let led = self.round_ends.replace(deadline.monotonic).is_some();
         instructions.push(if led {

@@ -1,5 +1,5 @@
-//! Tests with clocks that are set to other times, and with watches that report no events. The tests also count how
-//! often clocks are read.
+//! Tests in which clocks are set to other times, and in which watches report no events. Some tests also count how often
+//! the clocks are read.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -27,8 +27,8 @@ fn at(monotonic: f64, wall: f64) -> Now {
     Now { boot: monotonic, monotonic, wall }
 }
 
-/// Returns the renew times that a machine writes, in seconds of the time of day. `clocks` contains the values of the clocks at each
-/// renewal. All requests are answered immediately.
+/// Returns the renew times that a `Machine` writes, as seconds of the time of day. `clocks` contains the clock values
+/// at each renewal. All requests are answered immediately.
 fn written(precision: TimePrecision, coordinated: bool, clocks: &[(f64, f64)]) -> Vec<f64> {
     let config = LeaderElectionConfig { identity: "me".into(), coordinated, ..LeaderElectionConfig::default() };
     let mut machine = Machine::new(config, precision, at(0.0, 0.0));
@@ -64,8 +64,8 @@ fn written(precision: TimePrecision, coordinated: bool, clocks: &[(f64, f64)]) -
 fn each_record_has_a_later_renew_time() {
     let micros = |clocks: &[(f64, f64)]| written(TimePrecision::Micros, false, clocks);
     assert_eq!(micros(&[(0.0, 0.0), (2.0, 2.0), (4.0, 4.0)]), [0.0, 2.0, 4.0]);
-    // The time of day does not advance. After a second, the time in the record must still increase by a second, because client-go
-    // compares whole seconds.
+    // The time of day does not advance. After a second, the time in the record must still increase by one second,
+    // because client-go compares whole seconds.
     assert_eq!(micros(&[(0.0, 0.0), (2.0, 0.0), (4.0, 0.0), (6.0, 6.0)]), [0.0, 1.0, 2.0, 6.0]);
     assert_eq!(micros(&[(0.0, 0.0), (2.0, 2.5), (4.0, -60.0), (6.0, -58.0)]), [0.0, 2.5, 3.0, 4.0]);
     let seconds = |clocks: &[(f64, f64)]| written(TimePrecision::Seconds, false, clocks);
@@ -80,9 +80,10 @@ fn each_record_has_a_later_renew_time() {
 fn coordinated_record_follows_wall_clock_set_far_back() {
     let micros = |clocks: &[(f64, f64)]| written(TimePrecision::Micros, true, clocks);
     assert_eq!(micros(&[(0.0, 0.0), (2.0, 2.5), (4.0, -60.0), (6.0, -58.0)]), [0.0, 2.5, -60.0, -58.0]);
-    // The time of day is set back to less than ten seconds before the last record, so the written times still increase.
+    // The time of day is set back to less than ten seconds before the last record. The times in new records still
+    // increase.
     assert_eq!(micros(&[(0.0, 0.0), (2.0, 2.5), (4.0, -5.499)]), [0.0, 2.5, 3.0]);
-    // The time of day is set back by slightly less or slightly more than the limit.
+    // The time of day is set back by a little less or a little more than the limit.
     assert_eq!(micros(&[(0.0, 0.0), (2.0, 2.5), (4.0, -7.999)]), [0.0, 2.5, 3.0]);
     assert_eq!(micros(&[(0.0, 0.0), (2.0, 2.5), (4.0, -8.001)]), [0.0, 2.5, -8.001]);
 }
@@ -103,8 +104,8 @@ fn coordinated_renewal_with_earlier_time_counts() {
     assert_eq!(machine.step(Signal::Written(Ok(version(3))), now), [Instruction::Extend(deadline)]);
 }
 
-/// A holder whose clock was set back may have written the same record a second time. Therefore, after a long time without a read, a
-/// candidate starts to wait from the beginning.
+/// A holder whose clock was set back may have written the same record again. After a long time without a read, a
+/// candidate therefore waits for a full lease duration again.
 #[test]
 fn unrelated_write_after_long_blindness_counts_as_renewal() {
     for (second_read, taken) in [(30.9, true), (31.0, false)] {
@@ -126,13 +127,14 @@ fn unrelated_write_after_long_blindness_counts_as_renewal() {
             machine.step(held(number), at(now, now))
         };
         assert_eq!(look(6.0, 2), []);
-        // The times without a read are slightly shorter and slightly longer than a lease duration plus a renew deadline.
+        // The times without a read are a little shorter and a little longer than a lease duration plus a renew
+        // deadline.
         let instructions = look(second_read, 3);
         assert_eq!(!instructions.is_empty(), taken, "{instructions:?}");
     }
 }
 
-/// Clocks that count the calls of `sleep_until`.
+/// A clock that counts the calls of `sleep_until`.
 #[derive(Debug)]
 struct Counting {
     inner: Arc<TestClock>,
@@ -167,8 +169,8 @@ async fn idle_standby_sets_few_timers() {
     pass(10.0).await;
     clocks.naps.store(0, Ordering::Relaxed);
     pass(100.0).await;
-    // There is only one timer in three or four retry periods, because each renewal that the watch reports postpones the
-    // timer.
+    // There is only one timer in three or four retry periods, because each renewal that the watch reports moves the
+    // timer to a later time.
     assert!(clocks.naps.load(Ordering::Relaxed) <= 17, "{clocks:?}");
     run.abort();
 }
@@ -190,7 +192,7 @@ async fn monotonic_sleep_uses_long_intervals() {
     assert_eq!(naps(Deadline::after(now, Duration::from_secs(60))).await, 61);
 }
 
-/// Clocks that count how often an elector reads them.
+/// A clock that counts how often an elector reads it.
 #[derive(Debug)]
 struct Reads(Arc<TestClock>, AtomicUsize);
 
@@ -201,7 +203,7 @@ impl Clocks for Reads {
     }
 }
 
-/// A lock whose watch can hang or can report events without end.
+/// A lock whose watch can hang, or can report events without end.
 struct Watched {
     lock: LeaseLock<Client<Lease>>,
     hangs: Arc<AtomicBool>,
@@ -280,7 +282,8 @@ async fn silent_watch_does_not_delay_a_takeover() {
             while !status.is_leader() {
                 pass(0.05).await;
             }
-            // ELECTION.md states this bound for a candidate whose watch does not work: a lease duration and two polls.
+            // ELECTION.md states this bound for a candidate whose watch does not work. The bound is a lease duration
+            // plus two polls.
             let took = died.elapsed().as_secs_f64();
             assert!(took <= 15.0 + 2.0 * 4.4, "seed {seed}, it dies after {dies_after} s: {took} s");
             run.abort();
@@ -288,7 +291,7 @@ async fn silent_watch_does_not_delay_a_takeover() {
     }
 }
 
-/// A timer triggers renewals. The deadline is checked even if the watch always has another event ready.
+/// A timer triggers renewals. The elector checks the deadline even if the watch always has another event ready.
 #[tokio::test(start_paused = true)]
 async fn flooding_watch_costs_no_term() {
     let server = server();
@@ -305,7 +308,7 @@ async fn flooding_watch_costs_no_term() {
     pass(1.0).await;
     begins.store(true, Ordering::Relaxed);
     for second in 0..60 {
-        // The runtime is never idle here, so paused time does not advance automatically.
+        // The runtime is never idle here, so tokio does not advance the paused time automatically.
         tokio::time::advance(Duration::from_secs(1)).await;
         for _ in 0..20 {
             tokio::task::yield_now().await;

@@ -1,4 +1,4 @@
-//! An elector that tests run in a task. The work of the elector records its actions.
+//! An elector that runs in a task of a test. The elector's work records its actions.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::server::{NAME, NAMESPACE};
 
-/// tokio's clock, and other clocks that follow tokio's clock until a test sets them.
+/// Clocks that follow tokio's clock until a test sets them.
 #[derive(Debug)]
 pub(crate) struct TestClock(pub(crate) SteppedClock, Mutex<Duration>);
 
@@ -24,7 +24,7 @@ impl TestClock {
         Arc::new(Self(SteppedClock::beside_tokio(), Mutex::default()))
     }
 
-    /// Suspends the machine for `time`. The time of day does not advance during a simulated suspend.
+    /// Suspends the machine for `time`. During a simulated suspend, the time of day does not advance.
     pub(crate) fn suspend(&self, time: Duration) {
         *self.1.lock().unwrap() += time;
     }
@@ -37,7 +37,7 @@ impl Clocks for TestClock {
     }
 }
 
-/// A log of events with their times, such as `7.0 a started`.
+/// A log of events and their times, such as `7.0 a started`.
 #[derive(Clone, Debug)]
 pub(crate) struct Story {
     start: Instant,
@@ -78,9 +78,10 @@ pub(crate) struct Contender {
 /// The configuration of a contender.
 pub(crate) struct Setup {
     pub(crate) config: LeaderElectionConfig,
-    /// How long the work continues after it was asked to end.
+    /// How long the work continues after the elector asked it to end.
     pub(crate) drain: Duration,
-    /// The time at which the work ends although it was not asked to. `None` if the work ends only when it is asked to.
+    /// The time when the work ends although the elector did not ask it to end. The value is `None` if the work ends
+    /// only when the elector asks it to end.
     pub(crate) work: Option<Duration>,
     pub(crate) watch: bool,
     pub(crate) once: bool,
@@ -146,12 +147,12 @@ impl Setup {
 }
 
 impl Contender {
-    /// Returns the leadership of the elector's last term.
+    /// Returns the leadership of the elector's most recent term.
     pub(crate) fn guard(&self) -> Leadership {
         self.leadership.lock().unwrap().clone().expect("never led")
     }
 
-    /// Returns a metric of the elector. The name is given without the prefix `leader_election_`.
+    /// Returns the value of one of the elector's metrics. The name must not contain the prefix `leader_election_`.
     pub(crate) fn count(&self, name: &str) -> Option<f64> {
         self.memory.value(&format!("leader_election_{name}"), &[])
     }
@@ -175,7 +176,7 @@ async fn work_of(guard: Leadership, story: Story, identity: String, drain: Durat
     drop(end);
 }
 
-/// Records the end of the work when it is dropped, whether or not the work has finished.
+/// When this value is dropped, it records the end of the work, even if the work has not finished.
 struct Ending {
     story: Story,
     identity: String,

@@ -10,7 +10,7 @@ use pintle_testing::Collection;
 use crate::contender::{Setup, Story, pass};
 use crate::server::{delete, holder, put, record, server, take_verbs};
 
-/// Returns the record that the control plane writes to assign the lease to `holder` for five seconds.
+/// Returns the record with which the control plane assigns the lease to `holder` for five seconds.
 fn given_to(holder: &str) -> LeaderElectionRecord {
     LeaderElectionRecord {
         holder_identity: holder.into(),
@@ -76,7 +76,7 @@ async fn coordinated_elector_never_takes_an_unassigned_lock() {
                 put(&server, given);
             }
             let elector = Setup { watch, ..baz() }.start(&server);
-            // The lock expired a long time ago.
+            // The lock has been expired for a long time.
             pass(60.0).await;
             let verbs = take_verbs(&server);
             assert!(verbs.iter().all(|verb| verb == "get" || verb == "watch"), "{given:?}: {verbs:?}");
@@ -94,7 +94,7 @@ async fn expired_assignment_is_taken_after_another_lease_duration() {
     let server = server();
     put(&server, &given_to("baz"));
     let client = server.client("baz");
-    // The candidate observes the assignment, but its writes fail until the assignment has expired.
+    // The candidate observes the assignment, but its writes fail until the assignment expires.
     client.faults().when(|request| {
         (request.verb() == pintle_testing::Verb::Update)
             .then(|| pintle_testing::Outcome::refused(503, pintle_meta::Reason::ServiceUnavailable))
@@ -141,7 +141,7 @@ async fn named_candidate_waits_for_leader_of_deleted_lock() {
         delete(&server);
         put(&server, &given_to("baz"));
         pass(if waits { 19.9 } else { 0.1 }).await;
-        // The assignment has expired by now, and the control plane does not change the lock.
+        // The assignment has now expired, and the control plane does not change the lock.
         assert_eq!(elector.status.is_leader(), !waits, "watched: {watch}");
         pass(9.0).await;
         assert!(elector.status.is_leader(), "watched: {watch}");
@@ -159,8 +159,8 @@ async fn unpreferred_leader_drains_without_renewal_and_releases() {
         pass(1.0).await;
         preferring(&server, "bing");
         let preferred = record(&server);
-        // Without a watch, the next renewal detects the preferred holder. The leader continues to lead until its work
-        // has ended.
+        // Without a watch, the leader detects the preferred holder at the next renewal. The leader continues to lead
+        // until its work has ended.
         pass(2.5).await;
         assert!(elector.status.is_leader());
         assert_eq!(record(&server), preferred, "the leader does not renew while another candidate is preferred");
@@ -170,7 +170,7 @@ async fn unpreferred_leader_drains_without_renewal_and_releases() {
         assert_eq!((holder(&server).as_str(), released.strategy, released.preferred_holder), ("", None, None));
         let deeds = story.take_deeds();
         assert_eq!(deeds[1..4], ["baz works", "baz rests", "baz stopped: Preferred { other: \"bing\" }"]);
-        // The elector contends again, and leads as soon as the control plane assigns the lock to it.
+        // The elector contends again, and leads when the control plane assigns the lock to it.
         put(&server, &given_to("baz"));
         pass(5.0).await;
         assert!(elector.status.is_leader());

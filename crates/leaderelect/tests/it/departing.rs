@@ -1,4 +1,5 @@
-//! Tests of requests that wait in a queue. The machine is notified when such a request is sent.
+//! Tests of requests that wait in a queue before they are sent. The owner of the `Machine` notifies it when such a
+//! request is sent.
 
 use std::time::Duration;
 
@@ -33,8 +34,8 @@ fn machine(config: LeaderElectionConfig) -> Machine {
     machine
 }
 
-/// Returns a machine that has led since second 0, with the lock in version 1. The renewal of the machine at second 2 is
-/// queued.
+/// Returns a `Machine` that has led since second 0 and has observed version 1 of the lock. The `Machine`'s renewal at
+/// second 2 waits in the queue.
 fn renewing() -> Machine {
     let mut machine = machine(config());
     machine.step(Signal::Read(Ok(None)), at(0));
@@ -57,7 +58,7 @@ fn queued_renewal_is_stamped_when_sent() {
     assert_eq!((base, record.renew_time, timeout), (version(1), time(5), TIMEOUT));
     let deadline = Deadline::after(at(5), Duration::from_secs(10));
     assert_eq!(machine.step(Signal::Written(Ok(version(2))), at(6)), [Instruction::Extend(deadline)]);
-    // The next renewal is due one retry period after this renewal was sent.
+    // The next renewal is due one retry period after this one was sent.
     assert_eq!(machine.wake_at().unwrap().monotonic, Duration::from_secs(7));
 }
 
@@ -108,7 +109,7 @@ fn queued_renewal_reads_first_after_watch_reports_other_holder() {
     assert_eq!(machine.slow_paths(), 0);
     assert_eq!(machine.depart(at(4)), Some((LockRequest::Read, TIMEOUT)));
     assert_eq!(machine.slow_paths(), 1);
-    // A read that waited in the queue counts as a slow path only once.
+    // A read that waited in the queue is counted as a slow path only once.
     assert_eq!(machine.depart(at(5)), Some((LockRequest::Read, TIMEOUT)));
     assert_eq!(machine.slow_paths(), 1);
 }
@@ -133,7 +134,7 @@ fn queued_read_counts_from_when_it_was_sent() {
 
 #[test]
 fn lock_taken_late_has_the_actual_time() {
-    // This machine found no lock, so it creates the lock.
+    // This `Machine` found no lock, so it creates the lock.
     let mut creating = machine(config());
     creating.step(Signal::Read(Ok(None)), at(0));
     let Some((LockRequest::Create(record), _)) = creating.depart(at(3)) else { panic!() };
@@ -170,7 +171,7 @@ fn free_lock_is_read_again_after_a_foreign_write() {
 #[test]
 fn no_request_is_sent_after_a_stop() {
     let mut machine = machine(config());
-    // A write that was never sent had no effect, so its result is known.
+    // A write that was not sent had no effect, so its result is known.
     machine.step(Signal::Read(Ok(None)), at(0));
     assert_eq!(machine.step(Signal::Stop, at(1)), []);
     assert_eq!(machine.depart(at(2)), None);
@@ -195,7 +196,7 @@ fn stop_first_resolves_writes_in_doubt() {
 fn leave_by_is_the_deadline_of_the_term() {
     let machine = renewing();
     assert_eq!(machine.leave_by(at(2)), Duration::from_secs(10));
-    // According to the boot clock, the machine was suspended for three seconds.
+    // The boot clock shows that the machine was suspended for three seconds.
     let resumed = Now { boot: Duration::from_secs(6), ..at(3) };
     assert_eq!(machine.leave_by(resumed), Duration::from_secs(7));
 }

@@ -1,4 +1,4 @@
-//! Tests which contender leads, and how soon, after responses that are wrong, late or useless.
+//! Tests of responses that are wrong, late or useless. The tests check which contender leads, and when.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,8 +13,8 @@ use tokio_util::sync::CancellationToken;
 use crate::contender::{Setup, Story, pass};
 use crate::server::{NAME, NAMESPACE, delete, put, record, server, take_log, take_verbs};
 
-/// Returns the outcome of a write that the client has sent twice. The server stored the first attempt and therefore rejected the second
-/// attempt.
+/// Returns the result of a write that the client has sent twice. The server stored the first attempt and rejected the
+/// second attempt for this reason.
 fn done_and_refused(code: u16, reason: Reason) -> Outcome {
     Outcome::AnswerFails(Status::failure(code, reason, "sent twice").into())
 }
@@ -38,7 +38,8 @@ async fn renewal_conflicting_with_itself_counts_from_sending() {
     let client = server.client("a");
     client.faults().next([Outcome::Pass, Outcome::Pass, done_and_refused(409, Reason::Conflict)]);
     let a = Setup::new("a").start_with(client);
-    // The renewal is sent at 2.0, and there is no response. The next read shows that the renewal was stored.
+    // The renewal is sent at second 2.0 and gets no response. The next read shows that the server has stored the
+    // renewal.
     a.client.faults().next([Outcome::Pass, Outcome::Lost]);
     pass(3.0).await;
     a.client.faults().cut_off();
@@ -57,7 +58,7 @@ async fn deleted_lock_counts_as_held_from_known_deletion() {
         b.config.seed = Some(seed);
         pass(0.1).await;
         let b = b.start(&server);
-        // The renewal that is sent at 8.0 is stored. After this renewal, "a" gets no more responses.
+        // The renewal of second 8.0 is stored. After this renewal, "a" gets no more responses.
         pass(8.0).await;
         a.client.faults().cut_off();
         delete(&server);
@@ -69,7 +70,7 @@ async fn deleted_lock_counts_as_held_from_known_deletion() {
             line.split(' ').next().unwrap().parse::<f64>().unwrap()
         };
         assert_eq!(at("a stopped: Deadline"), 18.0);
-        // The latest possible time is a lease duration after the poll that detects the deletion.
+        // The latest possible time is a lease duration after the poll that observes the deletion.
         let taken = at("b works");
         assert!((8.1 + 15.0..=8.1 + 4.4 + 15.1).contains(&taken), "seed {seed}: taken at {taken}");
     }
@@ -105,8 +106,8 @@ async fn free_lock_is_taken_in_the_watched_version() {
     a.stop().await;
     pass(0.05).await;
     assert_eq!(standbys.iter().filter(|standby| standby.status.is_leader()).count(), 1);
-    // The release sends a get request and an update request. The next leader sends the second update request without
-    // reading first. The other candidates observe this update through the watch and send no requests.
+    // The release consists of a get and an update. The next leader sends the second update without a read. The other
+    // candidates observe this update through the watch and send no requests.
     assert_eq!(take_verbs(&server), ["get", "update", "update"]);
 }
 
@@ -166,8 +167,8 @@ async fn stop_during_a_renewals_read_still_releases() {
     let server = server();
     let a = Setup::new("a").start(&server);
     pass(1.0).await;
-    // The renewal that is sent at 2.0 gets no response and times out after a third of the deadline. The next read takes
-    // one second to complete.
+    // The renewal of second 2.0 gets no response and times out after a third of the deadline. The next read takes one
+    // second.
     a.client.faults().next([Outcome::Lost, Outcome::AnswerSlow(Duration::from_secs(1))]);
     pass(4.8).await;
     take_log(&server);
@@ -187,7 +188,7 @@ async fn former_leader_waits_after_the_lock_is_deleted() {
     a.client.faults().cut_off();
     pass(30.0).await;
     assert!(b.status.is_leader());
-    // The last record that "a" has read is a record of "a" itself. The next leader, "b", is also cut off from the
+    // The last record that "a" has read is its own record. The next leader, "b", also loses its connection to the
     // server.
     b.client.faults().cut_off();
     delete(&server);

@@ -1,5 +1,5 @@
-//! Explores all sequences of moves of two electors up to a given length. The moves include late timers, late or lost requests and
-//! responses, writes that are applied long after their timeout, watch events, and stops.
+//! Explores all sequences of moves of two electors, up to a given length. The moves include late timers, late or lost
+//! requests and responses, writes that the server applies long after their timeout, watch events, and stops.
 
 use std::collections::HashSet;
 use std::env;
@@ -18,10 +18,10 @@ struct Peer {
     machine: Machine,
     /// The rate of its clocks.
     rate: f64,
-    /// The request of this peer in flight, and the time at which it times out.
+    /// This peer's request in flight, and the time when it times out.
     request: Option<(LockRequest, Duration)>,
     answer: Option<Signal>,
-    /// A write that has timed out and that the server has not applied yet.
+    /// A write that has timed out and that the server may still apply.
     stray: Option<LockRequest>,
     deadline: Option<Deadline>,
     /// Whether the elector has asked its work to end.
@@ -41,7 +41,7 @@ struct World {
     broken: Option<&'static str>,
 }
 
-/// A move that a peer can make next in the exploration.
+/// A move that a peer can make next.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Move {
     /// The timer of the peer fires, either on time or late.
@@ -91,7 +91,7 @@ impl Peer {
         self.deadline.is_some_and(|deadline| !self.lost && !deadline.has_passed(on_clock(now, self.rate)))
     }
 
-    /// Returns the time of the world at which the clock of the peer shows `local`.
+    /// Returns the world's time when the peer's clock shows `local`.
     fn when(&self, local: Duration) -> Duration {
         local.div_f64(self.rate) + Duration::from_micros(1)
     }
@@ -237,8 +237,8 @@ impl World {
     }
 }
 
-/// Explores all sequences of `depth` moves that begin in the world `start`. Returns the number of explored worlds, or
-/// the first sequence of moves that breaks a rule.
+/// Explores all sequences of `depth` moves that begin in the world `start`. Returns the number of explored worlds. If a
+/// rule is broken, returns the sequence of moves that breaks it.
 fn search(start: World, depth: usize) -> Result<usize, (Vec<Move>, &'static str)> {
     let mut seen = HashSet::from([start.fingerprint()]);
     let mut worlds = vec![(start, Vec::new())];
@@ -277,7 +277,7 @@ fn depth(usual: usize) -> usize {
     env::var("PINTLE_DEPTH").ok().map_or(usual, |depth| depth.parse().expect("PINTLE_DEPTH"))
 }
 
-/// The rates of two clocks. One of the clocks runs 1.45 times as fast as the other clock. With the default durations, the
+/// The rates of two clocks. One clock runs 1.45 times as fast as the other clock. With the default durations, the
 /// election is safe if this factor is below 1.5.
 const WITHIN: [f64; 2] = [1.0, 1.45];
 
@@ -300,8 +300,8 @@ fn one_leader_in_all_sequences_from_the_start() {
 
 #[test]
 fn search_finds_two_leaders_when_clock_rates_exceed_bound() {
-    // The candidate observes the renewal, and takes the lock when the lease duration has passed on its clock, which
-    // runs too fast.
+    // The candidate observes the renewal. The candidate takes the lock when the lease duration has passed on its own
+    // clock, which runs too fast.
     let mut world = led([1.0, 1.7]);
     [Move::Timer(0), Move::Serve(0), Move::Hear(0), Move::Watch(1)].into_iter().for_each(|next| world.make(next));
     let (path, broken) = search(world, 6).unwrap_err();

@@ -1,5 +1,5 @@
-//! Replays each flaw that was found in client-go's elector (F1 to F7), and checks that the elector of this crate does
-//! not have it.
+//! Replays each flaw that was found in client-go's elector (F1 to F7), and checks that this crate's elector does not
+//! have the flaw.
 
 use std::time::Duration;
 
@@ -24,8 +24,8 @@ async fn f1_release_never_blanks_the_record_of_successor() {
     let server = server();
     let a = Setup::new("a").start(&server);
     pass(1.0).await;
-    // The stop and the partition happen at the same time. Therefore, the release can read the lock only after the next
-    // leader has taken it.
+    // The stop is requested at the same time as the partition begins. As a result, the release reads the lock only
+    // after the next leader has taken it.
     a.client.faults().cut_off();
     a.stop.cancel();
     pass(2.0).await;
@@ -74,7 +74,7 @@ async fn f4_leader_ends_work_when_it_reads_another_holder() {
     let a = Setup::new("a").start(&server);
     pass(1.0).await;
     put(&server, &held_by("b", 1));
-    // The next renewal is due two seconds after the term began.
+    // The next renewal is due two seconds after the leadership term began.
     pass(1.1).await;
     let expected = ["0.0 a sees \"a\"", "0.0 a works", "2.0 a rests", "2.0 a stopped: TakenBy { by: \"b\" }"];
     let story = a.story.take();
@@ -112,8 +112,8 @@ async fn f5_term_never_resumes_after_another_holder() {
 async fn f6_deadline_counts_from_sending_the_last_stored_renewal() {
     let server = server();
     let client = server.client("a");
-    // The get and the create request succeed. The response to one of the renewals takes three seconds. All later
-    // requests get no response.
+    // The server executes the get request and the create request. The response to one of the renewals takes three
+    // seconds. All later requests get no response.
     client.faults().next([Outcome::Pass, Outcome::Pass, Outcome::AnswerSlow(Duration::from_secs(3))]);
     let a = Setup::new("a").start_with(client);
     pass(4.0).await;

@@ -1,5 +1,5 @@
-//! Tests of writes to the lock object by programs that are not contenders. These programs write labels, annotations and
-//! other data.
+//! Tests in which programs that are not contenders write to the lock object. The other programs write labels,
+//! annotations and other data.
 
 use std::time::Duration;
 
@@ -52,7 +52,7 @@ fn candidate_with(lock: impl Lock, identity: &str, timing: LeaderElectionConfig)
     Candidate { status, run }
 }
 
-/// Returns how many seconds it takes until the candidate leads. `meanwhile` is called once in each period.
+/// Returns the number of seconds until the candidate leads. `meanwhile` is called once per period.
 async fn leads_after(candidate: &Candidate, period: f64, mut meanwhile: impl FnMut(u64)) -> f64 {
     let start = Instant::now();
     let mut count = 0;
@@ -76,13 +76,13 @@ async fn label_changes_do_not_delay_a_takeover() {
             pass(5.0).await;
             a.run.abort();
             let after = leads_after(&b, period, |count| label(&server, &count.to_string())).await;
-            // The last renewal was at most two seconds before the death of the leader.
+            // The last renewal was at most two seconds before the leader died.
             assert!((13.0..=limit + period).contains(&after), "watch {watch}, each {period} s: {after} s");
         }
     }
 }
 
-/// With a long retry period, a candidate may read the lock less often than once in a renew deadline.
+/// If the retry period is long, a candidate may read the lock less often than once per renew deadline.
 #[tokio::test(start_paused = true)]
 async fn rare_reads_do_not_let_labels_delay_takeover() {
     for (seconds, watch, period) in [
@@ -161,7 +161,7 @@ async fn unrelated_writes_of_either_half_do_not_delay_takeover() {
     }
 }
 
-/// If the two halves name different holders and one half is renewed, all contenders keep waiting.
+/// If the two halves name different holders and one half is renewed, all contenders continue to wait.
 #[tokio::test(start_paused = true)]
 async fn renewal_of_one_half_keeps_candidates_waiting() {
     let (maps, leases) = (maps(), Collection::<Lease>::default());
@@ -177,13 +177,13 @@ async fn renewal_of_one_half_keeps_candidates_waiting() {
         metadata.annotations.insert(LEADER_ANNOTATION.into(), annotation(holder, second));
         maps.put(DynamicObject { metadata, ..DynamicObject::default() });
     };
-    // "dead" has left its name in one half of the lock, and another holder renews the other half.
+    // One half of the lock still contains the name of "dead", and another holder renews the other half.
     for annotated in [true, false] {
         annotate(if annotated { "alive" } else { "dead" }, 0);
         let alive = candidate(LeaseLock::new(leases.client("lease"), "kube-system", "lock"), "lease");
         pass(1.0).await;
         if annotated {
-            // The holder that the Lease names dies.
+            // The holder in the Lease dies.
             drop(alive);
         }
         let lock = MultiLock::new(
@@ -203,8 +203,8 @@ async fn renewal_of_one_half_keeps_candidates_waiting() {
     }
 }
 
-/// Each change of the stored record counts as a renewal, even a change that cannot be parsed or is smaller than the
-/// precision of the lock.
+/// Each change of the stored record counts as a renewal. Changes that cannot be parsed, or that are smaller than the
+/// lock's precision, also count.
 #[tokio::test(start_paused = true)]
 async fn unparsable_record_changes_count_as_renewals() {
     for time in ["2026-01-01T00:00:00.{}00Z", "yesterday {}"] {
@@ -271,9 +271,9 @@ fn slow(contender: &Contender, latency: f64) {
 #[tokio::test(start_paused = true)]
 async fn holder_keeps_its_term_despite_foreign_writes() {
     for watch in [true, false] {
-        // Each pair contains the interval between the writes of the other program, and the latency of responses. For
-        // some of the pairs, the writes and the retries happen at the same times. For the last pair, the elector has no
-        // time for a write unless the watch reports each write of the other program.
+        // Each pair consists of the interval between the writes of the other program, and the latency of responses. For
+        // some of the pairs, the writes of the other program coincide with the retries. For the last pair, the elector
+        // can write only if the watch reports each write of the other program.
         let paces = [(500, 0.1), (500, 0.0), (250, 0.05), (100, 0.02), (400, 0.2), (2_000, 1.5)];
         for (millis, latency) in paces.into_iter().filter(|(_, latency)| watch || *latency < 1.0) {
             let server = server();
@@ -312,7 +312,7 @@ async fn successor_takes_over_despite_foreign_writes() {
     }
 }
 
-/// With a watch, the holder learns which version it must replace.
+/// With a watch, the holder receives the version that its next write must replace.
 #[tokio::test(start_paused = true)]
 async fn watching_holder_avoids_conflicts() {
     let server = server();
@@ -324,7 +324,7 @@ async fn watching_holder_avoids_conflicts() {
     assert_eq!(a.count("slowpath_total"), Some(0.0));
 }
 
-/// A lease that is deleted and restored with the same record counts as a different lease.
+/// If a lease is deleted and restored with the same record, it counts as another lease.
 #[tokio::test(start_paused = true)]
 async fn recreated_lease_restarts_the_wait() {
     let server = server();

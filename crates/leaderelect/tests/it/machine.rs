@@ -1,4 +1,4 @@
-//! Tests of single steps of the machine for sequences that are too rare in a simulation.
+//! Tests of single calls of `Machine::step`, for sequences that are too rare in a simulation.
 
 mod versions;
 
@@ -50,22 +50,22 @@ fn write_in_doubt_is_not_confused_with_older_record() {
         assert_eq!(sent(&machine.step(Signal::Tick, at(0, 100))), LockRequest::Read);
         let LockRequest::Create(first) = sent(&machine.step(Signal::Read(Ok(None)), at(0, 100))) else { panic!() };
         assert!(matches!(machine.step(written(), at(0, 100))[..], [.., Instruction::StartLeading { .. }]));
-        // The term expires without a stored renewal.
+        // The leadership term expires without a stored renewal.
         assert!(matches!(sent(&machine.step(Signal::Tick, at(2, 102))), LockRequest::Update { .. }));
         machine.step(Signal::Written(Err(Failure::unknown())), at(5, 105));
         machine.step(Signal::Tick, at(10, 110));
         machine.step(Signal::WorkEnded, at(10, 110));
         machine.step(Signal::Read(Err(Failure::unknown())), at(12, 112));
-        // The stored record belongs to the lost leadership term, so the machine takes the lock again. The time of day was set back, so
-        // the machine takes the lock in the second of its first write.
+        // The stored record belongs to the lost leadership term, so the `Machine` takes the lock again. The time of day
+        // was set back, so the `Machine` takes the lock within the second of its first write.
         assert_eq!(sent(&machine.step(Signal::Tick, at(20, 100))), LockRequest::Read);
         let LockRequest::Update { record, .. } = sent(&machine.step(stored(&first), at(20, 100))) else { panic!() };
         assert_ne!(record, first);
         assert!(record.renew_time > first.renew_time);
         machine.step(Signal::Written(Err(Failure::unknown())), at(21, 101));
         assert_eq!(sent(&machine.step(Signal::Tick, at(26, 106))), LockRequest::Read);
-        // The old record is still stored, so the server did not apply the write. Therefore, no leadership term has
-        // begun yet.
+        // The old record is still stored, which shows that the server did not apply the write. Therefore, the
+        // leadership term has not begun yet.
         let instructions = machine.step(stored(&first), at(26, 106));
         assert!(matches!(sent(&instructions), LockRequest::Update { .. }), "{instructions:?}");
         assert_eq!(instructions.len(), 1, "{instructions:?}");
@@ -74,8 +74,8 @@ fn write_in_doubt_is_not_confused_with_older_record() {
 
 #[test]
 fn renewals_within_a_second_do_not_extend_a_term() {
-    // For client-go's candidates, the record looks unchanged after a renewal within the same second, so they do not start
-    // to wait again.
+    // For client-go's candidates, a renewal within the same second does not change the record, so they do not start to
+    // wait again.
     let millis = Duration::from_millis;
     let config = LeaderElectionConfig {
         identity: "me".into(),
@@ -110,8 +110,8 @@ fn renewals_are_batched_only_if_over_a_second_apart() {
         let wall = Timestamp::from_millisecond(1_800_000_000_000 + time as i64).unwrap();
         Now { boot: millis(time), monotonic: millis(time), wall }
     };
-    // Each renewal is sent 50 ms late. If renewals are batched, the time of the next renewal is rounded down, so these 50 ms
-    // are removed.
+    // The `Machine` sends each renewal 50 ms late. If renewals are batched, the time of the next renewal is rounded
+    // down, which removes these 50 ms.
     for (retry, next) in [(2_000, 4_000), (1_000, 2_050), (1_060, 2_170)] {
         let retry_period = millis(retry);
         let config = LeaderElectionConfig { identity: "me".into(), retry_period, ..LeaderElectionConfig::default() };
@@ -128,8 +128,7 @@ fn renewals_are_batched_only_if_over_a_second_apart() {
     }
 }
 
-/// Returns a candidate that uses this seed and has just read the lock. The record that it has read contains this lease
-/// duration.
+/// Returns a candidate with this seed that has just read the lock. The record in the lock has this lease duration.
 fn candidate(seed: u64, lease_duration_seconds: i32) -> Machine {
     let mut config = LeaderElectionConfig { identity: "me".into(), ..LeaderElectionConfig::default() };
     config.seed = Some(seed);
@@ -165,8 +164,7 @@ fn candidates_spread_reads_when_a_record_expires() {
     let mut looks: Vec<_> = looks.collect();
     looks.sort();
     assert!(*looks.last().unwrap() <= Duration::from_millis(120), "{looks:?}");
-    // If the wait of a candidate ends more than ten milliseconds later, the candidate observes the first write and does
-    // not need to read.
+    // If a candidate waits more than ten milliseconds longer, it observes the first write and does not need a read.
     let early = looks.iter().filter(|look| **look <= looks[0] + Duration::from_millis(10)).count();
     assert!(early <= 20, "{early} of a hundred: {looks:?}");
 }
@@ -187,7 +185,7 @@ fn excessive_retry_after_is_ignored() {
     }
 }
 
-/// The client may be user code, so `retry_after` may contain any value.
+/// The client may be user code, so `retry_after` can have any value.
 #[test]
 fn longest_retry_after_does_not_overflow_the_clock() {
     let failure = || Failure { effect: Effect::None, retry_after: Some(Duration::MAX) };
@@ -232,7 +230,7 @@ fn lagging_watch_does_not_delay_takeover() {
     for second in 1..15 {
         let old = held(50 + second, ["one", "other"][second as usize % 2]);
         let instructions = machine.step(Signal::Watch(Hint::Changed(old)), at(second, 0));
-        // The machine ignores the old events, so it reads the lock only once.
+        // The `Machine` ignores the old events and reads the lock only once.
         match second {
             8 => {
                 assert_eq!(sent(&instructions), LockRequest::Read);
@@ -316,7 +314,7 @@ fn whole_second_renew_time_stays_behind_the_clock() {
     assert!(renewals >= 50, "{renewals}");
 }
 
-/// Returns the second in which the machine creates the lock if every read reports that the lock does not exist.
+/// Returns the second in which the `Machine` creates the lock, if no read finds the lock.
 fn created(machine: &mut Machine, first: u64) -> Option<u64> {
     (first..60).find(|second| {
         let now = at(*second, *second as i64);
@@ -329,8 +327,8 @@ fn created(machine: &mut Machine, first: u64) -> Option<u64> {
     })
 }
 
-/// The last holder may have taken the lock after the last read. Therefore, the candidate waits for as long as it does for any
-/// other holder.
+/// The last holder may have taken the lock after the last read of this candidate. The candidate therefore waits as long
+/// as for any other holder.
 #[test]
 fn deleted_lock_counts_as_held_even_if_seen_free() {
     let config = LeaderElectionConfig { identity: "me".into(), seed: Some(7), ..LeaderElectionConfig::default() };
@@ -344,8 +342,8 @@ fn deleted_lock_counts_as_held_even_if_seen_free() {
     assert!(created.is_some_and(|second| (20..=25).contains(&second)), "{created:?}");
 }
 
-/// A create request is applied late. In the meantime, another holder's lock existed and was deleted. The leader of that lock may not
-/// have observed the deletion.
+/// The server applies a create request late. In the meantime, another holder created a lock, and that lock was deleted.
+/// The leader of that lock may not have observed the deletion.
 #[test]
 fn lock_created_after_foreign_deletion_counts_as_foreign() {
     for (answered, told_before) in [(true, false), (false, false), (true, true), (false, true)] {
@@ -355,7 +353,8 @@ fn lock_created_after_foreign_deletion_counts_as_foreign() {
         machine.step(Signal::Watch(Hint::Deleted { uid: "uid".into() }), at(2, 2));
         let created = LockState::new(Version { uid: "late".into(), resource_version: "9".into() }, record);
         if told_before {
-            // The watch event arrives before the response to the write. The event contains the record of this machine.
+            // The watch event arrives before the response to the write. The event contains the record that this
+            // `Machine` has written.
             machine.step(Signal::Watch(Hint::Changed(created.clone())), at(3, 3));
         }
         let answer = if answered { Ok(created.version.clone()) } else { Err(Failure::unknown()) };
@@ -366,14 +365,14 @@ fn lock_created_after_foreign_deletion_counts_as_foreign() {
             !instructions.iter().any(|instruction| matches!(instruction, Instruction::Send { .. })),
             "{instructions:?}"
         );
-        // When the other leader must have stopped, the machine takes the lock.
+        // When the other leader must have stopped its work, the `Machine` takes the lock.
         assert_eq!(sent(&machine.step(Signal::Tick, at(24, 24))), LockRequest::Read);
         let instructions = machine.step(Signal::Read(Ok(Some(created))), at(24, 24));
         assert!(matches!(sent(&instructions), LockRequest::Update { .. }));
     }
 }
 
-/// The leader of the second lock may also not have observed the deletion of its lock.
+/// The leader that held the second lock may also not have observed its deletion.
 #[test]
 fn lock_seen_during_drain_then_deleted_counts_as_held() {
     for lost in [true, false] {
@@ -429,8 +428,8 @@ fn late_watch_event_of_own_term_causes_no_wait() {
     assert!(matches!(sent(&instructions), LockRequest::Create(_)), "{instructions:?}");
 }
 
-/// A read finds no lock. The watch reported a lock either after the read or before it. If the event came after the read, the machine
-/// must wait for the reported holder.
+/// A read finds no lock. The watch reports a lock either before or after the read. If the event is newer than the read,
+/// the `Machine` must wait for the reported holder.
 #[test]
 fn read_older_than_watch_event_does_not_discard_it() {
     let mut machine = watching();
@@ -440,12 +439,12 @@ fn read_older_than_watch_event_does_not_discard_it() {
     let again = wake(&machine).unwrap();
     assert!((5_000..=7_400).contains(&again.as_millis()), "{again:?}");
     assert_eq!(sent(&machine.step(Signal::Tick, at(8, 8))), LockRequest::Read);
-    // The read was sent before the event, so the wait for the other holder starts at the watch event.
+    // The read was sent before the event, so the `Machine` waits for the other holder from the time of the event.
     let mut still = machine.clone();
     assert_eq!(still.step(Signal::Read(Ok(Some(held(1, "other")))), at(8, 8)), []);
     let expired = wake(&still).unwrap();
     assert!((16_000..=16_120).contains(&expired.as_millis()), "{expired:?}");
-    // The read was sent after the event, so the wait starts now, when the machine learns of the deletion.
+    // The read was sent after the event, so the `Machine` waits from now, when it observes the deletion.
     assert_eq!(machine.step(Signal::Read(Ok(None)), at(8, 8)), [Instruction::NewLeader(String::new())]);
     let created = created(&mut machine, 9);
     assert!(created.is_some_and(|second| (23..=26).contains(&second)), "{created:?}");
@@ -453,7 +452,7 @@ fn read_older_than_watch_event_does_not_discard_it() {
 
 #[test]
 fn candidate_keeps_watch_event_received_during_a_request() {
-    // The read in flight was sent before the watch event arrived.
+    // The current read was sent before the watch event arrived.
     let mut machine = watching();
     let instructions = machine.step(Signal::Watch(Hint::Changed(held(2, ""))), at(1, 1));
     assert_eq!(instructions, []);
@@ -467,13 +466,13 @@ fn candidate_keeps_watch_event_received_during_a_request() {
         machine.step(Signal::Watch(hint.clone()), at(1, 1));
         let instructions = machine.step(Signal::Read(Ok(Some(held(1, "other")))), at(2, 2));
         assert_eq!(sent(&instructions), LockRequest::Read, "{hint:?}");
-        // The machine sends the additional read only once.
+        // The `Machine` sends the additional read only once.
         machine.step(Signal::Read(Ok(Some(held(1, "other")))), at(2, 2));
         assert!((8..=10).contains(&wake(&machine).unwrap().as_secs()), "three or four retry periods");
     }
 }
 
-/// Returns a machine that has led since second 0, and whose renewal at second 2 is in flight.
+/// Returns a `Machine` that has led since second 0. The `Machine`'s renewal at second 2 is in flight.
 fn renewing() -> Machine {
     let mut machine = watching();
     machine.step(Signal::Read(Ok(None)), at(0, 0));
@@ -509,7 +508,7 @@ fn leader_backs_off_when_others_write_the_lock() {
                 LockRequest::Read => Signal::Read(Ok(Some(stored.clone()))),
                 LockRequest::Update { base, record } if base == stored.version => {
                     version += 2;
-                    // Another program changes the object immediately after each of the machine's writes.
+                    // Another program changes the object immediately after each write of the `Machine`.
                     stored = LockState { record, ..held(version, "") };
                     Signal::Written(Ok(held(version - 1, "").version))
                 }
@@ -523,7 +522,7 @@ fn leader_backs_off_when_others_write_the_lock() {
     assert!(machine.leads() && requests <= 250, "{requests} requests in ten seconds");
 }
 
-/// The control plane may have assigned the lock to another candidate since then.
+/// The control plane may have assigned the lock to another candidate in the meantime.
 #[test]
 fn assignment_that_expires_during_a_read_is_not_taken() {
     let config = LeaderElectionConfig { identity: "me".into(), coordinated: true, ..LeaderElectionConfig::default() };

@@ -1,4 +1,4 @@
-//! Tests of leader election. The tests use machines in simulated clusters, and electors on tokio's paused clock.
+//! Tests of leader election. The tests use `Machine`s in simulated clusters, and electors on tokio's paused clock.
 
 #![allow(clippy::unwrap_used)]
 

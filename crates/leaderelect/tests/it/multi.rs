@@ -1,4 +1,4 @@
-//! Tests of `MultiLock`: leadership, requests, and writes that reach only one of the halves.
+//! Tests of `MultiLock`: leadership, requests, and writes that reach only one half of the lock.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ struct Server {
 
 type Both = MultiLock<AnnotationLock<Client<DynamicObject>>, LeaseLock<Client<Lease>>>;
 
-/// The content of one half: no object, an object without a record, or a record with this holder.
+/// The content of one half: no object, an object without a record, or a record with the given holder.
 type Half = Option<Option<&'static str>>;
 
 impl Server {
@@ -70,7 +70,7 @@ impl Server {
         [(record["holderIdentity"].as_str().unwrap().into(), count), (lease.holder_identity, lease.leader_transitions)]
     }
 
-    /// Returns the verbs of the requests since the previous call, for the primary half and for the secondary half.
+    /// Returns the verbs of the requests since the previous call, separately for the primary and the secondary half.
     fn verbs(&self) -> [Vec<&'static str>; 2] {
         let verb = |call| match call {
             Call::Get { .. } => "get",
@@ -111,7 +111,7 @@ fn contend(lock: Both, reuse_identity: bool) -> Contender {
     Contender { status, stop, run }
 }
 
-/// Checks that baz leads after its first attempt, and that it has sent these requests.
+/// Checks that baz leads after its first attempt and has sent the given requests.
 async fn takes(primary: Half, secondary: Half, verbs: [&[&str]; 2], transitions: i32) {
     let server = Server::new(primary, secondary);
     let elector = contend(server.lock("baz"), false);
@@ -152,7 +152,7 @@ async fn candidate_takes_both_halves_of_a_free_lock() {
 #[tokio::test(start_paused = true)]
 async fn candidate_waits_for_holder_of_both_or_primary() {
     waits(BING, BING, "bing").await;
-    // The other program knows only the annotation.
+    // The other program uses only the annotation.
     waits(BING, NOTHING, "bing").await;
 }
 
@@ -215,8 +215,7 @@ async fn write_of_one_half_gives_no_leadership() {
     pass(1.0).await;
     assert!(!elector.status.is_leader());
     assert!(server.leases.object(&key()).is_none() && server.maps.object(&key()).is_some());
-    // The record in one of the halves may belong to any contender. Therefore, baz waits for as long as it does for
-    // another holder.
+    // The record in a single half may belong to any contender. Therefore, baz waits as long as for another holder.
     pass(8.9).await;
     assert!(!elector.status.is_leader());
     pass(10.0).await;
@@ -256,7 +255,7 @@ async fn stop_during_a_renewal_releases_both_halves() {
     }
 }
 
-/// The holder of the other half is unknown, so the release does not change that half.
+/// The holder of the other half is unknown, so the release does not change it.
 #[tokio::test(start_paused = true)]
 async fn release_of_one_half_blocks_leadership_for_a_duration() {
     let server = Server::new(NOTHING, NOTHING);

@@ -1,4 +1,4 @@
-//! Tests of permits, and of the clocks that limit permits.
+//! Tests of permits, and of the clocks that their deadlines use.
 
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;
@@ -46,7 +46,7 @@ async fn leaked_permit_holds_the_lock_only_until_deadline() {
     pass(1.0).await;
     let b = Setup { watch: true, ..Setup::new("b") }.start(&server);
     pass(1.5).await;
-    // The last renewal was sent at 2.0, and the term lasts ten seconds.
+    // The last renewal was sent at second 2.0, and the leadership term lasts ten seconds.
     let permit = a.guard().permit().unwrap();
     a.stop.cancel();
     pass(9.0).await;
@@ -105,8 +105,8 @@ async fn expired_term_never_becomes_valid_again() {
     let a = Setup::new("a").start(&server);
     pass(1.0).await;
     let first = a.guard();
-    // The time of day jumps forward, the work checks its term, and the time of day jumps back before the elector reads it. After these
-    // jumps, the elector renews the term.
+    // The time of day jumps forwards, the work checks its leadership term, and the time of day jumps back before the
+    // elector reads it. After both jumps, the elector renews the leadership term.
     a.clock.0.jump_wall(SignedDuration::from_secs(60));
     assert!(first.check().is_err());
     a.clock.0.jump_wall(SignedDuration::from_secs(-60));
@@ -153,7 +153,7 @@ async fn permits_delay_term_end_when_wall_clock_jumps() {
     let server = server();
     let a = Setup::new("a").start(&server);
     pass(2.5).await;
-    // The last renewal was sent at 2.0, so 9.5 s remain.
+    // The last renewal was sent at second 2.0, so 9.5 s remain.
     let permit = a.guard().permit().unwrap();
     assert_eq!(permit.remaining(), 19 * SECOND / 2);
     a.clock.0.jump_wall(SignedDuration::from_secs(60));
@@ -180,8 +180,8 @@ async fn leaked_permit_is_awaited_on_the_monotonic_clock() {
     assert!(permit.remaining().is_zero());
 }
 
-/// The work records when it is dropped. After the drop, the end of the leadership term is reported exactly once, even if
-/// a callback panics.
+/// The work records that it is dropped. After the drop, the end of the leadership term is reported exactly once, even
+/// if a callback panics.
 #[tokio::test(start_paused = true)]
 async fn term_end_is_reported_once_after_any_panic() {
     #[derive(Clone, Copy, Debug, PartialEq)]
@@ -242,7 +242,7 @@ async fn term_end_is_reported_once_after_any_panic() {
         }
         pass(30.0).await;
         match run.await {
-            // A panic while the work is dropped does not end the run.
+            // If the work panics while it is dropped, the election continues.
             Ok(end) => assert!(falls == Falls::DropOfWork && end.is_some()),
             Err(error) => assert_eq!(error.into_panic().downcast_ref::<&str>(), Some(&"panicked"), "{falls:?}"),
         }
@@ -257,7 +257,7 @@ async fn term_end_is_reported_once_after_any_panic() {
     }
 }
 
-/// A permit keeps its deadline even if the elector is not running.
+/// A permit keeps its deadline even while the elector does not run.
 #[tokio::test(start_paused = true)]
 async fn next_run_waits_for_permits_of_a_failed_run() {
     for (given_back, led_at, falls) in
@@ -372,7 +372,7 @@ async fn work_does_not_start_in_an_expired_term() {
     };
     let stop = CancellationToken::new();
     let mut run = pin!(elector.run(&stop, callbacks));
-    // The election runs in a separate task, while the task that polls the work is blocked.
+    // The election runs in a separate task, and the task that polls the work is blocked.
     assert!(run.as_mut().now_or_never().is_none());
     pass(1.0).await;
     assert_eq!(holder(&server), "a");

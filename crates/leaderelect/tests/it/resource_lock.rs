@@ -1,4 +1,4 @@
-//! Tests that each kind of `ResourceLock` uses the same objects as client-go does.
+//! Tests that each kind of `ResourceLock` uses the same objects as in client-go.
 
 use std::sync::{Arc, Mutex};
 
@@ -31,7 +31,7 @@ fn lock(kind: LockKind) -> (ResourceLock<Client<DynamicObject>, Client<Lease>>, 
 }
 
 impl Server {
-    /// Returns the holders that the annotated object and the Lease contain, if these objects exist.
+    /// Returns the holders in the annotated object and in the Lease, if these objects exist.
     fn holders(&self) -> (Option<String>, Option<String>) {
         let object = self.annotated.as_ref().and_then(|objects| objects.object(&key()));
         let holder = |object: DynamicObject| {

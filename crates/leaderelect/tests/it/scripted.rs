@@ -1,4 +1,4 @@
-//! Tests with a lock whose watch events the test controls, and with panics of user code.
+//! Tests with a lock whose watch events the test chooses, and with user code that panics.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -17,7 +17,7 @@ use crate::contender::{TestClock, pass};
 
 type Event = LockEvent<LockState>;
 
-/// A lock whose watch events a test chooses. The lock is held by another contender until the test changes this.
+/// A lock whose watch events the test chooses. Another contender holds the lock until the test changes this.
 struct Scripted {
     key: ObjectKey,
     stored: Arc<Mutex<LockState>>,
@@ -114,8 +114,8 @@ async fn stale_watch_event_does_not_block_a_takeover() {
     run.abort();
 }
 
-/// The version in the last watch event cannot be compared with the other versions. Therefore, the object in this event
-/// replaces the object that the planned takeover would use.
+/// The version in the last watch event cannot be compared with other versions. The planned takeover must therefore
+/// replace the object in this event.
 #[tokio::test(start_paused = true)]
 async fn write_without_its_base_is_not_a_timeout() {
     let (log, _guard) = crate::log::Log::here();
@@ -152,7 +152,7 @@ async fn panic_in_token_ends_the_run() {
     assert_eq!(run.await.unwrap_err().into_panic().downcast_ref::<&str>(), Some(&"panicked"));
 }
 
-/// Clocks that panic while a flag in the test is set.
+/// Clocks that panic while the test has set a flag.
 #[derive(Debug)]
 struct Falling(Arc<TestClock>, AtomicBool);
 

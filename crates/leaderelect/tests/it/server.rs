@@ -1,4 +1,4 @@
-//! Leases on an in-memory server. The server checks the requests that electors send.
+//! Leases on an in-memory server. A server that checks the requests of electors.
 
 use pintle_leaderelect::{LeaderElectionRecord, Lease};
 use pintle_meta::{ObjectKey, ObjectMeta};
@@ -20,7 +20,7 @@ pub(crate) fn server() -> Collection<Lease> {
     server
 }
 
-/// Checks that the given request is one that an elector may send.
+/// Checks that an elector may send the given request.
 fn check(request: &RecordedRequest) {
     match &request.call {
         Call::Get { .. } | Call::Create { .. } => {}
@@ -58,7 +58,7 @@ pub(crate) fn holder(server: &Collection<Lease>) -> String {
     lease(server).map_or("(none)".into(), |lease| lease.spec.record().holder_identity)
 }
 
-/// Overwrites the record in the same way as another program could.
+/// Overwrites the record, as another program could do.
 pub(crate) fn put(server: &Collection<Lease>, record: &LeaderElectionRecord) {
     let mut lease = lease(server).unwrap_or_else(|| Lease::new(ObjectMeta::new(NAMESPACE, NAME), record));
     lease.spec.put(record);

@@ -1,4 +1,4 @@
-//! Tests of replicas that share shards: how shards are assigned, how assignments change, and how long shards have no
+//! Tests of replicas that share shards. The tests check how shards are assigned and move, and how long shards have no
 //! worker.
 
 mod asleep;
@@ -35,7 +35,7 @@ struct Replica {
     client: Client<Lease>,
     machine: Option<Arc<NodeClock>>,
     stop: CancellationToken,
-    /// Drops the run of this replica and starts another run.
+    /// Drops the current run of this replica and starts another run.
     again: Arc<Notify>,
     run: JoinHandle<Option<(Shard, EndReason)>>,
 }
@@ -44,15 +44,16 @@ struct Replica {
 struct Setup {
     shards: u32,
     clocks: Arc<dyn Clocks>,
-    /// The machine on which the replica runs, if that machine can be suspended. The machine then provides the clocks.
+    /// The machine that the replica runs on, if the machine can be suspended. If this field is set, the clocks come
+    /// from the machine.
     machine: Option<Arc<NodeClock>>,
-    /// How long the work continues after it was asked to end.
+    /// How long the work continues after the elector asked it to end.
     drain: Duration,
-    /// The shard whose work ends after a second, although it was not asked to end.
+    /// The shard whose work ends after a second without a request to end.
     ends: Option<u32>,
     release_on_cancel: bool,
     reuse_identity: bool,
-    /// The value of a label on the leases of the replica.
+    /// The value of a label on this replica's leases.
     version: &'static str,
 }
 
@@ -134,7 +135,7 @@ async fn replicas_divide_all_shards_stably() {
     server.take_requests();
     pass(100.0).await;
     assert_eq!((ledger.starts_so_far(), ledger.owners()), (starts, owners));
-    // Each lease is written once in each retry period, and no other requests are sent.
+    // Each lease is written once per retry period, and no other requests are sent.
     let requests = server.take_requests();
     assert!(requests.iter().all(|request| request.verb() == Verb::Update));
     let even = (SHARDS as usize + 3) * 50;
@@ -175,7 +176,7 @@ async fn shard_is_handed_over_without_release_on_cancel() {
     assert!(ledger.longest_gap() <= Duration::from_millis(100), "{:?}", ledger.longest_gap());
 }
 
-/// The preferred replica is a member of the fleet, but cannot write the leases of shards.
+/// The preferred replica is a member of the fleet, but cannot write the shards' leases.
 #[tokio::test(start_paused = true)]
 async fn shard_is_yielded_once_if_successor_cannot_take_it() {
     let (server, ledger) = (Collection::default(), Ledger::default());
@@ -322,7 +323,7 @@ async fn shard_source_lists_only_its_own_objects() {
         let Call::List { options } = &request.call else { panic!("{request}") };
         assert_eq!(options.shard_selector, source.shard.to_string());
     }
-    // The watch reports only changes of objects in its shard, and bookmarks.
+    // The watch reports only bookmarks and changes of objects in its shard.
     let options =
         WatchOptions { allow_bookmarks: true, resource_version: server.revision().to_string(), ..Default::default() };
     let mut events = sources[0].watch(&options).await.unwrap();

@@ -1,5 +1,5 @@
-//! Tests of fleets under faults. The rules are checked at every step. After the faults have ended, exactly one
-//! contender leads.
+//! Tests of fleets under faults. The rules are checked at every step of the simulation. After the faults have ended,
+//! exactly one contender leads.
 
 use std::env;
 use std::panic::{RefUnwindSafe, catch_unwind};
@@ -44,8 +44,8 @@ fn deletions_and_foreign_writes_break_only_exclusion() {
     survive_many(60, |seed| Chaos { watches: seed % 2 == 0, tampering: true, ..STORM });
 }
 
-/// If a lock is deleted, a contender that has seen the lock treats it as held for some time. A new contender does not
-/// know about the deleted lock, so this fleet has no new contenders.
+/// After a lock is deleted, a contender that has observed the lock still treats it as held for some time. A new
+/// contender does not know that the lock was deleted, so the fleet in this test has no new contenders.
 #[test]
 fn one_leader_when_a_known_lock_is_deleted() {
     survive_many(60, |seed| {
@@ -57,8 +57,8 @@ fn one_leader_when_a_known_lock_is_deleted() {
 
 #[test]
 fn checker_finds_two_leaders_when_unknown_lock_is_deleted() {
-    // A contender that was restarted finds no lock and creates one. The old leader has not observed the deletion of its
-    // lock yet.
+    // A restarted contender finds no lock and creates one. The old leader has not observed the deletion of its lock
+    // yet.
     assert!(finds_two_leaders(2_000, |seed| survive(Chaos { deletions: true, ..STORM }, seed)));
 }
 
@@ -91,11 +91,11 @@ fn one_leader_in_coordinated_elections() {
 
 #[test]
 fn checker_finds_two_leaders_when_control_plane_clock_differs() {
-    // If the clock that renews a lease was set back, the control plane considers the lease expired.
+    // If the clock of the holder was set back, the control plane considers the holder's lease expired.
     assert!(finds_two_leaders(2_000, |seed| survive(Chaos { wall_jumps: true, ..RULED }, seed)));
 }
 
-/// Returns whether the rules detect two leaders in at least one of the worlds.
+/// Returns whether the rules detect two leaders in at least one world.
 fn finds_two_leaders<T>(worlds: u64, world: impl Fn(u64) -> T + RefUnwindSafe) -> bool {
     (0..worlds).any(|seed| {
         let outcome = catch_unwind(|| world(seed));
@@ -108,8 +108,8 @@ fn checker_finds_two_leaders_when_clock_rates_exceed_bound() {
     assert!(finds_two_leaders(2_000, |seed| survive(Chaos { rate_error: 0.45, ..STORM }, seed)));
 }
 
-/// Delays the responses to the leader, and cuts the leader off from the server some time later. No other faults occur,
-/// and all clocks are correct.
+/// Delays the responses to the leader, and later disconnects the leader from the server. No other faults occur, and all
+/// clocks are correct.
 fn cut_off_the_leader(client_go: Share, answers_late: Duration, seed: u64) {
     in_world(Chaos { nodes: 6, client_go, ..QUIET }, seed, async |world| {
         world.run(20).await;
@@ -121,13 +121,13 @@ fn cut_off_the_leader(client_go: Share, answers_late: Duration, seed: u64) {
     });
 }
 
-/// The longest delay of responses that client-go's clients tolerate: half of the renew deadline.
+/// The longest delay of responses that client-go tolerates, which is half of the renew deadline.
 const LATE: Duration = Duration::from_millis(4_500);
 
 #[test]
 fn checker_finds_two_client_go_leaders_on_slow_responses() {
-    // client-go's leader computes its deadline from the time of the response, but its candidates compute it from the
-    // time of the write.
+    // client-go's leader computes its deadline from the time of the response, but client-go's candidates compute it
+    // from the time of the write.
     assert!(finds_two_leaders(50, |seed| cut_off_the_leader(Share::All, LATE, seed)));
     (0..50).for_each(|seed| cut_off_the_leader(Share::All, Duration::ZERO, seed));
     (0..50).for_each(|seed| cut_off_the_leader(Share::None, LATE, seed));
@@ -177,10 +177,10 @@ fn same_seed_gives_the_same_world() {
     }
 }
 
-/// Returns the counts for a hundred seconds that follow the first half minute.
+/// Returns the counts for a hundred seconds. The first half minute is not included.
 fn hundred_seconds(chaos: Chaos) -> Tally {
     in_world(chaos, 7, async |world| {
-        // A watch that lags is treated as silent, so end all faults first.
+        // A slow watch counts as silent, so end all faults first.
         world.calm_down();
         world.run(30).await;
         let before = world.tally();
@@ -210,7 +210,7 @@ fn release_is_noticed_by_watch_or_next_poll() {
                 world.calm_down();
                 world.run(20).await;
                 world.change(world.leader(), |node| node.stop.cancel());
-                // The work takes up to four seconds to end, and the release then takes a few messages.
+                // The work takes up to four seconds to end. The release then takes a few messages.
                 let stopped = tokio::time::Instant::now();
                 while world.leaders() == 1 && stopped.elapsed() < Duration::from_secs(5) {
                     tokio::time::sleep(Duration::from_millis(10)).await;

@@ -1,4 +1,4 @@
-//! Tests the sizes of the futures that programs spawn or join. A future contains all futures that it awaits, and often
+//! Tests of the sizes of futures that programs spawn or join. A future contains all futures that it awaits, and often
 //! contains them twice.
 
 use pintle_leaderelect::{

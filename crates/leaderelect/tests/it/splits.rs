@@ -1,4 +1,4 @@
-//! Replays bugs of other electors that led to two leaders.
+//! Replays bugs of other electors that resulted in two leaders.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use crate::contender::{Setup, Story, pass};
 use crate::server::{NAME, NAMESPACE, holder, server};
 
-/// The stop hook of the work hangs, and the elector can no longer renew the term.
+/// The work's stop hook hangs, and the elector can no longer renew the term.
 #[tokio::test(start_paused = true)]
 async fn cilium_42920_hanging_stop_hook_is_dropped_at_deadline() {
     let server = server();
@@ -23,13 +23,13 @@ async fn cilium_42920_hanging_stop_hook_is_dropped_at_deadline() {
     a.client.faults().cut_off();
     pass(30.0).await;
     let deeds: Vec<_> = story.take().into_iter().filter(|deed| !deed.contains("sees")).collect();
-    // The last renewal was sent at 8.0.
+    // The last renewal was sent at second 8.0.
     assert_eq!(deeds[..3], ["0.0 a works", "18.0 a rests", "18.0 a stopped: Deadline"]);
     let [_, _, _, taken] = &deeds[..] else { panic!("{deeds:?}") };
     assert!(taken.ends_with("b works") && taken.as_str() > "23.0", "{deeds:?}");
 }
 
-/// In kyverno, the work runs in a task that ends only with the process, not with the leadership term.
+/// In kyverno, the work runs in a task that ends with the process and not with the leadership term.
 #[tokio::test(start_paused = true)]
 async fn kyverno_14984_spawned_work_ends_with_its_term() {
     let server = server();
@@ -51,11 +51,12 @@ async fn kyverno_14984_spawned_work_ends_with_its_term() {
     pass(60.0).await;
     let ended: Result<(), _> = task.await.unwrap();
     assert_eq!(ended, Err(EndReason::Deadline));
-    // The work makes one step per second from 1.0 to the deadline, which is ten seconds after the renewal at 2.0.
+    // The work makes one step per second, from second 1.0 until the deadline, which is ten seconds after the renewal at
+    // second 2.0.
     assert_eq!(*steps.lock().unwrap(), 10);
 }
 
-/// The process exits as soon as its election has ended.
+/// The process exits when its election has ended.
 #[tokio::test(start_paused = true)]
 async fn datadog_agent_55626_lock_is_released_before_run_returns() {
     for slow in [0, 2] {
@@ -70,7 +71,7 @@ async fn datadog_agent_55626_lock_is_released_before_run_returns() {
     }
 }
 
-/// In fabric8, the work started before it was known whether the record was stored.
+/// In fabric8, the work started before the result of the write was known.
 #[tokio::test(start_paused = true)]
 async fn fabric8_7350_work_begins_after_record_is_stored() {
     let server = server();

@@ -1,4 +1,4 @@
-//! The test cases of client-go: the requests of an elector and their results.
+//! The test cases of client-go: the requests that an elector sends, and their results.
 
 use std::time::Duration;
 
@@ -46,8 +46,8 @@ fn baz() -> Setup {
     setup
 }
 
-/// Starts the elector "baz" with the lock in the state `given`. After `wait` seconds, checks the requests, the holder
-/// and the number of transitions.
+/// Starts the elector "baz" while the lock is in the state `given`. After `wait` seconds, checks the requests, the
+/// holder and the number of transitions.
 async fn check(given: Given, wait: f64, verbs: &[&str], holder: &str, transitions: i32) {
     let server = server(&given);
     let elector = baz().start(&server);
@@ -93,7 +93,7 @@ async fn any_record_change_restarts_the_wait() {
     let elector = baz().start(&server);
     for number in 1..=10 {
         pass(9.0).await;
-        // Every second write stores again the record that the previous write had replaced.
+        // Every second write restores the record that the previous write has replaced.
         let time = Timestamp::from_microsecond(1_000_000_000_000_000 + number % 2).unwrap();
         server.change(&key(), |lease| lease.spec.renew_time = Some(MicroTime(time)));
     }
@@ -268,8 +268,8 @@ async fn update_without_uid_or_version_is_never_sent() {
 async fn failed_create_keeps_the_observed_state() {
     let server = server(&Given::Nothing);
     let client = server.client("baz");
-    // Another contender creates the lock before this contender does. The lease of the other contender has fields that
-    // baz would not write.
+    // Another contender creates the lock before this contender can. The other contender's lease has fields that baz
+    // would not write.
     client.faults().next([Outcome::Pass, Outcome::refused(409, Reason::AlreadyExists)]);
     let elector = baz().start_with(client);
     pass(0.1).await;
@@ -285,7 +285,7 @@ async fn failed_create_keeps_the_observed_state() {
     assert_eq!(verbs[..2], ["get", "create"], "{verbs:?}");
 }
 
-/// The client-go case checks that there is no data race between `Check` and a running elector.
+/// The test case in client-go checks that `Check` and a running elector cause no data race.
 #[test]
 fn status_is_readable_from_any_thread() {
     use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

@@ -1,6 +1,7 @@
-//! A simulated cluster (a "world") of electors that is driven by one seed. A world contains processes with their own clocks, a lock with
-//! one or two halves, and a network that loses, delays and repeats messages. The world runs the real elector with its tasks, guards and
-//! timers. The world checks the [rules](rules) at every request, at every response and at every step of the work.
+//! A simulated cluster of electors, called a "world". One seed determines everything that happens in it. A world
+//! contains processes with their own clocks, a lock with one or two halves, and a network. The network loses, delays
+//! and repeats messages. The world runs the real elector, with its tasks, guards and timers. The world checks the
+//! [rules](rules) at each request, at each response, and at each step of the work.
 
 pub(crate) mod clock;
 mod control_plane;
@@ -21,41 +22,41 @@ use node::Node;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Chaos {
     pub(crate) nodes: usize,
-    /// Clock rates are between `1 - rate_error` and `1 + rate_error`.
+    /// The rate of each clock is between `1 - rate_error` and `1 + rate_error`.
     pub(crate) rate_error: f64,
     pub(crate) loss: f64,
     pub(crate) slow: f64,
     pub(crate) refused: f64,
-    /// The probability that a write is sent twice and the client gets the response to the second attempt.
+    /// The probability that a write is sent twice and that the client receives only the second response.
     pub(crate) resent: f64,
     pub(crate) partitions: bool,
-    /// Whether processes are stopped for some time, as by SIGSTOP.
+    /// Whether processes are stopped for some time, as with SIGSTOP.
     pub(crate) pauses: bool,
-    /// Whether machines are suspended. Some of the suspended machines are paused virtual machines, in which all clocks
-    /// stop except the time of day.
+    /// Whether machines are suspended. Some suspended machines are paused virtual machines, in which all clocks except
+    /// the time of day stop.
     pub(crate) suspends: bool,
     pub(crate) crashes: bool,
     pub(crate) stops: bool,
-    /// Whether the time of day is set to other times. A world with this setting has no `suspends`, because a paused
-    /// virtual machine with a wrong time of day would have no correct clock.
+    /// Whether the time of day is set to another time. A world with this setting must not have `suspends`, because no
+    /// clock is correct in a paused virtual machine with a wrong time of day.
     pub(crate) wall_jumps: bool,
     pub(crate) watches: bool,
     pub(crate) locks: Locks,
-    /// Which nodes run the model of client-go's elector: none, every second node, or all.
+    /// Which nodes run the model of client-go's elector: no node, every second node, or all nodes.
     pub(crate) client_go: Share,
-    /// Whether client-go's electors are also asked to stop, and then release the lock.
+    /// Whether client-go's electors are also stopped and then release the lock.
     pub(crate) client_go_stops: bool,
-    /// Whether client-go's electors are older than 1.27, and have shorter durations than the electors of this crate.
+    /// Whether the client-go electors are older than 1.27 and have shorter durations than the electors of this crate.
     pub(crate) client_go_is_old: bool,
-    /// Whether another program deletes the lock and clears its record. In such a world there may be two leaders, but
-    /// all other rules apply.
+    /// Whether another program deletes the lock and clears its record. In such a world, two nodes may lead at the same
+    /// time, but all other rules still apply.
     pub(crate) tampering: bool,
     /// Whether the lock is deleted after all running contenders have observed it.
     pub(crate) deletions: bool,
-    /// Whether other programs write the object without changing its record.
+    /// Whether other programs write to the object without changing its record.
     pub(crate) touches: bool,
-    /// Whether the control plane chooses the leader in this world. In this case, the times of day differ by at most two
-    /// seconds.
+    /// Whether the control plane chooses the leader in this world. If the control plane chooses the leader, the times
+    /// of day may differ by at most two seconds.
     pub(crate) coordinated: bool,
 }
 
@@ -66,7 +67,7 @@ pub(crate) enum Share {
     All,
 }
 
-/// Which halves of the lock the nodes of a world use.
+/// Describes which halves of the lock the nodes of a world use.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Locks {
     One,
@@ -80,7 +81,7 @@ pub(crate) enum Locks {
     BothOrSecondary,
 }
 
-/// Which halves of the lock a node uses.
+/// Describes which halves of the lock a node uses.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Holds {
     Half(usize),
@@ -101,7 +102,7 @@ impl Locks {
 pub(crate) struct World {
     chaos: Chaos,
     seed: u64,
-    /// For each half, whether it stores only whole seconds.
+    /// Whether each half stores only whole seconds.
     seconds_only: [bool; 2],
     start: Instant,
     state: Mutex<State>,
@@ -111,7 +112,7 @@ pub(crate) struct World {
 pub(crate) struct State {
     rng: fastrand::Rng,
     calm: bool,
-    /// Whether another program can cause two leaders. If so, two terms may begin in any order.
+    /// Whether another program may cause two leaders. In such a world, two leadership terms may begin in any order.
     tampering: bool,
     coordinated: bool,
     /// The node that the control plane has chosen.
@@ -122,14 +123,14 @@ pub(crate) struct State {
     last_version: u64,
     last_term: Option<Version>,
     nodes: Vec<Node>,
-    /// The first rule that was broken, if any.
+    /// The first broken rule, if any.
     broken: Option<String>,
     terms: usize,
     writes: usize,
     reads: usize,
-    /// The number of partitions and suspends so far.
+    /// The number of partitions and suspends that have happened.
     cuts: usize,
-    /// The number of actions that were in progress at a suspend and resumed while another contender led.
+    /// The number of actions that were in progress at a suspend and that resumed while another contender led.
     outlived: usize,
 }
 
@@ -138,7 +139,7 @@ pub(crate) struct Stored {
     uid: u64,
     version: u64,
     record: LeaderElectionRecord,
-    /// The time at which the record was stored in the lock.
+    /// The time when the lock stored the record.
     committed: Instant,
 }
 
@@ -149,7 +150,7 @@ impl Stored {
     }
 }
 
-/// The numbers of certain events in a world.
+/// The numbers of some kinds of events in a world.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Tally {
     pub(crate) terms: usize,
@@ -159,7 +160,7 @@ pub(crate) struct Tally {
     pub(crate) outlived: usize,
 }
 
-/// Runs the function `story` in a world with this seed and a paused clock.
+/// Runs the function `story` in a world that has this seed and a paused clock.
 pub(crate) fn in_world<T>(chaos: Chaos, seed: u64, story: impl AsyncFnOnce(&Arc<World>) -> T) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
     runtime.block_on(async {
@@ -199,8 +200,8 @@ pub(crate) fn in_world<T>(chaos: Chaos, seed: u64, story: impl AsyncFnOnce(&Arc<
 
 impl World {
     fn lock(&self) -> MutexGuard<'_, State> {
-        // If a rule is broken, the check panics while the lock is held, which poisons the lock. Ignore that the lock is
-        // poisoned, so that the other tasks can end.
+        // If a rule is broken, the check panics while it holds the lock, which poisons the lock. Ignore that the lock
+        // is poisoned, so that the other tasks can end.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -208,7 +209,7 @@ impl World {
     ///
     /// # Panics
     ///
-    /// Panics if a rule was broken in this world. The panic message contains the first broken rule.
+    /// Panics if this world has broken a rule. The message of the panic contains the first broken rule.
     pub(crate) async fn run(self: &Arc<Self>, seconds: u64) {
         let end = Instant::now() + Duration::from_secs(seconds);
         loop {
@@ -319,7 +320,7 @@ impl World {
                 false
             }
             7 if chaos.watches => {
-                // Make the watch lag, or end the watch.
+                // Make the watch slow, or end it.
                 node.watch_lag = if coin { span } else { Duration::ZERO };
                 if !coin {
                     node.watchers.clear();
@@ -349,7 +350,7 @@ impl World {
         }
         match action {
             1 => stored.record.holder_identity = String::new(),
-            // The stored record now has a term that no elector has begun.
+            // The stored record now belongs to a leadership term that no elector has begun.
             2 => stored.record.leader_transitions += 1,
             _ => {}
         }
@@ -359,7 +360,7 @@ impl World {
         state.rewrite(half, stored);
     }
 
-    /// Writes the object without changing its record, for example to change a label.
+    /// Writes to the object without changing the record. An example is a changed label.
     fn touch(&self, state: &mut State) {
         let half = if self.chaos.locks == Locks::One { 0 } else { state.rng.usize(..2) };
         if let Some(stored) = state.halves[half].take() {
@@ -369,7 +370,7 @@ impl World {
 }
 
 impl State {
-    /// Writes the object like a program that is not a contender.
+    /// Writes to the object like a program that is not a contender.
     fn rewrite(&mut self, half: usize, mut stored: Stored) {
         self.last_version += 1;
         stored.version = self.last_version;
@@ -377,7 +378,7 @@ impl State {
         self.halves[half] = Some(stored);
     }
 
-    /// Deletes the lock if all running nodes have observed it.
+    /// Deletes the lock if all running nodes have observed the lock.
     fn delete(&mut self) {
         let Some(stored) = self.halves[0].take() else { return };
         if self.nodes.iter().all(|node| node.knows == Some(stored.uid)) {

@@ -1,4 +1,4 @@
-//! Tests that a panic of a provider disables only the metrics.
+//! Tests that a panic of the provider disables only the metrics.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, panic_any};
@@ -10,17 +10,17 @@ static COUNTER: Metric = Metric { name: "a_total", help: "A", kind: MetricKind::
 static GAUGE: Metric = Metric { name: "b", help: "B", kind: MetricKind::Gauge, labels: &[] };
 static HISTOGRAM: Metric = Metric { name: "c", help: "C", kind: MetricKind::Histogram(&[]), labels: &[] };
 
-/// The point in the test at which the provider panics.
+/// The moment when the provider panics.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum When {
     Made,
     Used,
     Dropped,
-    /// The provider panics when an instrument is used. Dropping the payload of this panic causes another panic.
+    /// The provider panics when an instrument is used. Dropping the payload of the panic causes another panic.
     Twice,
 }
 
-/// A provider that panics at one point, and counts how often it is called.
+/// A provider that panics at one moment, and counts its calls.
 #[derive(Clone, Debug)]
 struct Bad {
     when: When,

@@ -1,4 +1,4 @@
-//! Copies files to and from an imitated pod.
+//! Copies files to a simulated pod and back.
 
 use std::fs;
 

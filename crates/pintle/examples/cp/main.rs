@@ -1,6 +1,8 @@
-//! `kubectl cp`: copies files to and from a container, by `tar` in the container and on this machine.
+//! Like `kubectl cp`, copies files to and from a container. The program runs `tar` in the container and on this
+//! machine.
 //!
-//! `cargo run --example cp` copies to and from a pod that this process imitates. To copy from and to your own cluster:
+//! `cargo run --example cp` copies files to and from a pod that this process simulates. To copy files to and from a pod
+//! in your own cluster:
 //!
 //! ```console
 //! $ cargo run --example cp -- --kubeconfig ~/.kube/config ./site default/web-1:/srv
@@ -74,7 +76,7 @@ async fn download(pods: &Api<Pod>, pod: &str, path: &str, folder: &Path) -> anyh
     let (parent, name) = path.rsplit_once('/').unwrap_or((".", path));
     let parent = if parent.is_empty() { "/" } else { parent };
     let mut pack = pods.exec(pod, ["tar", "-cf", "-", "-C", parent, name], &ExecOptions::default()).await?;
-    // The archive is not trusted, but `tar` refuses names outside of the folder.
+    // The archive is not trusted, but `tar` rejects file names outside of the folder.
     let mut unpack = Command::new("tar");
     unpack.args(["-xf", "-", "--no-same-owner", "-C"]).arg(folder).stdin(Stdio::piped());
     let mut unpack = unpack.kill_on_drop(true).spawn()?;

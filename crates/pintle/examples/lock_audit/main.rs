@@ -1,15 +1,15 @@
-//! Monitors a leader election lock of a cluster. The contenders can be written in any language. The program reports
-//! each leader, the times without a leader, and unsafe changes:
+//! Monitors the lock of a leader election in a cluster. The contenders can be programs in any language. The program
+//! reports each leader, each time without a leader, and each unsafe change:
 //!
 //! ```text
 //! cargo run --example lock_audit -- leases kube-system/kube-scheduler
 //! ```
 //!
-//! The first argument is the kind of lock, as in `--leader-elect-resource-lock`. The program only reads and watches.
-//! The program runs until Ctrl-C, and exits with an error if it saw an unsafe change.
+//! The first argument is the kind of the lock, as in `--leader-elect-resource-lock`. The program only reads and watches
+//! the lock. The program runs until Ctrl-C. The program exits with an error if it has detected an unsafe change.
 //!
-//! Without arguments, the program demonstrates itself on an embedded server, where another program steals the lock from
-//! its holder.
+//! Without arguments, the program runs a demo on an embedded server, where another program steals the lock from its
+//! holder.
 #![allow(clippy::print_stdout, reason = "a command line program")]
 
 use std::process::ExitCode;
@@ -41,7 +41,7 @@ async fn main() -> anyhow::Result<ExitCode> {
     };
     let on_ctrl_c = stop.clone();
     let _listening = AbortOnDropHandle::new(tokio::spawn(async move {
-        // If the program cannot handle Ctrl-C, Ctrl-C ends the process.
+        // If the program cannot handle Ctrl-C, the signal ends the process.
         if tokio::signal::ctrl_c().await.is_ok() {
             on_ctrl_c.cancel();
         }
@@ -73,7 +73,7 @@ async fn audit(
     Ok(seen)
 }
 
-/// One replica leads and then releases the lock. The next replica leads, and an intruder takes the lock before it
+/// A replica leads and then releases the lock. The next replica leads, and an intruder takes the lock before the lock
 /// expires.
 async fn demonstrate(stop: &CancellationToken) -> anyhow::Result<()> {
     const LOCK: &str = "default/website-controller";
@@ -102,7 +102,7 @@ async fn demonstrate(stop: &CancellationToken) -> anyhow::Result<()> {
         }
         anyhow::Ok(())
     };
-    // The auditor has its own watch. This watch may lag behind the replica's watch.
+    // The auditor has its own watch. The auditor's watch may be slower than the replica's watch.
     let watched = async {
         let enough = CancellationToken::new();
         let seen = audit(&cluster, LockKind::Leases, LOCK, &enough, || enough.cancel());

@@ -1,14 +1,14 @@
-//! Shows the writes that a controller would send to a cluster, without executing them.
+//! Shows the writes that a controller would send to a cluster. The writes are not executed.
 //!
-//! `cargo run --example plan` demonstrates this with a small embedded cluster and a controller that copies labels. To
+//! `cargo run --example plan` runs a demo with a small embedded cluster and a controller that copies labels. To make a
 //! plan for your own cluster and your own controller, which can be written in any language:
 //!
 //! ```console
 //! $ cargo run --example plan -- --kubeconfig ~/.kube/config -- ./my-controller --leader-elect=false
 //! ```
 //!
-//! The controller connects to the plan's server through `KUBECONFIG`. The plan is printed when the controller exits, or
-//! on Ctrl-C.
+//! The controller uses `KUBECONFIG` to connect to the plan's server. The program prints the plan when the controller
+//! exits, or on Ctrl-C.
 
 #![allow(clippy::print_stdout, reason = "a command line program")]
 
@@ -65,7 +65,7 @@ async fn run(plan: &Plan, command: &[String]) -> anyhow::Result<()> {
         _ = interrupted => (),
         () = ended => (),
     }
-    // Ignore the error for a process that has already exited.
+    // Ignore the error, because the process may have exited already.
     let _ = child.kill().and_then(|()| child.wait().map(drop));
     std::fs::remove_file(file)?;
     Ok(())
@@ -81,7 +81,7 @@ const CLUSTER: &str = "
 {apiVersion: v1, kind: ConfigMap, metadata: {name: left-over, namespace: team-a, annotations: {expired: 'true'}}}
 ";
 
-/// Runs a controller against a plan, and prints the plan.
+/// Runs a controller against a plan, and then prints the plan.
 async fn demonstrate() -> anyhow::Result<()> {
     let live = Cluster::embedded().await?;
     live.server().context("an embedded server")?.load(CLUSTER)?;
@@ -109,7 +109,7 @@ async fn demonstrate() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A controller that copies the team label of a namespace to its ConfigMaps, and deletes expired ConfigMaps. The
+/// A controller that copies the team label of a namespace to its ConfigMaps, and deletes expired ConfigMaps. This
 /// controller contains no code for plans.
 fn labels(cluster: &Cluster) -> Controller {
     let maps = cluster.informer::<ConfigMap>();

@@ -1,4 +1,4 @@
-//! The child objects of a website, as pure functions of its spec. They use k8s-openapi's types.
+//! The child objects of a website, computed from its spec by pure functions. They use k8s-openapi's types.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use crate::website::Website;
 /// The label that selects the pods of a site.
 const SITE: &str = "example.com/site";
 
-/// Returns the ConfigMap with the pages of the site and a stylesheet for its theme.
+/// Returns the ConfigMap that contains the site's pages and the stylesheet of its theme.
 pub(crate) fn config_map(site: &Website) -> ConfigMap {
     let mut data = site.spec.pages.clone();
     data.insert("style.css".into(), stylesheet(&site.spec.theme).into());
@@ -53,13 +53,13 @@ pub(crate) fn deployment(site: &Website) -> Deployment {
     Deployment { metadata: metadata(site), spec, ..Deployment::default() }
 }
 
-/// Returns whether a live ConfigMap has the pages that the site specifies.
+/// Returns whether the ConfigMap on the server contains the pages in the spec.
 pub(crate) fn same_pages(live: &ConfigMap, wanted: &ConfigMap) -> bool {
     live.data == wanted.data && live.metadata.owner_references == wanted.metadata.owner_references
 }
 
-/// Returns whether a live Deployment matches the site. The server fills in defaults, so only the fields that this
-/// controller sets are compared.
+/// Returns whether the Deployment on the server matches the spec. The server fills in defaults, so the function
+/// compares only the fields that this controller sets.
 pub(crate) fn same_replicas(live: &Deployment, wanted: &Deployment) -> bool {
     live.spec.replicas == wanted.spec.replicas && live.metadata.owner_references == wanted.metadata.owner_references
 }
@@ -74,8 +74,8 @@ fn metadata(site: &Website) -> ObjectMeta {
     }
 }
 
-/// The owner reference of the children. The garbage collector deletes the children with the site, and a change of a
-/// child triggers a reconcile of the site.
+/// Returns the owner reference of the child objects. Because of this reference, the garbage collector deletes the
+/// children together with the site, and a change of a child triggers a reconcile of the site.
 fn controller_ref(site: &Website) -> OwnerReference {
     let resource = Website::api_resource();
     OwnerReference {

@@ -20,14 +20,14 @@ pub(crate) struct Flags {
 }
 
 impl Flags {
-    /// Parses the command line. Exits the process if it is invalid.
+    /// Parses the command line. If the command line is invalid, the process exits.
     pub(crate) fn read() -> Self {
         Self::parse()
     }
 }
 
-/// Sets up logging. The libraries log each retry as a warning, and this demo injects many faults, so only errors are
-/// shown. Set `RUST_LOG` to see more.
+/// Sets up logging. Show only errors. The libraries log each retry as a warning, and this demo injects many faults. Set
+/// `RUST_LOG` to see more.
 pub(crate) fn log() {
     let filter = tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| "error".into());
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();

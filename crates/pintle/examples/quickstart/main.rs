@@ -1,4 +1,4 @@
-//! A demo of a controller from start to end. `README.md` in this folder lists the files. This file builds a replica of
+//! A complete demo of a controller. `README.md` in this folder describes the files. This file creates one replica of
 //! the controller. `reconcile.rs` has the reconciler.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program that talks to a terminal")]
 
@@ -38,8 +38,8 @@ async fn main() -> ExitCode {
     }
 }
 
-/// Builds one replica: caches, a controller that uses them, and a manager that runs the controller while the replica
-/// leads.
+/// Creates one replica. A replica consists of caches, a controller that uses them, and a manager that runs the
+/// controller while the replica leads.
 fn replica(
     config: ClientConfig,
     identity: String,
@@ -56,8 +56,8 @@ fn replica(
         .owns(&cluster.informer::<Deployment>())
         .config(ControllerConfig { max_concurrent_reconciles: 8, metrics: Some(metrics), ..Default::default() })
         .reconciler(WebsiteReconciler::new(&cluster));
-    // The durations are short, so that the demo fails over quickly. The default durations are client-go's: 15 s, 10 s
-    // and 2 s.
+    // The durations are short, so that the demo fails over quickly. The default durations are 15 s, 10 s and 2 s, as in
+    // client-go.
     let (lease_duration, renew_deadline) = (Duration::from_secs(3), Duration::from_secs(2));
     let retry_period = Duration::from_millis(500);
     let election =

@@ -1,4 +1,5 @@
-//! Reads manifests from files. Each manifest is stored with its file and its position, for error messages.
+//! Reads manifests from files. Each manifest is stored together with its file and position, which error messages
+//! contain.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -16,7 +17,7 @@ pub(crate) struct Manifest {
     pub(crate) object: DynamicObject,
 }
 
-/// The file and the position of a manifest.
+/// The file that contains a manifest, and the manifest's position in the file.
 #[derive(Clone, Debug)]
 pub(crate) struct Location {
     file: PathBuf,
@@ -30,7 +31,7 @@ impl fmt::Display for Location {
     }
 }
 
-/// Reads the objects of all YAML files in `dir`, sorted by file name.
+/// Reads the objects in all YAML files of `dir`, sorted by file name.
 pub(crate) fn read_dir(dir: &Path) -> Result<Vec<Manifest>> {
     let entries = fs::read_dir(dir).with_context(|| format!("{}: cannot list the folder", dir.display()))?;
     let mut files = Vec::new();
@@ -70,7 +71,7 @@ pub(crate) fn read(file: &Path) -> Result<Vec<Manifest>> {
     Ok(manifests)
 }
 
-/// Checks that all manifests are namespaced websites with distinct keys, before any of them is created.
+/// Before any website is created, checks that all manifests are namespaced websites with distinct keys.
 pub(crate) fn expect_websites(manifests: &[Manifest]) -> Result<()> {
     let mut seen = HashMap::new();
     for Manifest { location, object } in manifests {
@@ -82,7 +83,7 @@ pub(crate) fn expect_websites(manifests: &[Manifest]) -> Result<()> {
         if let Some(first) = seen.insert(object.key(), location) {
             bail!("{location}: website {} already exists in {first}; give it another name", object.key());
         }
-        // Each page becomes a key of a ConfigMap.
+        // Each page becomes one key of a ConfigMap.
         let is_key = |name: &str| {
             !name.is_empty()
                 && name.len() <= 253

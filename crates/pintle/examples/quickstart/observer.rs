@@ -1,4 +1,4 @@
-//! Compares the objects on the server with the specs, through its own caches.
+//! Compares the objects on the server with the specs of the websites. The observer has its own caches.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::children::{config_map, deployment, same_pages, same_replicas};
 use crate::progress::Progress;
 use crate::website::Website;
 
-/// A read-only view of the cluster for the script.
+/// A read-only view of the cluster, which the script uses.
 pub(crate) struct Observer {
     pub(crate) sites: SharedInformer<Website>,
     pub(crate) config_maps: SharedInformer<ConfigMap>,
@@ -20,7 +20,7 @@ pub(crate) struct Observer {
 }
 
 impl Observer {
-    /// Opens a separate connection, so that the observer shares no cache with the replicas.
+    /// Opens a separate connection, so that the observer does not share a cache with the replicas.
     pub(crate) async fn start(cluster: &Cluster) -> Result<Self> {
         let cluster = Cluster::connect(cluster.config().clone())?;
         let observer =
@@ -31,7 +31,7 @@ impl Observer {
         Ok(observer)
     }
 
-    /// Returns the number of sites whose children and status match their spec.
+    /// Returns the number of sites whose children and status match the spec.
     pub(crate) fn converged(&self) -> usize {
         self.sites.lister().list().iter().filter(|site| self.is_converged(site)).count()
     }
@@ -54,7 +54,7 @@ impl Observer {
         const PATIENCE: Duration = Duration::from_secs(50);
         let started = Instant::now();
         loop {
-            // Call `also` first. If `also` returns true because of a change, the count below includes that change.
+            // Call `also` first. If a change makes `also` return true, the count below includes this change.
             let holds = also(self);
             let converged = self.converged();
             progress.count(converged, of);

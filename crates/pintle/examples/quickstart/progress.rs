@@ -1,15 +1,15 @@
-//! Progress output: a live progress bar on a terminal, a plain log otherwise.
+//! The progress output. The output is a progress bar on a terminal, and otherwise a plain log.
 
 use std::io::{IsTerminal, Write, stdout};
 use std::sync::Mutex;
 use std::time::Instant;
 
-/// The progress output. Tasks can share this value by reference, and the output lines of two tasks do not mix.
+/// The progress output. Tasks can share this value by reference. The output lines of two tasks do not mix.
 #[derive(Debug)]
 pub(crate) struct Progress {
     started: Instant,
     terminal: bool,
-    /// The current progress bar, or an empty string. The lock also serializes the output.
+    /// The current progress bar, or an empty string if there is none. This lock also serializes the output.
     live: Mutex<String>,
 }
 
@@ -49,7 +49,7 @@ impl Progress {
     }
 }
 
-/// Prints `text`. Ignores errors, because a reader such as `head` may have closed the pipe.
+/// Prints `text`. Ignores errors, because the reader of the output, such as `head`, may have closed the pipe.
 fn print(text: &str) {
     let mut out = stdout().lock();
     let _gone = out.write_all(text.as_bytes()).and_then(|()| out.flush());

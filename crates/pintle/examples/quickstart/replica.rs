@@ -1,4 +1,4 @@
-//! One replica of the controller, as the script controls it.
+//! One replica of the controller, which the script starts and stops.
 
 use std::sync::Arc;
 
@@ -12,19 +12,19 @@ pub(crate) struct Replica {
     pub(crate) name: String,
     status: ManagerStatus,
     metrics: InMemoryProvider,
-    /// The queue latency at the time when the replica was killed.
+    /// The latency of the queue when the replica was killed.
     waited: Option<Distribution>,
     stop: CancellationToken,
-    /// `None` once the task of the replica has been awaited.
+    /// The value is `None` after the replica's task has been awaited.
     task: Option<JoinHandle<()>>,
 }
 
-/// The number of completed reconciles, and their waiting times.
+/// The number of completed reconciles, together with their waiting times.
 pub(crate) struct Work {
     pub(crate) reconciles: u64,
     /// The number of reconciles that will be retried.
     pub(crate) retries: u64,
-    /// How long keys waited for a worker, in seconds. `None` before the first key.
+    /// How long the keys waited for a worker, in seconds. `None` before the first key.
     pub(crate) waited: Option<Distribution>,
 }
 
@@ -61,7 +61,7 @@ impl Replica {
         self.status.is_leader()
     }
 
-    /// Stops the replica as if its node lost power. Running reconciles do not finish, and the lease is not released.
+    /// Stops the replica as if its node had lost power. Running reconciles are aborted, and the Lease is not released.
     pub(crate) async fn kill(&mut self) {
         self.waited = self.work().waited;
         if let Some(task) = self.task.take() {
@@ -70,7 +70,7 @@ impl Replica {
         }
     }
 
-    /// Stops the replica gracefully. The replica finishes its running reconciles and then releases the lease.
+    /// Stops the replica gracefully. The replica first finishes its running reconciles and then releases the Lease.
     pub(crate) async fn stop(mut self) {
         self.stop.cancel();
         if let Some(task) = self.task.take() {

@@ -1,4 +1,4 @@
-//! The script of the demo, from the first website to the summary.
+//! The demo's script, from the first website to the summary.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -32,7 +32,7 @@ pub(crate) async fn run(flags: Flags) -> Result<bool> {
     let mut stage = Stage::open(flags.kubeconfig.as_deref()).await?;
     progress.say(&format!("API server: {}", stage.cluster.config().server));
     let outcome = run_on(&mut stage, &definition, websites, &flags, &progress).await;
-    // Clean up after a failure, too.
+    // Clean up even after a failure.
     let cleaned_up = if flags.serve && outcome.is_ok() { Ok(()) } else { stage.clean_up().await };
     stage.cluster.shutdown().await;
     match (outcome, cleaned_up) {
@@ -43,7 +43,7 @@ pub(crate) async fn run(flags: Flags) -> Result<bool> {
     }
 }
 
-/// Creates the definition and the namespaces, and runs the script.
+/// Creates the CustomResourceDefinition and the namespaces, and runs the script.
 async fn run_on(
     stage: &mut Stage,
     definition: &[Manifest],
@@ -67,7 +67,7 @@ async fn run_on(
     Ok(summary.is_success())
 }
 
-/// Runs the script. The surviving replicas are still running when this function returns.
+/// Runs the script. When this function returns, the remaining replicas still run.
 async fn play(stage: &Stage, websites: Vec<Manifest>, progress: &Progress) -> Result<(Summary, Vec<Replica>)> {
     let cluster = &stage.cluster;
     let started = Instant::now();
@@ -107,7 +107,7 @@ async fn play(stage: &Stage, websites: Vec<Manifest>, progress: &Progress) -> Re
     Ok((summary, replicas))
 }
 
-/// Injects faults that only the embedded server can produce, such as broken and expired watches, and failing writes.
+/// Injects faults that only the embedded server supports, such as broken watches, expired watches, and failing writes.
 fn plan_faults(cluster: &Cluster, progress: &Progress) {
     const REPLICAS: u32 = 2;
     let Some(server) = cluster.server() else { return };
@@ -116,7 +116,7 @@ fn plan_faults(cluster: &Cluster, progress: &Progress) {
         Rule { verb, resource, times: Some(times), ..Rule::new(fault) }
     };
     for fault in [Fault::CutMidFrame(100), Fault::Expire] {
-        // Skip the observer's watch, so that it sees how the replicas recover.
+        // Do not break the observer's watch, so that the observer can see how the replicas recover.
         server.faults().add(Rule { after: 1, ..rule(REPLICAS, RequestVerb::Watch, "websites", fault) });
     }
     let unavailable = Answer { retry_after: Some(0), ..Answer::new(503) };
@@ -125,8 +125,8 @@ fn plan_faults(cluster: &Cluster, progress: &Progress) {
     progress.say("faults to inject: watches cut mid-frame, expired watches, failing writes");
 }
 
-/// Waits until the leader has reconciled a quarter of the sites, kills it, and measures how long the other replica
-/// takes to start.
+/// Waits until the leader has reconciled a quarter of the sites and kills the leader. Measures how long the other
+/// replica takes to start.
 async fn kill_the_leader(
     replicas: &mut [Replica],
     observer: &Observer,

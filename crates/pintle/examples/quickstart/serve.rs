@@ -1,4 +1,4 @@
-//! `--serve`: keeps the cluster running, so that you can look at it.
+//! The flag `--serve`, which keeps the cluster running after the demo.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,4 @@
-//! The cluster of the demo, and the objects that the demo creates there.
+//! The demo's cluster, and the objects that the demo creates in the cluster.
 
 use std::path::Path;
 use std::time::Duration;
@@ -13,15 +13,15 @@ use tokio::time::sleep;
 use crate::manifests::Manifest;
 use crate::website::Website;
 
-/// The cluster, and the objects to clean up.
+/// The cluster, and the objects that the demo must clean up.
 pub(crate) struct Stage {
     pub(crate) cluster: Cluster,
-    /// The definition and the namespaces that this run created.
+    /// The CustomResourceDefinition and the namespaces that this run has created.
     created: Vec<(ApiResource, ObjectKey)>,
 }
 
 impl Stage {
-    /// Connects to the cluster of `kubeconfig`, or starts an embedded cluster.
+    /// Connects to the cluster in `kubeconfig`, or starts an embedded cluster.
     pub(crate) async fn open(kubeconfig: Option<&Path>) -> Result<Self> {
         let Some(path) = kubeconfig else {
             return Ok(Self { cluster: Cluster::embedded().await?, created: Vec::new() });
@@ -54,7 +54,7 @@ impl Stage {
         bail!("the definition of websites exists, but the server does not serve them")
     }
 
-    /// Creates the namespaces of these manifests.
+    /// Creates the namespaces that the manifests use.
     pub(crate) async fn make_namespaces(&mut self, manifests: &[Manifest]) -> Result<()> {
         let mut names: Vec<&str> = manifests.iter().filter_map(|manifest| manifest.object.namespace()).collect();
         names.sort_unstable();
@@ -70,8 +70,8 @@ impl Stage {
         Ok(())
     }
 
-    /// Creates the websites. Several requests run at the same time. Validation is strict, so an unknown field is an
-    /// error.
+    /// Creates the websites. Several create requests run at the same time. Validation is strict, so the server rejects
+    /// an unknown field.
     pub(crate) async fn create_websites(&self, manifests: Vec<Manifest>) -> Result<()> {
         const AT_ONCE: usize = 8;
         let sites: Api<DynamicObject> = Api::dynamic(self.cluster.client().clone(), Website::api_resource(), None)?;
@@ -98,7 +98,7 @@ impl Stage {
         Ok(())
     }
 
-    /// Deletes the objects that [`ensure`](Self::ensure) created. The server then deletes all objects in the
+    /// Deletes the objects that [`ensure`](Self::ensure) has created. The server then also deletes all objects in these
     /// namespaces.
     pub(crate) async fn clean_up(&self) -> Result<()> {
         for (resource, key) in self.created.iter().rev() {
@@ -111,7 +111,8 @@ impl Stage {
         Ok(())
     }
 
-    /// Creates `object` unless it exists. If an earlier run is still deleting the namespace, waits until it is gone.
+    /// Creates `object` unless it exists. If the namespace of an earlier run is still being deleted, waits until the
+    /// namespace no longer exists.
     async fn ensure(&mut self, resource: ApiResource, object: &DynamicObject) -> Result<()> {
         let api: Api<DynamicObject> = Api::dynamic(self.cluster.client().clone(), resource.clone(), None)?;
         for _ in 0..300 {

@@ -6,14 +6,14 @@ use std::time::Duration;
 /// The results of the demo.
 #[derive(Debug)]
 pub(crate) struct Summary {
-    /// The number of objects whose children and status match their spec.
+    /// The number of sites whose children and status match the spec.
     pub(crate) converged: usize,
     pub(crate) objects: usize,
     pub(crate) reconciles: u64,
     pub(crate) retries: u64,
-    /// How long keys waited for a worker: median and 99th percentile.
+    /// How long keys waited for a worker, as the median and the 99th percentile.
     pub(crate) queue_latency: Option<(Duration, Duration)>,
-    /// The time from the leader's death to the first reconcile of the next leader.
+    /// The time between the leader's death and the first reconcile by the next leader.
     pub(crate) failover: Option<Duration>,
     pub(crate) total: Duration,
 }

@@ -1,4 +1,4 @@
-//! Tests of the operator against an API server in this process. They need no cluster.
+//! Tests of the operator with an API server in the same process. They need no cluster.
 
 use std::path::Path;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use tokio::time::timeout;
 
 use website_operator::{FINALIZER, NAME, Website, WebsiteSpec, operator};
 
-/// An embedded API server with the manifests of `deploy`. The operator has the rights of its service account.
+/// An embedded API server with the manifests of `deploy`. The operator has only the permissions of its service account.
 struct Running {
     /// The connection of an administrator.
     cluster: Cluster,
@@ -114,7 +114,7 @@ async fn website_is_published_although_answers_are_lost() -> pintle::Result<()> 
         .server()
         .expect("an embedded server")
         .faults();
-    // The server executes these writes, but the operator gets an error. The watch of the ConfigMaps breaks, too.
+    // The server executes these writes, but returns an error to the operator. The watch of the ConfigMaps breaks, too.
     let lost = Rule {
         times: Some(2),
         ..Rule::new(Fault::LoseAnswer(Answer::new(500)))

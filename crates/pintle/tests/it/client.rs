@@ -1,4 +1,4 @@
-//! Tests of the client with the embedded server.
+//! Tests of the client against the embedded server.
 
 use pintle::apiserver::{ApiServer, ApiServerConfig};
 use pintle::kubeconfig::{self, Environment, Overrides};

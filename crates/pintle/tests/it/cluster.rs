@@ -1,4 +1,4 @@
-//! Tests which objects a cluster shares between callers.
+//! Tests of which objects the callers of a cluster share.
 
 use pintle::events::Event;
 use pintle::informer::Namespaces;
@@ -106,7 +106,7 @@ async fn other_requests_do_not_delay_an_election() {
     (config.qps, config.burst) = (Some(1e-6), Some(1));
     let cluster = Cluster::connect(config).unwrap();
     cluster.api::<ConfigMap>().list(&ListOptions::default()).await.unwrap();
-    // The next request of the shared client would wait for days.
+    // Without a separate client, the next request would wait for days.
     let stop = CancellationToken::new();
     let callbacks = LeaderCallbacks::new(|_| async {});
     let ended = cluster.run_or_die("probe", LeaderElectionConfig::default(), &stop, callbacks);

@@ -1,4 +1,4 @@
-//! Tests of coordinated leader election, on a server that supports it.
+//! Tests of coordinated leader election on a server that supports it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -23,14 +23,15 @@ async fn coordinated() -> (ApiServer, Cluster) {
     (server, cluster)
 }
 
-/// The coordinated-election controller, as in kube-apiserver. The controller assigns the lease to the candidate with
-/// the oldest version, among the candidates that have responded.
+/// A coordinated-election controller that works like the one in kube-apiserver. The controller assigns the Lease to the
+/// candidate with the oldest version among those candidates that have responded.
 struct Picker {
     leases: Api<Lease>,
     candidates: Api<LeaseCandidate>,
 }
 
-/// How long a candidate's response is valid, how long to wait for a response, and the duration of an assigned lease.
+/// How long a candidate's response stays valid, how long the controller waits for a response, and the duration of an
+/// assigned Lease.
 const ELECTION: Duration = Duration::from_secs(5);
 
 impl Picker {
@@ -38,7 +39,7 @@ impl Picker {
         let picker = Self { leases: cluster.namespaced("default"), candidates: cluster.namespaced("default") };
         tokio::spawn(async move {
             loop {
-                // After a conflict with another write, the controller retries in its next step.
+                // After a conflict with another write, the controller tries again in its next step.
                 let _ = picker.step().await;
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
@@ -89,7 +90,7 @@ impl Picker {
         given.spec.strategy = Some(OLDEST_EMULATION_VERSION.into());
         match held {
             true => given.spec.preferred_holder = Some(electee),
-            // Skip an expired lease if the same candidate would be chosen again.
+            // Do not write an expired lease if the same candidate would be chosen again.
             false if holder == electee => return Ok(()),
             false => {
                 given.spec.holder_identity = Some(electee);
@@ -107,8 +108,8 @@ impl Picker {
     }
 }
 
-/// Returns the name of the candidate with the lowest emulation version, then the lowest binary version, then the
-/// earliest creation.
+/// Returns the name of the candidate with the lowest emulation version. If several candidates have it, the lowest
+/// binary version and then the earliest creation decide.
 fn oldest(candidates: &[LeaseCandidate]) -> Option<String> {
     let version = |text: &str| text.split('.').map(|part| part.parse::<u64>().unwrap()).collect::<Vec<_>>();
     let order = |candidate: &&LeaseCandidate| {

@@ -1,4 +1,4 @@
-//! Tests of informers of custom resources whose definition is created late or deleted.
+//! Tests of informers for custom resources whose definition is created late or is deleted.
 
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
-//! Tests that an API server accepts each definition without a warning, and validates objects according to it.
+//! Tests that an API server accepts each definition without a warning, and uses it to validate objects.
 //!
-//! By default, the server is the embedded server. If `PINTLE_CONFORMANCE_KUBECONFIG` names a kubeconfig, the tests use
-//! the real server of that kubeconfig.
+//! By default, this is the embedded server. If `PINTLE_CONFORMANCE_KUBECONFIG` names a kubeconfig, the tests use the
+//! real server of that kubeconfig.
 
 use std::sync::{Arc, Mutex};
 
@@ -49,7 +49,7 @@ thing!(CrdEnum, Enums);
 thing!(CrdFlattened, Flattened);
 thing!(CrdExtended, Extended);
 
-/// Creates the definition, then the valid object, then each invalid object, and removes the definition.
+/// Creates the definition and the valid object, tries to create each invalid object, and deletes the definition.
 async fn try_out<T>(client: &RestClient, object: T, invalid: &[(&str, Value)])
 where
     T: CustomResource + Serialize + for<'de> Deserialize<'de> + Send + Sync + 'static,
@@ -151,7 +151,7 @@ async fn server_takes_definitions_without_warning_and_checks_objects() {
     try_out(&client, CrdExtended { metadata, spec }, &[("/spec/with_default", json!("x"))]).await;
 
     let warnings = warnings.0.lock().unwrap();
-    // The embedded server does not evaluate CEL rules, and returns a warning about it.
+    // The embedded server does not evaluate CEL rules, and returns a warning for this reason.
     let others = warnings.iter().filter(|text| !text.contains("x-kubernetes-validations"));
     assert_eq!(others.collect::<Vec<_>>(), [""; 0]);
 }

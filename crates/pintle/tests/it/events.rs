@@ -1,4 +1,4 @@
-//! Tests of Events in both API groups, as the server stores and returns them.
+//! Tests of Events in both API groups. The tests check how the server stores and returns the Events.
 
 use std::time::Duration;
 
@@ -12,7 +12,8 @@ use pintle::restreq::Api;
 
 use crate::support::{ConfigMap, create, soon};
 
-/// Records the same event three times, and one event of the maximum size. Returns the stored events of both groups.
+/// Records one event three times, and another event of the maximum size. Returns the Events that both API groups
+/// return.
 async fn record_and_list(cluster: &Cluster) -> (Vec<SeriesEvent>, Vec<Event>) {
     let (new, old): (Api<SeriesEvent>, Api<Event>) = (cluster.api(), cluster.api());
     let map = create(&cluster.api::<ConfigMap>(), "probe").await;

@@ -1,5 +1,5 @@
-//! Tests of operations of the typed handle and the REST mapper that need several requests. By default, these tests run
-//! against the embedded server. With `cargo xtask conformance --client`, the tests run against a real server.
+//! Tests of `Api` and `RestMapper` operations that need several requests. By default, these tests run against the
+//! embedded server. With `cargo xtask conformance --client`, the tests run against a real server.
 
 use std::num::NonZeroUsize;
 
@@ -15,8 +15,8 @@ use serde_json::{Value, json};
 
 use crate::support::{ConfigMap, client, create, eventually, server, soon};
 
-/// The environment variable that names the kubeconfig of a real server. The tests change the objects of that server
-/// freely, one test at a time.
+/// The environment variable that contains the path of a real server's kubeconfig. The tests may change all objects on
+/// this server, and run one at a time.
 const REAL: &str = "PINTLE_CONFORMANCE_KUBECONFIG";
 
 /// The server under test. Its namespace `default` starts empty.
@@ -34,7 +34,7 @@ impl TestServer {
         let overrides = Overrides::default();
         let config = kubeconfig::infer(Some(kubeconfig.into()), &overrides, &Environment::default()).unwrap();
         let test = Self { client: client(config), embedded: None };
-        // The server may not be ready yet, so retry.
+        // Retry, because the server may not be ready yet.
         let start = test.client.get().abs_path(["/api/v1/namespaces/default"]).max_retries(0);
         eventually("the namespace exists", async || start.send().await.ok()).await;
         let mapper = RestMapper::new(test.client.clone());
@@ -89,7 +89,8 @@ async fn apply_owns_fields_and_removes_those_no_longer_applied() {
     });
     assert_eq!(mine, expected);
     assert_eq!(maps.applied("a", "nobody").await.unwrap(), None);
-    // Applying the same object again changes nothing. Applying fewer fields removes the fields that are missing.
+    // Applying the same object again changes nothing. If an apply contains fewer fields than before, the missing fields
+    // are removed.
     let before = maps.get("a").await.unwrap();
     maps.patch("a", &Patch::Apply(mine), &apply_as("me", false)).await.unwrap();
     assert_eq!(maps.get("a").await.unwrap(), before);
@@ -192,7 +193,7 @@ async fn subresources_can_be_read_written_and_created() {
 
 #[tokio::test]
 async fn cut_watch_resumes_without_loss() {
-    // Only the embedded server can cut a watch on request.
+    // Only the embedded server can end a watch on request.
     let server = server().await;
     let maps: Api<ConfigMap> = Api::namespaced(client(server.client_config()), "default");
     let revision = maps.list(&ListOptions::default()).await.unwrap().metadata.resource_version;
@@ -268,7 +269,7 @@ async fn mapper_finds_a_new_definition_by_each_name() {
         assert_eq!(condition, "Established");
     };
     define("a.example.com").await;
-    // A real server takes a moment until it serves a new definition.
+    // A real server needs a moment before it serves a new definition.
     let widgets = eventually("the kind is discovered", async || mapper.named("wd").await.ok()).await;
     assert_eq!(widgets.to_string(), "widgets.a.example.com");
     let api: Api<DynamicObject> = Api::dynamic(client, widgets, Some("default")).unwrap();

@@ -1,4 +1,4 @@
-//! Tests with a client and a server in the same process, without a socket.
+//! Tests with a client and a server in the same process that use no socket.
 
 use pintle::leaderelect::Lease;
 use pintle::prelude::*;
@@ -6,7 +6,7 @@ use pintle::restreq::{Error, TransportLayer};
 
 use crate::support::{ConfigMap, create, eventually, server, soon};
 
-/// A cluster whose clients cannot open connections: its host does not exist.
+/// A cluster whose clients cannot open connections, because its host does not exist.
 fn without_sockets(server: &pintle::apiserver::ApiServer) -> Cluster {
     let config = ClusterConfig {
         client: Some(ClientConfig::new("http://cluster.invalid")),

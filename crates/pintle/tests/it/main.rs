@@ -1,6 +1,6 @@
 //! Tests of all crates together against the embedded API server.
 //!
-//! Each test has its own server, so the tests can run in parallel. Sockets need real time. So each wait for a condition
+//! Each test has its own server, so the tests can run in parallel. Sockets need real time. For this reason, each wait
 //! has a time limit that a passing test never reaches.
 
 #![allow(clippy::unwrap_used, reason = "tests may panic")]

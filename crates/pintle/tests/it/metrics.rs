@@ -16,7 +16,7 @@ fn provider(memory: &InMemoryProvider) -> Option<Arc<dyn Provider>> {
     Some(Arc::new(memory.clone()))
 }
 
-/// The components that have reported a metric.
+/// Returns the components that have reported a metric.
 fn reporting_components(memory: &InMemoryProvider) -> Vec<&'static str> {
     let parts = ["event_broadcaster", "informer", "leader_election", "reflector", "rest_client"];
     let samples = memory.samples();
@@ -48,7 +48,7 @@ async fn provider_gets_all_series_until_their_components_end() {
     let (status, stop) = ("leader_election_master_status", CancellationToken::new());
     let work = LeaderCallbacks::new(async |_| {
         assert_eq!(looking.value(status, &[("name", "probe")]), Some(1.0));
-        // The elector has a separate client. This client has sent requests for the lease.
+        // The elector has its own client. The elector's client has sent requests for the Lease.
         let missed = looking.value("rest_client_requests_total", &[("code", "404"), ("method", "GET")]);
         assert_eq!(missed, Some(1.0));
     });
@@ -91,7 +91,7 @@ async fn cluster_without_a_provider_sets_none() {
 
 #[tokio::test]
 async fn provider_can_call_back_into_its_cluster() {
-    /// A provider that creates an Event recorder at its first call.
+    /// A provider that creates an Event recorder when it is called for the first time.
     #[derive(Debug, Default)]
     struct Recording(InMemoryProvider, Mutex<Option<Cluster>>);
     impl Provider for Recording {
@@ -119,7 +119,7 @@ async fn provider_can_call_back_into_its_cluster() {
     };
     let cluster = Cluster::connect(config).unwrap();
     *recording.1.lock().unwrap() = Some(cluster.clone());
-    // Run the test on a separate thread, so that a deadlock fails the test instead of blocking it.
+    // Run the test on a separate thread, so that a deadlock makes the test fail instead of hang.
     let ((sender, receiver), handle) = (oneshot::channel(), Handle::current());
     let recording_cluster = cluster.clone();
     thread::spawn(move || {
@@ -147,7 +147,7 @@ async fn every_lock_kind_records_events_and_metrics() {
         let (stop, work) = (CancellationToken::new(), LeaderCallbacks::new(async |_: Leadership| ()));
         assert_eq!(soon(elector.run(&stop, work)).await.unwrap().reason, EndReason::Completed, "{name}");
         assert_eq!(memory.value("leader_election_terms_total", &[("name", name)]), Some(1.0), "{name}");
-        // The elector became leader, and then stopped leading.
+        // The elector became the leader, and then stopped leading.
         recorded += 2.0;
         assert_eq!(memory.value("event_broadcaster_recorded_total", &[]), Some(recorded), "{name}");
     }

@@ -1,4 +1,4 @@
-//! Tests of the operator of the README, against an embedded server.
+//! Tests of the operator in the README, against an embedded server.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -112,7 +112,7 @@ async fn operator_installs_reconciles_and_cleans_up() {
     assert_eq!(map.metadata.owner_references.as_deref().unwrap()[0].name, "blog");
     assert_eq!(map.data.unwrap()["url"], "https://blog.example.com");
 
-    // A deleted child is applied again.
+    // The operator applies a deleted child object again.
     maps.delete("blog", &DeleteOptions::default()).await.unwrap();
     eventually("the map is applied again", async || maps.get("blog").await.ok()).await;
 

@@ -1,8 +1,8 @@
-//! Random fault tests with writers, with informers of every kind, and with a server whose lists and watches fail. The
-//! seed determines the failures.
+//! Random tests with writers, with informers of every kind, and with a server whose lists and watches fail. The seed
+//! determines the failures.
 //!
 //! `PINTLE_SEEDS=500` runs 500 seeds, and `PINTLE_SEED=17` runs only seed 17. The seed determines the writes and the
-//! faults. The time at which a fault occurs depends on the runtime and the network. So it may take several runs to
+//! faults. The exact time of a fault depends on the runtime and the network. Several runs may therefore be needed to
 //! reproduce a rare failure.
 
 use std::collections::BTreeMap;
@@ -21,7 +21,7 @@ use pintle::restreq::Api;
 
 use crate::support::{ConfigMap, client, eventually};
 
-/// The default number of seeds. It is enough for each kind of fault.
+/// The default number of seeds. This number is large enough for each kind of fault to occur.
 const SEEDS: u64 = 24;
 const _: () = assert!(SEEDS >= FAULTS);
 
@@ -29,7 +29,7 @@ const NAMESPACES: [&str; 3] = ["a", "b", "c"];
 
 type Held = BTreeMap<ObjectKey, String>;
 
-/// An informer, its subscriber, and the objects that it should contain.
+/// An informer, its subscriber, and the objects that the informer should contain.
 struct Watched {
     what: &'static str,
     informer: SharedInformer<ConfigMap>,
@@ -54,7 +54,7 @@ impl Watched {
         Self { what, informer, listeners, is_wanted: Box::new(is_wanted), seen: String::new() }
     }
 
-    /// Checks the informer's snapshot, and receives up to `events` events.
+    /// Checks the snapshot of the informer, and receives up to `events` events.
     fn look(&mut self, events: usize) {
         let snapshot = self.informer.lister().snapshot();
         consistent(self.what, &snapshot);
@@ -68,7 +68,7 @@ impl Watched {
         }
     }
 
-    /// Returns whether the cache and all subscribers match the server.
+    /// Returns whether the cache and all subscribers have the state of the server.
     fn is_done(&mut self, server: &[ConfigMap]) -> bool {
         self.look(usize::MAX);
         let wanted: Held = server.iter().filter(|map| (self.is_wanted)(map)).map(entry).collect();
@@ -85,7 +85,7 @@ fn number(resource_version: &str) -> u64 {
     if resource_version.is_empty() { 0 } else { resource_version.parse().unwrap() }
 }
 
-/// Applies an event, and checks that its old state equals the new state of the previous event for the same object.
+/// Applies an event, and checks that its old state is the new state of the previous event for the same object.
 fn fold(what: &str, known: &mut Held, event: &ResourceEvent<ConfigMap>) {
     let (key, state) = entry(event.object());
     match event {
@@ -101,7 +101,7 @@ fn fold(what: &str, known: &mut Held, event: &ResourceEvent<ConfigMap>) {
     }
 }
 
-/// Checks that all indexes agree with the cached objects.
+/// Checks that all indexes match the cached objects.
 fn consistent(what: &str, snapshot: &Snapshot<ConfigMap>) {
     let mut by_app: BTreeMap<String, Vec<ObjectKey>> = BTreeMap::new();
     let mut by_namespace: BTreeMap<String, Vec<ObjectKey>> = BTreeMap::new();
@@ -128,7 +128,7 @@ fn consistent(what: &str, snapshot: &Snapshot<ConfigMap>) {
 /// The number of kinds of faults.
 const FAULTS: u64 = 13;
 
-/// Returns a rule for the fault of this kind.
+/// Returns a rule that injects a fault of this kind.
 fn fault(kind: u64, chance: &mut fastrand::Rng) -> Rule {
     let few = chance.u32(..4);
     let answer = |code, retry_after| Fault::Answer(Answer { retry_after, ..Answer::new(code) });
@@ -156,7 +156,7 @@ fn fault(kind: u64, chance: &mut fastrand::Rng) -> Rule {
     }
 }
 
-/// Returns a random fault. Faults that break a watch are more likely.
+/// Returns a random fault. Faults that break a watch are more likely than other faults.
 fn any_fault(chance: &mut fastrand::Rng) -> Rule {
     let kind = chance.u64(..FAULTS + 3);
     fault(if kind < FAULTS { kind } else { kind - FAULTS }, chance)
@@ -170,7 +170,7 @@ fn map(namespace: &str, name: &str, app: &str, round: usize) -> ConfigMap {
     map
 }
 
-/// Creates, updates and deletes config maps. The set of names is bounded.
+/// Creates, updates and deletes ConfigMaps. The number of different names is limited.
 async fn write(maps: &Api<ConfigMap>, chance: &mut fastrand::Rng, round: usize) {
     let (namespace, name) = (NAMESPACES[chance.usize(..3)], ["x", "y", "z", "w"][chance.usize(..4)]);
     let key = ObjectKey::new(namespace, name);
@@ -202,8 +202,8 @@ fn informers(server: &ApiServer, seed: u64, namespaces: &Namespaces) -> Vec<Watc
         seed: Some(seed),
         ..InformerConfig::default()
     };
-    // This time is longer than the interval between bookmarks. On a slow machine, a watch may seem silent and be
-    // restarted unnecessarily.
+    // This time is longer than the interval between two bookmarks. On a slow machine, a working watch may seem silent
+    // and be restarted.
     let silence = Duration::from_millis(200);
     let plain = || ReflectorConfig {
         watch_idle_timeout: Some(silence),
@@ -246,8 +246,8 @@ impl Drop for Seed {
 
 async fn run(seed: u64) {
     let chance = &mut fastrand::Rng::with_seed(seed);
-    // The history is short, so that watches expire without an injected fault, and the server disconnects watchers that
-    // lag.
+    // The history is short. Watches therefore expire without an injected fault, and the server disconnects slow
+    // watchers.
     let config = ApiServerConfig {
         seed: Some(seed),
         history: chance.usize(4..40),

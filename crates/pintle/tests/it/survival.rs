@@ -1,4 +1,4 @@
-//! Tests of an operator that is killed, throttled, disconnected, in conflict with another writer, or panicking.
+//! Tests of an operator that is killed, throttled or disconnected, that conflicts with another writer, or that panics.
 //! docs/OPERATORS.md names these tests.
 
 use std::sync::Arc;
@@ -83,7 +83,7 @@ async fn create(cluster: &Cluster, name: &str) {
     eventually("the page is created", async || pages.create(&page, &WriteOptions::default()).await.ok()).await;
 }
 
-/// Waits until the page is ready, and checks its ConfigMap.
+/// Waits until the page is ready, and then checks its ConfigMap.
 async fn until_published(cluster: &Cluster, name: &str) {
     let pages = cluster.namespaced::<Page>("default");
     soon(pages.wait_for_condition(name, &["Ready"])).await.unwrap();
@@ -102,7 +102,7 @@ async fn standby_takes_over_from_a_killed_leader() {
     create(&cluster, "first").await;
     until_published(&cluster, "first").await;
     let standby = Running::start(candidate(&cluster));
-    // As when a process is killed, none of the operator's tasks continues, and the Lease is not released.
+    // The operator's tasks are aborted and its Lease is not released, as when a process is killed.
     leader.task.abort();
     assert!(leader.task.await.unwrap_err().is_cancelled());
     create(&cluster, "second").await;

@@ -10,10 +10,10 @@ use crate::sync::thread::{self, Thread};
 use crate::sync::{Arc, Mutex};
 use crate::wake::{call_all, pass_on};
 
-/// A clock that advances only when [`advance`](ManualClock::advance) is called. Clones share the time.
+/// A clock that advances only if a test calls [`advance`](ManualClock::advance). Clones share the time.
 ///
-/// `advance` wakes the sleeping tasks and threads whose deadline has passed. Deadlines are absolute. Therefore, a sleep also ends in
-/// time if the clock advances after the deadline was computed and before the timer is set.
+/// `advance` wakes all sleeping tasks and threads whose deadlines have passed. Deadlines are absolute. If the clock
+/// advances after a deadline was computed and before the sleep starts, the sleep still ends in time.
 ///
 /// # Examples
 ///
@@ -41,8 +41,8 @@ struct State {
 #[derive(Debug)]
 struct Sleeper {
     id: u64,
-    /// The deadline. `None` for a thread that is parked without a deadline. `advance` does not wake a thread without a
-    /// deadline.
+    /// The deadline. The deadline is `None` for a thread that is parked without a deadline. `advance` does not wake a
+    /// thread without a deadline.
     deadline: Option<Instant>,
     wake: Wake,
 }
@@ -60,12 +60,14 @@ impl ManualClock {
         Self { state: Arc::new(Mutex::new(State { now: Instant::now(), next_id: 0, sleepers: Vec::new() })) }
     }
 
-    /// Advances the time, and wakes all tasks and threads whose deadline has passed. The earliest deadline comes first.
+    /// Advances the clock, and wakes all tasks and threads whose deadlines have passed. The earliest deadline comes
+    /// first.
     ///
     /// # Panics
     ///
-    /// Panics if a waker panics. All other wakers are called before the panic. The method also panics if an [`Instant`] cannot
-    /// represent the new time. After such a panic, the time is unchanged.
+    /// Panics if a waker panics. If a waker panics, the method first calls all other wakers and then resumes the panic.
+    /// The method also panics if an [`Instant`] cannot represent the new time. After such a panic, the time of the
+    /// clock is unchanged.
     pub fn advance(&self, by: Duration) {
         let mut due = {
             let mut state = self.state.lock();
@@ -83,13 +85,13 @@ impl ManualClock {
         pass_on(call_all(due.into_iter().map(wake)));
     }
 
-    /// Returns how many tasks and threads are waiting on this clock. A test can call this method to wait until the code
+    /// Returns how many tasks and threads are waiting on this clock. With this method, a test can wait until the code
     /// under test sleeps.
     pub fn sleepers(&self) -> usize {
         self.state.lock().sleepers.len()
     }
 
-    /// Returns the earliest deadline of all sleeping tasks and threads.
+    /// Returns the earliest deadline of all tasks and threads that sleep on this clock.
     pub fn next_deadline(&self) -> Option<Instant> {
         self.state.lock().sleepers.iter().filter_map(|s| s.deadline).min()
     }
@@ -109,7 +111,7 @@ impl ManualClock {
         let mut state = self.state.lock();
         let at = state.sleepers.iter().position(|sleeper| sleeper.id == id);
         let removed = at.map(|at| state.sleepers.swap_remove(at));
-        // Drop the waker outside the lock, because the waker may own a task that also sleeps on this clock.
+        // Drop the waker outside of the lock, because the waker may own a task that also sleeps on this clock.
         drop(state);
         drop(removed);
     }
@@ -137,7 +139,7 @@ impl Timer for ManualClock {
 struct ManualSleep {
     clock: ManualClock,
     deadline: Instant,
-    /// The entry that the last poll has registered.
+    /// The entry that was registered by the last poll.
     id: Option<u64>,
 }
 

@@ -7,19 +7,19 @@ use super::{Clock, Sleep, ThreadTimer, Timer};
 
 /// The machine's monotonic clock.
 ///
-/// The [`Timer`] implementation works with any executor. A single thread wakes all sleeping tasks of the process. The timer thread
-/// starts when a sleep is first polled, and ends ten seconds after the last sleep. A [`ThreadTimer`] is a clock with a separate
-/// thread.
+/// The [`Timer`] implementation works with every executor. One timer thread wakes all sleeping tasks of the process.
+/// The thread starts when a sleep is polled for the first time, and ends ten seconds after the last sleep. A
+/// [`ThreadTimer`] is a similar clock with its own thread.
 ///
-/// A `StdClock` does not follow the paused time of tokio. Use `TokioClock` for that.
+/// A `StdClock` does not follow tokio's paused time. Use `TokioClock` for that.
 ///
 /// # Panics
 ///
-/// The poll of a sleep panics if the operating system cannot start a thread.
+/// Polling a sleep panics if the operating system cannot start the thread.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct StdClock;
 
-/// The timer that the whole process shares.
+/// The timer thread that the whole process shares.
 static TIMER: LazyLock<ThreadTimer> = LazyLock::new(ThreadTimer::default);
 
 impl Clock for StdClock {

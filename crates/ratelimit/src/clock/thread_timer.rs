@@ -12,13 +12,14 @@ use crate::wake::call_all;
 
 /// A clock like [`StdClock`], but with its own timer thread. Clones share the thread.
 ///
-/// The thread starts when a sleep is first polled, and ends ten seconds after the last sleep.
+/// The thread starts when a sleep is polled for the first time, and ends ten seconds after the last sleep.
 ///
-/// If a waker panics, the thread continues. The panic hook reports the panic, and other sleeps are not affected.
+/// If a waker panics, the timer thread continues. The panic hook reports the panic, and the panic does not affect other
+/// sleeps.
 ///
 /// # Panics
 ///
-/// The poll of a sleep panics if the operating system cannot start a thread.
+/// Polling a sleep panics if the operating system cannot start the thread.
 #[derive(Clone, Debug, Default)]
 pub struct ThreadTimer {
     shared: Arc<Shared>,
@@ -26,27 +27,27 @@ pub struct ThreadTimer {
 
 #[derive(Debug, Default)]
 struct Shared {
-    /// The sleeps. The lock is held only for a few map operations, and never while a waker is called.
+    /// The sleeps. The lock is held only for a few map operations, and never during the call of a waker.
     schedule: Mutex<Schedule>,
     changed: Condvar,
 }
 
-/// The sleeps that are registered, and the state of the thread.
+/// The registered sleeps and the state of the thread.
 #[derive(Debug, Default)]
 struct Schedule {
     next_id: u64,
     sleepers: BTreeMap<(Instant, u64), Waker>,
-    /// The time at which the thread checks the sleeps next. `None` if the thread is not running.
+    /// The next time when the thread checks the sleeps. The value is `None` if the thread is not running.
     looks_at: Option<Instant>,
-    /// The time at which the thread ends, unless a sleep is registered before.
+    /// The time when the thread ends, unless a sleep is registered first.
     ends_at: Option<Instant>,
 }
 
-/// How long the thread waits for new sleeps before it ends. The thread does not end immediately, because starting a
-/// thread takes longer than a short sleep.
+/// How long the thread waits for a new sleep before it ends. The thread waits, because starting a thread takes longer
+/// than a short sleep.
 const LINGER: Duration = Duration::from_secs(10);
 
-/// The next action that the thread must take.
+/// The next action of the thread.
 #[derive(Debug)]
 enum Next {
     Wake(Waker),
@@ -54,12 +55,12 @@ enum Next {
     End,
 }
 
-/// How a new sleep affects the thread.
+/// The effect of a new sleep on the thread.
 #[derive(Debug, PartialEq, Eq)]
 enum Thread {
     /// The thread must be started.
     Start,
-    /// The thread waits for a later deadline, so it must be notified.
+    /// The thread waits for a later deadline, so it must be notified of the new sleep.
     Notify,
     LooksInTime,
 }
@@ -71,7 +72,7 @@ impl Schedule {
         self.next_id
     }
 
-    /// Registers the waker that is called when a sleep ends. Returns the waker that the new waker replaces.
+    /// Registers the waker that the thread calls when a sleep ends. Returns the previous waker of the sleep.
     fn insert(&mut self, deadline: Instant, id: u64, waker: Waker) -> (Thread, Option<Waker>) {
         let replaced = self.sleepers.insert((deadline, id), waker);
         let thread = match self.looks_at {
@@ -89,7 +90,7 @@ impl Schedule {
     fn next(&mut self, now: Instant) -> Next {
         let until = match self.sleepers.first_entry() {
             Some(first) if first.key().0 <= now => {
-                // New sleeps do not have to notify the thread, because the thread checks all sleeps right after this.
+                // New sleeps need not notify the thread now, because the thread is about to check all sleeps.
                 self.looks_at = Some(now);
                 return Next::Wake(first.remove());
             }
@@ -131,7 +132,8 @@ impl Shared {
             match schedule.next(StdClock.now()) {
                 Next::Wake(waker) => {
                     drop(schedule);
-                    // Drop the panic. The panic hook has already reported the panic, and no code joins this thread.
+                    // Drop the panic. The panic hook has already reported the panic, and no other code joins this
+                    // thread.
                     drop(call_all([|| waker.wake()]));
                     schedule = self.lock();
                 }
@@ -165,7 +167,7 @@ impl Future for ThreadSleep {
         if self.deadline <= now {
             return Poll::Ready(());
         }
-        // Clone and drop wakers outside the lock, because this runs code of the executor.
+        // Clone and drop wakers outside of the lock, because both run code of the executor.
         let waker = cx.waker().clone();
         let shared = Arc::clone(&self.shared);
         let mut schedule = shared.lock();
@@ -200,7 +202,7 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    /// Returns a schedule whose thread is running and has checked the schedule at `start`.
+    /// Returns a schedule whose thread is running. The thread has checked the schedule at `start`.
     fn running(start: Instant) -> Schedule {
         let mut schedule = Schedule::default();
         assert_eq!(schedule.insert(start + 5 * SECOND, 1, Waker::noop().clone()).0, Thread::Start);

@@ -10,11 +10,11 @@ use tokio::task::coop::{poll_proceed, unconstrained};
 
 use super::{Clock, Sleep, Timer};
 
-/// tokio's clock. The clock uses the timer of the current runtime. In tests, the clock follows the paused time of the
-/// runtime.
+/// tokio's clock. This clock uses the timer of the current tokio runtime. In tests, the clock follows the paused time
+/// of the tokio runtime.
 ///
-/// Like [`tokio::time::sleep`], [`Timer::sleep_until`] panics if it is called outside of a tokio runtime, or if the
-/// runtime's time driver is not enabled.
+/// Like [`tokio::time::sleep`], [`Timer::sleep_until`] panics outside of a tokio runtime, or if the runtime's time
+/// driver is not enabled.
 ///
 /// # Examples
 ///
@@ -40,8 +40,8 @@ impl Clock for TokioClock {
 
 impl Timer for TokioClock {
     fn sleep_until(&self, deadline: Instant) -> Sleep {
-        // A work queue polls its sleep in the task that adds a key, whichever task that is. If this task has used up its cooperative
-        // budget, a sleep without `unconstrained` would not register with the timer.
+        // A work queue polls its sleep in the task that adds a key, which can be any task. If that task has used up its
+        // cooperative budget, a sleep without `unconstrained` would not register with the timer.
         Box::pin(unconstrained(tokio::time::sleep_until(deadline.into())))
     }
 
@@ -56,7 +56,7 @@ impl Timer for TokioClock {
     }
 }
 
-/// A clock like [`TokioClock`] that is bound to one runtime. The clock can be used on any thread.
+/// A clock like [`TokioClock`] that is bound to one tokio runtime. The clock can be used on any thread.
 #[derive(Debug)]
 struct RuntimeClock(Handle);
 

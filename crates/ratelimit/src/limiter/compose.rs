@@ -1,4 +1,4 @@
-//! Limiters that combine other limiters, or that use a token bucket.
+//! Limiters that combine other limiters, and a limiter that uses a token bucket.
 
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -7,10 +7,10 @@ use super::RateLimiter;
 use crate::TokenBucket;
 
 /// A limiter that uses one token bucket for all items. Each attempt reserves a token, and its delay is the time until
-/// that token becomes available.
+/// this token is available.
 ///
-/// Reserved tokens are never returned, so the delays grow without bound if there is a backlog. To limit the rate of a work queue, use
-/// its dequeue limit instead.
+/// The limiter never returns reserved tokens, so the delays grow without bound while there is a backlog. To limit the
+/// rate of a work queue, use its dequeue limit instead.
 #[derive(Clone, Debug)]
 pub struct BucketRateLimiter {
     bucket: TokenBucket,
@@ -37,7 +37,7 @@ impl<K: ?Sized> RateLimiter<K> for BucketRateLimiter {
     }
 }
 
-/// A limiter that combines several limiters and returns the longest of their delays. All these limiters are charged.
+/// A limiter that returns the longest of several limiters' delays. All these limiters are charged.
 ///
 /// # Examples
 ///
@@ -59,7 +59,7 @@ pub struct MaxOfRateLimiter<K: ?Sized> {
 }
 
 impl<K: ?Sized> MaxOfRateLimiter<K> {
-    /// Creates a limiter from `limiters`. If there are no limiters, the delay is zero.
+    /// Creates a limiter from `limiters`. Without any limiters, the delay is zero.
     pub fn new(limiters: Vec<Box<dyn RateLimiter<K>>>) -> Self {
         Self { limiters }
     }
@@ -93,7 +93,8 @@ impl<K: ?Sized> RateLimiter<K> for MaxOfRateLimiter<K> {
     }
 }
 
-/// A limiter that reduces the delays of another limiter to at most `max`. Charges are passed on to the other limiter.
+/// A limiter that limits the delays of another limiter to at most `max`. [`charge`](RateLimiter::charge) is passed on
+/// to the other limiter.
 #[derive(Clone, Debug)]
 pub struct WithMaxWaitRateLimiter<L> {
     limiter: L,
@@ -101,7 +102,7 @@ pub struct WithMaxWaitRateLimiter<L> {
 }
 
 impl<L> WithMaxWaitRateLimiter<L> {
-    /// Creates a limiter that reduces the delays of `limiter` to at most `max`.
+    /// Creates a limiter that limits the delays of `limiter` to at most `max`.
     pub fn new(limiter: L, max: Duration) -> Self {
         Self { limiter, max }
     }

@@ -6,11 +6,12 @@ use super::RateLimiter;
 use crate::Jitter;
 use crate::jitter::scale;
 
-/// Subtracts a random part from the delays of another limiter. Therefore, items that failed at the same time are not retried at the
-/// same time.
+/// A limiter that subtracts a random part from the delays of another limiter. As a result, items that failed at the
+/// same time are retried at different times.
 ///
-/// A delay `d` becomes a delay that is uniformly distributed in `[d * (1 - fraction), d]`. The jitter is subtracted and not added, so
-/// no delay exceeds the maximum of the other limiter. The retries of items with the maximum delay are therefore also spread.
+/// A delay `d` becomes a random delay with a uniform distribution in `[d * (1 - fraction), d]`. The jitter is
+/// subtracted, so no delay exceeds the maximum of the other limiter. The retries of items that have reached the maximum
+/// delay are therefore also spread.
 ///
 /// # Examples
 ///
@@ -30,8 +31,9 @@ pub struct WithJitterRateLimiter<L> {
 }
 
 impl<L> WithJitterRateLimiter<L> {
-    /// Creates a limiter that subtracts a random part, up to `fraction`, from the delays of `limiter`. 1 is "full jitter", and 0.5 is
-    /// "equal jitter". A fraction outside of `0..=1` is clamped, and NaN counts as 0. Equal seeds produce equal delays.
+    /// Creates a limiter that subtracts a random part of up to `fraction` from the delays of `limiter`. A fraction of 1
+    /// is "full jitter", and 0.5 is "equal jitter". A fraction outside of `0..=1` is clamped to this range, and NaN
+    /// counts as 0. Equal seeds produce equal delays.
     pub fn new(limiter: L, fraction: f64, seed: u64) -> Self {
         let fraction = if fraction > 0.0 { fraction.min(1.0) } else { 0.0 };
         Self { limiter, fraction, jitter: Jitter::new(seed) }

@@ -4,10 +4,10 @@ use std::time::{Duration, Instant};
 
 use super::RateLimiter;
 
-/// A limiter that doubles the delay with each failure: `base * 2^failures`, at most `max`.
+/// A limiter that doubles the delay with each failure: `base * 2^failures`, but at most `max`.
 ///
-/// The default values come from controller-runtime: delays from 5 ms to 1000 s. The integer arithmetic saturates, so there is no
-/// overflow for any number of failures. If `base` is zero, every delay is zero.
+/// The default values come from controller-runtime. The delays grow from 5 ms to 1000 s. The integer arithmetic
+/// saturates, so no number of failures causes an overflow. If `base` is zero, all delays are zero.
 ///
 /// # Examples
 ///
@@ -27,8 +27,7 @@ pub struct ExponentialFailureRateLimiter {
 }
 
 impl ExponentialFailureRateLimiter {
-    /// Creates a limiter with delays that grow from `base` to `max`. If `max` is less than `base`, every delay is
-    /// `max`.
+    /// Creates a limiter whose delays grow from `base` to `max`. If `max` is less than `base`, all delays are `max`.
     pub const fn new(base: Duration, max: Duration) -> Self {
         Self { base, max }
     }
@@ -46,7 +45,7 @@ impl<K: ?Sized> RateLimiter<K> for ExponentialFailureRateLimiter {
     }
 }
 
-/// A limiter with a few short delays for the first attempts, followed by long delays.
+/// A limiter with a short delay for the first few attempts, and a long delay for all later attempts.
 ///
 /// # Examples
 ///
@@ -92,7 +91,7 @@ pub(crate) fn exponential(base: Duration, max: Duration, doublings: u32) -> Dura
 
 #[cold]
 fn exponential_slow(base: Duration, max: Duration, doublings: u32) -> Duration {
-    // The longest `Duration` is less than 2^94 ns, so 1 ns that is doubled 94 times exceeds it.
+    // The longest `Duration` is less than 2^94 ns, so 1 ns exceeds it after 94 doublings.
     let nanos = base.as_nanos();
     if doublings >= 94 || nanos.leading_zeros() <= doublings {
         return max;
@@ -110,7 +109,7 @@ fn from_nanos(nanos: u128) -> Duration {
 mod tests {
     use super::*;
 
-    /// Computes the same delay by adding repeatedly.
+    /// Computes the same delay by repeated addition.
     fn oracle(base: Duration, max: Duration, doublings: u32) -> Duration {
         let mut delay = base;
         for _ in 0..doublings {

@@ -1,4 +1,4 @@
-//! client-go's tests of `wait.Backoff` (M11), and additional cases.
+//! The tests that client-go has for `wait.Backoff` (M11), and additional cases.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use pintle_ratelimit::{Backoff, BackoffConfig};
 
 use crate::{MS, SECOND};
 
-/// Returns a configuration with a first delay of one second that doubles, without jitter.
+/// Returns a configuration without jitter, whose delays start at one second and double.
 fn plain() -> BackoffConfig {
     BackoffConfig { base: SECOND, jitter: 0.0, ..BackoffConfig::default() }
 }

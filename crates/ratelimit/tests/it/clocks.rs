@@ -1,4 +1,4 @@
-//! Tests of the rules for timers, and of wakers that panic.
+//! Tests of the rules that timers must follow, and of wakers that panic.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
@@ -13,10 +13,10 @@ use pintle_ratelimit::{Clock, ManualClock, Sleep, StdClock, ThreadTimer, Throttl
 
 use crate::{MS, SECOND};
 
-/// The time limit for a test that would otherwise hang.
+/// The time limit of a test that would hang if it failed.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// A waker that reports each time it is called.
+/// A waker that reports each of its calls.
 struct Bell(Mutex<Sender<()>>);
 
 impl Wake for Bell {
@@ -61,7 +61,7 @@ fn poll(sleep: &mut Sleep, waker: &Waker) -> Poll<()> {
     Pin::new(sleep).poll(&mut Context::from_waker(waker))
 }
 
-/// Polls a short sleep until the sleep has ended.
+/// Polls a short sleep until it ends.
 fn sleeps(timer: &impl Timer) {
     let (waker, rings) = bell();
     let mut sleep = timer.sleep_until(timer.now() + MS);
@@ -159,7 +159,7 @@ fn stop_ends_the_wait_of_a_thread() {
     assert_eq!(receiver.recv_timeout(LIMIT), Ok(Err(ThrottleError::Stopped)));
 }
 
-/// A panic drops the waiter. The waker of the next waiter also panics.
+/// A panic drops the waiter. The waker of the next waiter panics, too.
 #[test]
 fn panicking_waker_does_not_abort_an_unwinding_thread() {
     let throttle = Throttle::new(0.001, 1, ManualClock::new());
@@ -195,7 +195,7 @@ mod on_tokio {
     }
 
     /// The task that runs in `Runtime::block_on` has used up its cooperative budget. Without `unconstrained`, tokio's
-    /// sleep would call its waker during the poll and would not register with the timer.
+    /// sleep would call its waker during the poll instead of registering with the timer.
     #[test]
     fn tokio_sleep_registers_without_cooperative_budget() {
         runtime().block_on(async {

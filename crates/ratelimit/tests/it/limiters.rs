@@ -1,4 +1,4 @@
-//! The tests L1 to L5 of client-go's limiters.
+//! The tests L1 to L5 that client-go has for its limiters.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
@@ -15,8 +15,8 @@ fn remember<L: RateLimiter<&'static str>>(limiter: L) -> (ItemRateLimiter<&'stat
     (ItemRateLimiter::new(limiter, KeepFailures::UntilForgotten), ManualClock::new().now())
 }
 
-/// Checks the delays when "one" fails five times and "two" fails twice, and when "one" is forgotten and fails once
-/// more.
+/// Checks the delays of two items: "one" fails five times and "two" fails twice. Then "one" is forgotten and fails
+/// again.
 fn five_two_forget<L: RateLimiter<&'static str>>(limiter: L, one: [Duration; 5], two: [Duration; 2]) {
     let (mut limiter, now) = remember(limiter);
     assert_eq!(one.map(|_| limiter.when(&"one", now)), one);
@@ -44,7 +44,7 @@ fn l2_item_exponential_overflow() {
     assert_eq!(nth(MS, 1000 * SECOND, 1001), Some(1000 * SECOND));
     assert_eq!(nth(60 * SECOND, 3_600_000 * SECOND, 3), Some(240 * SECOND));
     assert_eq!(nth(60 * SECOND, 3_600_000 * SECOND, 1001), Some(3_600_000 * SECOND));
-    // Floating-point arithmetic would return wrong delays in two cases: a product of exactly 2^63 ns, and zero times
+    // Floating-point arithmetic would return wrong delays for a product of exactly 2^63 ns, and for zero times
     // infinity.
     let huge = Duration::from_nanos(i64::MAX as u64);
     assert_eq!(nth(Duration::from_nanos(1 << 20), huge, 44), Some(huge));
@@ -78,7 +78,7 @@ fn l4_max_of_no_limiters_is_zero() {
     assert_eq!((limiter.when(&"one", now), limiter.num_requeues(&"one", now)), (Duration::ZERO, 0));
 }
 
-/// A limiter that returns 5 ms for the first hundred calls, and 1000 s for all later calls.
+/// A limiter whose delay is 5 ms in the first hundred calls, and 1000 s in all later calls.
 struct Stepped(u32);
 
 impl RateLimiter<&'static str> for Stepped {
@@ -126,7 +126,7 @@ fn bucket_limiter_stores_no_items() {
     assert_eq!((limiter.num_requeues(&"a", now), limiter.len()), (0, 0));
 }
 
-/// A limiter that remembers each item until `forget` is called for it.
+/// A limiter that stores each item until `forget` is called for the item.
 #[derive(Clone, Default)]
 struct Remembers(Arc<Mutex<BTreeSet<u32>>>);
 
@@ -154,7 +154,7 @@ fn forget_is_called_for_expired_items() {
     assert!(kept <= 64, "{kept} items");
 }
 
-/// A limiter that is used for a single item. The limiter counts the delays until `forget` is called.
+/// A limiter for a single item. The wrapped limiter counts its delays until `forget` is called.
 struct Counts(u32);
 
 impl RateLimiter<u32> for Counts {
@@ -201,7 +201,7 @@ fn failures_expire_after_their_time() {
     for item in 0..1000 {
         limiter.when(&item, clock.now());
     }
-    // The time until the failures expire starts at the end of the delay.
+    // The time until the failures expire is counted from the end of the delay.
     clock.advance(SECOND + MS - NANO);
     assert_eq!(limiter.num_requeues(&7, clock.now()), 1);
     clock.advance(NANO);

@@ -1,4 +1,4 @@
-//! The tests T1 to T8 of client-go's token bucket, in virtual time.
+//! The tests T1 to T8 that client-go has for its token bucket, in virtual time.
 
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -29,7 +29,7 @@ fn t1_multithreaded_throttling() {
     thread::scope(|scope| {
         let threads: Vec<_> =
             (0..10).map(|_| scope.spawn(|| (0..10).for_each(|_| throttle.blocking_accept().unwrap()))).collect();
-        // When all threads are waiting, the clock advances to the next deadline.
+        // When all threads are waiting, the clock jumps to the next deadline.
         while threads.iter().any(|thread| !thread.is_finished()) {
             if let Some(until) = clock.next_deadline() {
                 clock.advance(until - clock.now());
@@ -66,7 +66,7 @@ fn t4_throttle() {
             clock.advance(until - clock.now());
         }
     }
-    // 5 tokens are available immediately, and 11 more become available at 10 per second.
+    // 5 tokens are available immediately, and 10 per second become available after that.
     assert_eq!(clock.now() - start, 1100 * MS);
 }
 
@@ -79,8 +79,8 @@ fn t5_always_fake() {
     }
 }
 
-/// Unlike in client-go, a wait that could never end fails immediately. Therefore, the test uses a bucket with a low rate to
-/// show that `stop` ends a wait.
+/// Unlike in client-go, a wait that would never end fails immediately. The test therefore uses a bucket with a low rate
+/// to show that `stop` ends a wait.
 #[test]
 fn t6_never_fake() {
     let (never, _clock) = throttle(0.0, 0);
@@ -146,7 +146,7 @@ fn cancelled_wait_leaves_no_debt() {
     assert!(throttle.try_accept());
 }
 
-/// A waker that counts how often it is called.
+/// A waker that counts its calls.
 #[derive(Default)]
 struct Calls(AtomicUsize);
 
@@ -178,7 +178,8 @@ fn first_waiter_wakes_the_next_when_it_leaves() {
     assert_eq!(called(&waiters[1..]), [1, 0, 0, 0, 0, 0, 0]);
 }
 
-/// The first waiter leaves the queue, so the second waiter is served earlier than was computed when it arrived.
+/// The first waiter leaves the queue, so the second waiter is served earlier than the time that was computed at its
+/// arrival.
 #[test]
 fn waiter_that_moves_up_sets_an_earlier_timer() {
     let (throttle, clock) = throttle(1.0, 1);
@@ -199,7 +200,7 @@ fn waiter_that_moves_up_sets_an_earlier_timer() {
     assert_eq!(second.as_mut().poll(&mut cx), Poll::Ready(Ok(())));
 }
 
-/// The throttle rejects the wait although the bucket contains tokens.
+/// The throttle rejects the wait even though the bucket contains tokens.
 #[test]
 fn stopped_throttle_rejects_new_waits() {
     let (throttle, _clock) = throttle(1.0, 2);
@@ -235,7 +236,7 @@ fn wait_includes_earlier_waiters() {
     assert_eq!(throttle.blocking_wait(1500 * MS), Err(ThrottleError::TooLong { wait: 2 * SECOND }));
 }
 
-/// A task may own a wait that it does not poll, for example while another branch of its `select!` runs.
+/// A task may own a wait without polling it, for example while another branch of its `select!` runs.
 #[test]
 fn unpolled_waiter_does_not_delay_others() {
     let (throttle, clock) = throttle(1.0, 1);
@@ -281,8 +282,8 @@ fn special_rates_behave_as_documented() {
 }
 
 proptest! {
-    /// For any sequence of calls, a bucket provides at most its burst plus the tokens that it has gained. The bucket
-    /// never returns a wait that is too short.
+    /// For any sequence of calls, the bucket provides at most its burst plus the tokens that it has gained. The bucket
+    /// never returns a wait time that is too short.
     #[test]
     fn bucket_provides_only_earned_tokens(
         qps in 0.001f64..1e6,
@@ -305,8 +306,8 @@ proptest! {
         }
     }
 
-    /// For any arrivals, late polls and cancellations, no waiter gets a token before it is available, and no available
-    /// token is lost.
+    /// For any arrivals, late polls and cancellations, no waiter gets a token too early, and no available token is
+    /// lost.
     #[test]
     fn throttle_provides_earned_tokens_without_debt(
         burst in 1u32..4,
@@ -329,7 +330,7 @@ proptest! {
                             let Err(ThrottleError::TooLong { wait }) = throttle.blocking_wait(Duration::ZERO) else {
                                 panic!("a token was taken while another waiter waits")
                             };
-                            // The next waiter is served at most one second after this waiter.
+                            // The next waiter gets its token at most one second after this waiter.
                             waiters.push((clock.now() + wait - SECOND - start, waiter));
                         }
                     }

@@ -1,4 +1,4 @@
-//! Server-side apply, and the request bodies of writes.
+//! Server-side apply, and the bodies of write requests.
 
 use std::borrow::Cow;
 
@@ -16,19 +16,19 @@ use crate::{Error, Request, extract_managed_fields};
 impl<T: Object + Serialize + DeserializeOwned> Api<T> {
     /// Applies an object with server-side apply. Creates the object if it does not exist.
     ///
-    /// The field manager in the options becomes an owner of all fields in the object. The field manager gives up the
-    /// fields that it applied earlier and that are missing from `object`.
+    /// The field manager in `options` becomes an owner of each field that `object` contains. The field manager gives up
+    /// the ownership of fields that it applied earlier and that `object` does not contain.
     ///
-    /// If the type does not serialize a kind, the method adds it to the request. If the metadata contains a
-    /// `resourceVersion` or `uid`, it is a precondition. Do not apply an object that a read returned, because it also
-    /// contains the fields of other managers. Start with a new object or with the result of [`applied`](Self::applied).
-    /// To apply a partial object, use [`patch`](Self::patch) with [`Patch::Apply`].
+    /// If the type does not serialize its kind, this method adds the kind to the request. A `resourceVersion` or `uid`
+    /// in the object's metadata is a precondition of the request. Do not apply an object that you have read from the
+    /// server, because it also contains the fields of other managers. Start with a new object or with the result of
+    /// [`applied`](Self::applied). To apply a partial object, use [`patch`](Self::patch) with [`Patch::Apply`].
     ///
     /// # Errors
     ///
-    /// Returns an error without I/O if there is no field manager. Returns `Conflict` if another manager owns a field
-    /// with a different value. The option to force the apply avoids this error. Returns another error if the request
-    /// fails for another reason.
+    /// Returns an error without sending a request if `options` contains no field manager. Returns `Conflict` if another
+    /// manager owns a field and its value differs from the value in `object`. To take over such a field instead, set
+    /// `force` in `options`. Returns another error if the request fails in another way.
     ///
     /// # Examples
     ///
@@ -50,11 +50,11 @@ impl<T: Object + Serialize + DeserializeOwned> Api<T> {
         Ok(self.apply_request(object, options, false).object().await?)
     }
 
-    /// Applies the status of an existing object, as [`apply`](Self::apply) does for the whole object.
+    /// Applies only the status of an existing object. Otherwise, this method works like [`apply`](Self::apply).
     ///
     /// # Errors
     ///
-    /// Returns the same errors as [`apply`](Self::apply), and `NotFound` if the object does not exist.
+    /// Returns `NotFound` if the object does not exist, and otherwise the same errors as [`apply`](Self::apply).
     pub async fn apply_status(&self, object: &T, options: &WriteOptions) -> Result<T, ApiError> {
         Ok(self.apply_request(object, options, true).object().await?)
     }
@@ -73,8 +73,8 @@ impl<T: Object + Serialize + DeserializeOwned> Api<T> {
         self.with_object(request, object, options)
     }
 
-    /// Sets the body of a create or update request. Adds apiVersion and kind if the type does not serialize them. Most
-    /// Rust types do not.
+    /// Sets the body of a create request or an update request. If the type does not serialize apiVersion and kind, the
+    /// method adds both. Most Rust types do not.
     pub(super) fn with_object(&self, request: Request, object: &T, options: &WriteOptions) -> Request {
         let request = with_write_options(request, options);
         if self.representation != Representation::Whole {
@@ -95,12 +95,12 @@ impl<T: Object + Serialize + DeserializeOwned> Api<T> {
 
 impl<T> Api<T> {
     /// Returns the fields that a manager has applied to an object and still owns, like client-go's `Extract`. Returns
-    /// `None` if the manager has applied nothing. The result includes apiVersion, kind, name and namespace, so it can
-    /// be the start of the next [`apply`](Self::apply). See [`extract_managed_fields`].
+    /// `None` if the manager has not applied any fields. The result includes apiVersion, kind, name and namespace, so
+    /// you can change it and pass it to [`apply`](Self::apply). See [`extract_managed_fields`].
     ///
     /// # Errors
     ///
-    /// Returns `NotFound`, or another error if the request fails.
+    /// Returns `NotFound` if the object does not exist, or another error if the request fails.
     pub async fn applied(
         &self,
         key: impl TryInto<ObjectKey, Error: Into<InvalidKey>>,
@@ -114,7 +114,7 @@ impl<T> Api<T> {
         Ok(extract_managed_fields(&object, field_manager, "").map_err(|error| unreadable(error.to_string()))?)
     }
 
-    /// Returns the body of a patch. The body of an apply patch must have apiVersion and kind.
+    /// Returns the body of a patch request. The body of an apply patch must have apiVersion and kind.
     pub(super) fn patch_body<'a>(&self, patch: &'a Patch) -> Cow<'a, Value> {
         match patch {
             Patch::Apply(body) => {

@@ -1,4 +1,4 @@
-//! Writes that read the object again and retry after a conflict with another write.
+//! Read-modify-write loops that retry after a conflict with another write.
 
 use std::time::Duration;
 
@@ -13,21 +13,21 @@ use crate::error::InvalidRequest;
 /// The maximum number of attempts that [`Api::create_or_update`] makes, as in client-go.
 const ATTEMPTS: u32 = 5;
 
-/// Calls `attempt` until it returns a result other than a conflict, at most `attempts` times. This is client-go's
-/// `RetryOnConflict`. If `attempts` is 0, `attempt` is still called once. `attempt` must read the object again each time. Between
-/// two attempts, the function waits 10 ms plus up to 10 % of jitter, or longer if the error's
-/// [`retry_after`](ApiError::retry_after) is longer.
+/// Calls `attempt` until its result is not a conflict error. Makes at most `attempts` calls. This is client-go's
+/// `RetryOnConflict`. If `attempts` is 0, this function still calls `attempt` once. `attempt` must read the object from
+/// the server in each call. Between two attempts, the function waits 10 ms plus up to 10 % of jitter, or longer if the
+/// error's [`retry_after`](ApiError::retry_after) is longer.
 ///
 /// If the response to a write is lost, the client may send the write again. The second write can then conflict with the first one
 /// ([`ApiError::earlier_may_have_acted`]). Therefore, `attempt` must be idempotent: it may set a label, but must not increment a counter.
 ///
 /// # Errors
 ///
-/// Returns the error of the last `attempt`, which can be a conflict.
+/// Returns the error of the last call of `attempt`, which can be a conflict.
 ///
 /// # Cancel safety
 ///
-/// Dropping the future drops the current attempt.
+/// Dropping the future returned by this function cancels the current attempt.
 ///
 /// # Examples
 ///
@@ -58,7 +58,7 @@ where
     attempt().await
 }
 
-/// The outcome of [`Api::create_or_update`]. The names are the same as in controller-runtime.
+/// The outcome of [`Api::create_or_update`]. The variants have the same names as in controller-runtime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OperationResult {
     /// The object did not exist and was created.
@@ -70,18 +70,18 @@ pub enum OperationResult {
 }
 
 impl<T: Object + Clone + Serialize + DeserializeOwned> Api<T> {
-    /// Reads the stored object with the key of `object`, applies `change`, and updates the stored object. If there is no stored object,
-    /// applies `change` to a copy of `object` and creates it. If `change` does not modify the stored object, nothing is written. After a
-    /// conflict, or if a create fails because the object already exists, the method reads the object again and retries. The method makes
-    /// at most five attempts.
+    /// Reads the stored object that has the same key as `object`, applies `change` to it, and sends the update. If
+    /// there is no stored object, this method applies `change` to a copy of `object` and creates the copy. If `change`
+    /// does not modify the stored object, this method sends no write request. After a conflict, or if another client
+    /// creates the object first, the method reads the object again and retries. The method makes at most five attempts.
     ///
-    /// `T` must model all fields of the object. The update drops fields that `T` does not have. If `T` does not model all fields,
-    /// use [`apply`](Self::apply).
+    /// `T` must model all fields of the object. The update deletes all fields that `T` does not declare. If `T` does
+    /// not model all fields, use [`apply`](Self::apply).
     ///
     /// # Errors
     ///
-    /// Returns the error of the last attempt if all attempts fail. Errors other than a conflict or "already exists" are
-    /// returned without a further attempt.
+    /// Returns the error of the last attempt if all attempts fail. Any error other than a conflict or "already exists"
+    /// is returned without another attempt.
     ///
     /// # Examples
     ///
@@ -136,7 +136,7 @@ impl<T: Object + Clone + Serialize + DeserializeOwned> Api<T> {
     }
 }
 
-/// The pauses between attempts. These are the pauses of client-go's `DefaultRetry`.
+/// The pauses between attempts. The durations are the pauses of client-go's `DefaultRetry`.
 fn pauses() -> Backoff {
     let base = Duration::from_millis(10);
     let config = BackoffConfig { base, factor: 1.0, jitter: 0.1, ..BackoffConfig::default() };

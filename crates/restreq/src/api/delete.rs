@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 use super::Api;
 use super::options::with_list_options;
 
-/// The server's response to a DELETE.
+/// The server's response to a DELETE request.
 ///
 /// # Examples
 ///
@@ -25,22 +25,23 @@ use super::options::with_list_options;
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub enum Deletion<T> {
-    /// The server responded with an object. Usually the object still exists, and is deleted when its last finalizer is
-    /// removed or its grace period ends. For some kinds, such as pods, the response can also be the last state of an
-    /// object that is already deleted. [`Api::wait_for_deletion`] waits until the object is deleted.
+    /// The server responded with the object. Usually the object still exists. The server deletes the object when its
+    /// last finalizer is removed or its grace period ends. For some kinds, such as pods, the response can also be the
+    /// last state of an object that is already deleted. [`Api::wait_for_deletion`] waits until the object is deleted.
     Object(Box<T>),
-    /// The object is deleted. In a dry run, the object would have been deleted. The details of this status contain the
-    /// object's UID.
+    /// The object is deleted. In a dry run, this response means that the server would have deleted the object. The
+    /// details of the status contain the object's UID.
     Status(Box<Status>),
 }
 
 impl<T: DeserializeOwned> Api<T> {
-    /// Deletes an object. If finalizers or a grace period delay the deletion, the method only requests the deletion.
-    /// The result shows whether the object still exists.
+    /// Deletes an object. If the object has finalizers or a grace period, this method only requests the deletion and
+    /// returns before the object is deleted. The variant of the result shows whether the object still exists.
     ///
     /// # Errors
     ///
-    /// Returns `NotFound`, `Conflict` if a precondition fails, or another error if the request fails.
+    /// Returns `NotFound` if the object does not exist, and `Conflict` if a precondition fails. Returns another error
+    /// if the request fails in another way.
     pub async fn delete(
         &self,
         key: impl TryInto<ObjectKey, Error: Into<InvalidKey>>,
@@ -60,12 +61,12 @@ impl<T: DeserializeOwned> Api<T> {
 }
 
 impl<T> Api<T> {
-    /// Deletes all objects that match `which`.
+    /// Deletes all objects that match the selectors in `which`.
     ///
     /// # Errors
     ///
-    /// Returns an error if the request fails. Some of the objects may have been deleted even if the method returns an
-    /// error.
+    /// Returns an error if the request fails. Even if this method returns an error, the server may have deleted some of
+    /// the objects.
     pub async fn delete_collection(&self, which: &ListOptions, options: &DeleteOptions) -> Result<(), ApiError> {
         with_list_options(self.on_collection(self.client.delete()), which).json(options).send().await?;
         Ok(())

@@ -12,12 +12,14 @@ use crate::error::InvalidRequest;
 /// The outcome of an eviction. [`Api::evict`] returns it.
 #[derive(Clone, Debug, PartialEq)]
 pub enum EvictionOutcome {
-    /// The server accepted the eviction and deletes the pod. In a dry run, the server would have accepted the eviction.
+    /// The server accepted the eviction and deletes the pod. In a dry run, this response means that the server would
+    /// have accepted the eviction.
     Evicted,
     /// The server rejected the eviction with status 429, usually because it would violate a PodDisruptionBudget.
     /// Nothing changed.
     Blocked {
-        /// The delay after which the server asks the client to retry, if any. kubectl retries every 5 s.
+        /// The delay after which the server asks the client to retry, if any. For comparison, kubectl retries every 5
+        /// s.
         retry_after: Option<Duration>,
         /// The server's status. The causes in this status contain the name of the PodDisruptionBudget.
         status: Box<Status>,
@@ -25,7 +27,7 @@ pub enum EvictionOutcome {
 }
 
 impl<T> Api<T> {
-    /// Evicts a pod: the server deletes the pod if its PodDisruptionBudgets allow the deletion.
+    /// Evicts a pod. The server deletes the pod if its PodDisruptionBudgets allow the deletion.
     ///
     /// If the server asks the client to retry later, this method returns without waiting. The method then returns
     /// [`EvictionOutcome::Blocked`].
@@ -37,7 +39,7 @@ impl<T> Api<T> {
     /// - `NotFound` if the pod does not exist.
     /// - `InternalError` if several PodDisruptionBudgets match the pod.
     /// - An error if this `Api` is not for pods.
-    /// - Any other error if the request fails for another reason.
+    /// - Another error if the request fails in another way.
     ///
     /// # Examples
     ///

@@ -8,8 +8,8 @@ use crate::Request;
 use crate::error::InvalidRequest;
 use crate::process::{AttachedProcess, PROTOCOLS, Streams};
 
-/// The options of [`Api::exec`] and [`Api::attach`]. By default, stdout and stderr of the default container are
-/// requested.
+/// The options of [`Api::exec`] and [`Api::attach`]. By default, the client reads stdout and stderr of the default
+/// container.
 ///
 /// # Examples
 ///
@@ -21,15 +21,15 @@ use crate::process::{AttachedProcess, PROTOCOLS, Streams};
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExecOptions {
-    /// The name of the container. Empty means the pod's only container, or the container that the pod's annotation
-    /// `kubectl.kubernetes.io/default-container` names.
+    /// The name of the container. If this field is empty, the server uses the pod's only container, or the container in
+    /// the pod's annotation `kubectl.kubernetes.io/default-container`.
     pub container: String,
     /// Whether the client can write to the command's standard input.
     pub stdin: bool,
     /// Whether the client reads the command's standard output.
     pub stdout: bool,
     /// Whether the client reads the command's standard error. This field has no effect if `tty` is true, because a
-    /// terminal has only one output.
+    /// terminal sends stdout and stderr as one stream.
     pub stderr: bool,
     /// Whether to allocate a terminal for the command.
     pub tty: bool,
@@ -75,17 +75,19 @@ impl ExecOptions {
 }
 
 impl<T> Api<T> {
-    /// Runs a command in a container of a pod. The command is started directly, without a shell. The method returns as
-    /// soon as the connection is established. The command may start later.
+    /// Runs a command in a container of a pod. The container runtime starts the command directly, without a shell. The
+    /// method returns as soon as the connection is established. The command may start later.
     ///
-    /// The user needs the verbs `get` and `create` for `pods/exec`. The request opens a WebSocket over HTTP/1.1, on a
-    /// separate connection. All proxies between the client and the server must support WebSockets.
+    /// The client's user needs permission for the verbs `get` and `create` on `pods/exec`. The request opens a
+    /// WebSocket over HTTP/1.1, on a separate connection. All proxies between the client and the server must support
+    /// WebSockets.
     ///
     /// # Errors
     ///
-    /// Returns `NotFound`, an error if this is not an `Api` for pods, or another error if the request fails. The request is
-    /// not retried after the connection is lost, because the command may have run. [`AttachedProcess::status`] returns
-    /// failures that occur after the connection is established, such as an unknown container.
+    /// Returns `NotFound` if the pod does not exist, and an error if this `Api` is not for pods. Returns another error
+    /// if the request fails in another way. The client does not retry the request after it loses the connection,
+    /// because the command may have run. Failures that occur after the connection is established, such as an unknown
+    /// container, are returned by [`AttachedProcess::status`].
     ///
     /// # Panics
     ///
@@ -93,7 +95,8 @@ impl<T> Api<T> {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future closes the connection. After a drop, it is unknown whether the command ran.
+    /// Dropping the future returned by this method closes the connection. After such a drop, it is unknown whether the
+    /// command ran.
     ///
     /// # Examples
     ///
@@ -125,8 +128,9 @@ impl<T> Api<T> {
 
     /// Attaches to the main process of a container.
     ///
-    /// The user needs the verbs `get` and `create` for `pods/attach`. Input reaches the process only if its container
-    /// has `stdin: true`. Output that the process wrote before this call is not sent.
+    /// The client's user needs permission for the verbs `get` and `create` on `pods/attach`. The process receives input
+    /// only if its container has `stdin: true`. The server does not send output that the process wrote before this
+    /// call.
     ///
     /// # Errors
     ///
@@ -138,7 +142,7 @@ impl<T> Api<T> {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future closes the connection.
+    /// Dropping the future returned by this method closes the connection.
     pub async fn attach(
         &self,
         key: impl TryInto<ObjectKey, Error: Into<InvalidKey>>,

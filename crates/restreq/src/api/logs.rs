@@ -16,8 +16,8 @@ use super::Api;
 use crate::error::InvalidRequest;
 use crate::{ByteStream, Request};
 
-/// The options of [`Api::logs`] and [`Api::log_lines`]. These options correspond to `PodLogOptions`. By default, the whole log
-/// of the default container is requested.
+/// The options of [`Api::logs`] and [`Api::log_lines`]. These options correspond to `PodLogOptions`. By default, the
+/// server sends the whole log of the default container.
 ///
 /// # Examples
 ///
@@ -28,28 +28,28 @@ use crate::{ByteStream, Request};
 /// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LogOptions {
-    /// The name of the container. Empty means the pod's only container, or the container that the pod's annotation
-    /// `kubectl.kubernetes.io/default-container` names.
+    /// The name of the container. If this field is empty, the server uses the pod's only container, or the container in
+    /// the pod's annotation `kubectl.kubernetes.io/default-container`.
     pub container: String,
     /// Whether to follow the log until the container ends. Only [`Api::log_lines`] supports this.
     pub follow: bool,
-    /// Whether to read the log of the previous instance of the container, from before its last restart.
+    /// Whether to read the log of the container's previous instance, which ran before the last restart.
     pub previous: bool,
-    /// If set, the log contains only lines that are at most this old. The value is rounded up to a whole number of
-    /// seconds. This field cannot be combined with `since_time`.
+    /// If set, the server sends only log lines that are not older than this duration. The client rounds the duration up
+    /// to a whole number of seconds. Do not set this field together with `since_time`.
     pub since: Option<Duration>,
-    /// If set, the log contains only lines that were written at or after this time.
+    /// If set, the server sends only log lines that were written at or after this time.
     pub since_time: Option<Time>,
-    /// Whether each line starts with its timestamp in RFC 3339 format.
+    /// Whether the server adds a timestamp in RFC 3339 format to the start of each line.
     pub timestamps: bool,
-    /// If set, the log contains only its last lines, at most this number.
+    /// If set, the server sends at most this number of lines from the end of the log.
     pub tail_lines: Option<u64>,
     /// The maximum size of the log in bytes, at least 1. The server may send slightly more or slightly less than this
     /// size.
     pub limit_bytes: Option<u64>,
     /// The output stream of the container to read: stdout, stderr or both. `None` means both outputs. Servers support
-    /// this field since Kubernetes 1.32 if the feature gate `PodLogsQuerySplitStreams` is enabled. Servers do not
-    /// support this field together with `tail_lines`.
+    /// this field since Kubernetes 1.32. The servers must enable the feature gate `PodLogsQuerySplitStreams`. Servers
+    /// do not allow both this field and `tail_lines` in one request.
     pub stream: Option<LogSource>,
 }
 
@@ -103,7 +103,7 @@ impl<T> Api<T> {
     /// - `NotFound` if the pod does not exist.
     /// - `BadRequest` if the container is unknown or has not started.
     /// - An error if this `Api` is not for pods, or if [`follow`](LogOptions::follow) is set.
-    /// - Any other error if the request fails for another reason.
+    /// - Another error if the request fails in another way.
     ///
     /// # Examples
     ///
@@ -136,7 +136,7 @@ impl<T> Api<T> {
     ///
     /// # Errors
     ///
-    /// Returns the same errors as [`logs`](Self::logs), except that [`follow`](LogOptions::follow) is allowed.
+    /// Returns the same errors as [`logs`](Self::logs), but accepts [`follow`](LogOptions::follow).
     ///
     /// # Examples
     ///
@@ -167,13 +167,14 @@ impl<T> Api<T> {
     }
 }
 
-/// A stream of the lines of a log, without their line ends. [`Api::log_lines`] returns it.
+/// A stream of the lines of a log. The line ends are removed. [`Api::log_lines`] returns it.
 ///
-/// A line of more than 1 MiB is split into several items. Invalid UTF-8 is replaced by U+FFFD. The stream ends when the
-/// log ends. If the log is followed, it ends when the container ends or the server closes the connection. The stream
-/// does not reconnect. To resume a log after a lost connection, request [`timestamps`](LogOptions::timestamps), and
-/// open the log again with the last timestamp as [`since_time`](LogOptions::since_time). The new stream repeats the
-/// lines that were written in that second.
+/// A line of more than 1 MiB is split into several items. Bytes that are not valid UTF-8 are replaced by U+FFFD. The
+/// stream ends when the log ends. If [`follow`](LogOptions::follow) is set, the log ends when the container ends or the
+/// server closes the connection. The stream does not reconnect. To resume a log after a lost connection, request
+/// [`timestamps`](LogOptions::timestamps), and open the log again with the last timestamp as
+/// [`since_time`](LogOptions::since_time). The new stream repeats the lines that have the same second in their
+/// timestamp.
 #[must_use = "a log is not read until it is polled"]
 pub struct LogLines {
     log: ByteStream,
@@ -234,7 +235,7 @@ fn text(bytes: &[u8]) -> String {
 #[derive(Default)]
 struct LineSplitter {
     buffer: BytesMut,
-    /// The size of the part at the start of the buffer that was already searched for a line end, in bytes.
+    /// The number of bytes at the start of the buffer that were already searched for a line end.
     searched: usize,
 }
 
@@ -265,14 +266,14 @@ impl LineSplitter {
         None
     }
 
-    /// Returns the last line of the log if that line has no line end.
+    /// Returns the last line of the log, if the log does not end with a line end.
     fn rest(&mut self) -> Option<Bytes> {
         self.searched = 0;
         Some(self.buffer.split().freeze()).filter(|line| !line.is_empty())
     }
 }
 
-/// Returns the lines of a log that arrives in chunks of the given size.
+/// Returns the lines of a log whose data arrives in chunks of the given size.
 #[cfg(any(test, fuzzing))]
 pub(crate) fn lines(text: &[u8], step: usize) -> Vec<Bytes> {
     let mut splitter = LineSplitter::default();

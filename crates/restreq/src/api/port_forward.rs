@@ -16,17 +16,18 @@ use crate::error::InvalidRequest;
 
 /// A connection to a port of a pod. [`Api::port_forward`] returns it.
 ///
-/// - **Backpressure**: at most 64 KiB plus one message are buffered in each direction.
-/// - **End of the connection**: a read returns the end of the stream when the pod closes the connection. If the port
+/// - **Backpressure**: the connection buffers at most 64 KiB plus one message in each direction.
+/// - **End of the connection**: when the pod closes the connection, a read returns the end of the stream. If the port
 ///   cannot be reached, a read returns an error with the message from the node. If the connection to the API server is
-///   lost, a read returns an error. Dropping the value closes the connection.
+///   lost, a read returns an error. Dropping the `PortForward` closes the connection.
 /// - **Half-closed connections**: the protocol does not support half-closed connections. Shutting down the write side
-///   only flushes the sent data, so the pod does not see the end of the input. To close the connection, drop the
+///   only flushes the data, so the pod does not receive an end of the stream. To close the connection, drop the
 ///   [`PortForward`].
 ///
 /// # Cancel safety
 ///
-/// A read that returns `Pending` has consumed no data, and a write that returns `Pending` has accepted no data.
+/// A read that returns `Pending` has not consumed any data, and a write that returns `Pending` has not accepted any
+/// data.
 pub struct PortForward {
     receiver: Receiver,
     sender: Sender,
@@ -49,13 +50,14 @@ impl<T> Api<T> {
     /// Opens one connection to a port of a pod. To open several connections, call this method several times. Each
     /// connection is closed separately.
     ///
-    /// The user needs the verbs `get` and `create` for `pods/portforward`. The request opens a WebSocket over
-    /// HTTP/1.1. For the process in the pod, the connection appears to come from localhost.
+    /// The client's user needs permission for the verbs `get` and `create` on `pods/portforward`. The request opens a
+    /// WebSocket over HTTP/1.1. For the process in the pod, the connection appears to come from localhost.
     ///
     /// # Errors
     ///
-    /// Returns `NotFound`, an error if this is not an `Api` for pods, or another error if the request fails. If no process
-    /// listens on the port, reading from the returned connection returns an error.
+    /// Returns `NotFound` if the pod does not exist, and an error if this `Api` is not for pods. Returns another error
+    /// if the request fails in another way. If no process listens on the port, reading from the returned connection
+    /// returns an error.
     ///
     /// # Panics
     ///
@@ -63,11 +65,11 @@ impl<T> Api<T> {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future closes the connection.
+    /// Dropping the future returned by this method closes the connection.
     ///
     /// # Examples
     ///
-    /// This example listens on a local port and forwards each connection to the pod:
+    /// The example listens on a local port and forwards each connection to the pod:
     ///
     /// ```
     /// use pintle_meta::DynamicObject;

@@ -1,4 +1,4 @@
-//! Requests that return only the metadata of objects, or a table.
+//! Requests that return only the metadata of objects, or that return a table.
 
 use http::header::ACCEPT;
 use pintle_meta::{ApiError, ListMeta, ListOptions, PartialObject, TypeMeta};
@@ -9,7 +9,7 @@ use super::Api;
 use super::options::with_list_options;
 use crate::Error;
 
-/// The form in which a client requests objects: complete, only their metadata, or as a table.
+/// The form in which a client requests objects: whole objects, only their metadata, or a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Representation {
     Whole,
@@ -23,7 +23,7 @@ const METADATA_LIST: &str = "application/json;as=PartialObjectMetadataList;g=met
 const TABLE: &str = "application/json;as=Table;g=meta.k8s.io;v=v1";
 
 impl Representation {
-    /// Returns the `Accept` header for reading an object or events in this form, or `None` for the client's default
+    /// Returns the `Accept` header for reading objects or events in this form. `None` means the client's default
     /// header.
     pub(super) fn object(self) -> Option<&'static str> {
         match self {
@@ -40,7 +40,7 @@ impl Representation {
     }
 }
 
-/// A table of objects, as `kubectl get` prints it. The server chooses the columns and fills in the cells.
+/// A table of objects, as `kubectl get` prints it. The server chooses the columns and computes the cells.
 ///
 /// # Examples
 ///
@@ -68,7 +68,7 @@ pub struct Table {
     /// columns.
     #[serde(default, rename = "columnDefinitions", deserialize_with = "or_empty")]
     pub columns: Vec<TableColumn>,
-    /// The rows in the order of the object keys, one row for each object.
+    /// The rows of the table, ordered by object key. Each row describes one object.
     #[serde(default, deserialize_with = "or_empty")]
     pub rows: Vec<TableRow>,
 }
@@ -83,14 +83,14 @@ pub struct TableColumn {
     /// The OpenAPI type: `string`, `integer`, `number`, `boolean` or `array`.
     #[serde(default, rename = "type")]
     pub column_type: String,
-    /// The format of the values, such as `date`. The column with the object's name has the format `name`.
+    /// The format of the values, such as `date`. The column that contains the object's name has the format `name`.
     #[serde(default)]
     pub format: String,
     /// A human-readable description of the column.
     #[serde(default)]
     pub description: String,
-    /// The priority of the column. A column with priority 0 is always shown. Columns with higher numbers are less
-    /// important, and are only shown in wide output.
+    /// The priority of the column. A column with priority 0 is always shown. A column with a higher number is less
+    /// important and is only shown in wide output.
     #[serde(default)]
     pub priority: i32,
 }
@@ -108,12 +108,12 @@ pub struct TableRow {
 }
 
 impl<T> Api<T> {
-    /// Returns an `Api` that reads only the metadata of the same objects, like client-go's metadata client. The server
-    /// sends only the metadata, even in lists and watches. An informer that uses the returned `Api` stores only the
-    /// metadata.
+    /// Returns an `Api` that reads only the metadata of the same objects, like client-go's metadata client. In all
+    /// responses, including lists and watches, the server sends only the metadata. An informer that uses the returned
+    /// `Api` stores only the metadata.
     ///
     /// The returned `Api` supports reads, patches and deletes. Creating or replacing an object returns an error without
-    /// sending a request, because such a write would erase all fields outside of the metadata.
+    /// sending a request, because such a write would delete all fields outside of the metadata.
     ///
     /// # Examples
     ///
@@ -130,11 +130,12 @@ impl<T> Api<T> {
         Api { representation: Representation::Metadata, ..self.cast() }
     }
 
-    /// Lists one page of objects as a table.
+    /// Returns one page of objects as a table.
     ///
     /// # Errors
     ///
-    /// Returns an error if the request fails. `NotAcceptable` means that the server cannot return this resource as a table.
+    /// Returns an error if the request fails. The error `NotAcceptable` means that the server cannot return this
+    /// resource as a table.
     pub async fn table(&self, options: &ListOptions) -> Result<Table, ApiError> {
         let request = self.on_collection(self.client.get().header(ACCEPT.as_str(), TABLE));
         let request = with_list_options(request, options);
@@ -148,7 +149,7 @@ impl<T> Api<T> {
     }
 }
 
-/// Decodes `null` as an empty list, because Go writes an empty list as `null`.
+/// Decodes `null` as an empty list, because Go encodes a nil slice as `null`.
 fn or_empty<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(deserializer: D) -> Result<T, D::Error> {
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }

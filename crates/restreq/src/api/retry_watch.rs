@@ -17,12 +17,12 @@ use crate::error::InvalidRequest;
 
 /// A watch that resumes when its connection breaks or the server ends it, like client-go's `RetryWatcher`.
 ///
-/// Each event is delivered exactly once, unless the server has already discarded it. Bookmarks are not delivered.
-/// Bookmarks only advance the revision from which the watch resumes.
+/// The watch delivers each event exactly once. An event is lost only if the server has already discarded the event.
+/// Bookmarks are not delivered. A bookmark event only advances the revision that the watch resumes from.
 ///
-/// The watch waits so that at least a second passes between the starts of two requests. While the requests fail, the
-/// pauses between them grow up to 30 s. A random jitter of up to the same length is added to each pause. If the server
-/// asks for a longer pause, the watch waits for as long as the server asks.
+/// The watch starts a request at most once per second. While the requests fail, the pauses between them grow to at most
+/// 30 s. Each pause is extended by a random jitter that is at most as long as the pause. If the server asks for a
+/// longer pause, the watch waits for the longer time.
 ///
 /// The watch has no task. A `RetryWatch` makes progress only while it is polled. Dropping it ends the watch.
 ///
@@ -46,7 +46,7 @@ pub struct RetryWatch<T> {
     /// Where to resume.
     options: WatchOptions,
     state: State<T>,
-    /// The earliest time at which the next watch request may start.
+    /// The earliest time when the next watch request may start.
     not_before: Option<Instant>,
     backoff: Backoff,
     done: bool,
@@ -54,26 +54,26 @@ pub struct RetryWatch<T> {
 
 enum State<T> {
     Closed,
-    /// The future that opens the next watch. The future is stored here, so that opening the watch can finish even if
-    /// the caller drops each future returned by `next` early.
+    /// The future that opens the next watch. The future is stored in this field, so that the watch can finish opening
+    /// even if the caller drops several futures returned by `next`.
     Opening(Opening<T>),
     Open(Box<EventStream<T>>),
 }
 
-/// The time at which the watch request started, and the opened watch or an error.
+/// The time when the watch request started, and its result: the opened watch or an error.
 type Opening<T> = Pin<Box<dyn Future<Output = (Instant, Result<EventStream<T>, ApiError>)> + Send>>;
 
-/// The minimum time between the starts of two watch requests.
+/// The minimum time between the starts of two requests of the watch.
 const MIN_INTERVAL: Duration = Duration::from_secs(1);
 
 impl<T: Object + DeserializeOwned> Api<T> {
-    /// Returns a watch that starts at the revision in `options` and resumes when its connection ends: see
+    /// Returns a watch that starts at the revision in `options` and resumes after its connection ends: see
     /// [`RetryWatch`]. This method sends nothing.
     ///
     /// # Errors
     ///
-    /// Returns an error if the revision is empty or `0`, because a watch without a revision starts at an unknown
-    /// revision and cannot resume.
+    /// Returns an error if the revision is empty or `0`. Such a watch would start at an unknown revision and could not
+    /// resume.
     pub fn retry_watch(&self, options: &WatchOptions) -> Result<RetryWatch<T>, InvalidRequest> {
         if matches!(options.resource_version.as_str(), "" | "0") {
             let why = "a watch that is resumed needs a start revision; use the resourceVersion of a list";
@@ -91,13 +91,13 @@ impl<T: Object + DeserializeOwned> Api<T> {
 }
 
 impl<T: Object + DeserializeOwned> RetryWatch<T> {
-    /// Returns the next change: an object that was added, modified or deleted. Returns `None` after an error.
+    /// Returns the next event: an object was added, modified or deleted. Returns `None` after an error.
     ///
     /// # Errors
     ///
-    /// Returns only errors that a retry would repeat:
+    /// Returns an error only if a retry would return the same error:
     ///
-    /// - The revision has expired. Events are lost, and the caller must list again.
+    /// - The revision has expired. Events are lost, and the caller must list the objects again.
     /// - The server rejects the watch as forbidden or invalid.
     /// - An object cannot be decoded as `T`, or has no resourceVersion.
     ///
@@ -110,16 +110,17 @@ impl<T: Object + DeserializeOwned> RetryWatch<T> {
         poll_fn(|cx| Pin::new(&mut *self).poll_next(cx)).await
     }
 
-    /// Returns the next event for which `is_met` returns true, like client-go's `Until`. The watch can still be used
-    /// after this event.
+    /// Returns the next event for which `is_met` returns true. This method corresponds to client-go's `Until`. The
+    /// caller can continue to use the watch after this event.
     ///
     /// # Errors
     ///
-    /// Returns the same errors as [`next`](Self::next). Returns an error if the watch has already ended.
+    /// Returns the same errors as [`next`](Self::next). Returns an error if the watch has already ended before the
+    /// call.
     ///
     /// # Cancel safety
     ///
-    /// Events that were passed to `is_met` before the drop are consumed. No other event is lost.
+    /// Dropping the future loses the events for which `is_met` was already called. No other event is lost.
     pub async fn until(&mut self, mut is_met: impl FnMut(&WatchEvent<T>) -> bool) -> Result<WatchEvent<T>, ApiError> {
         while let Some(event) = self.next().await {
             let event = event?;
@@ -140,7 +141,8 @@ impl<T: Object + DeserializeOwned> RetryWatch<T> {
         })
     }
 
-    /// Advances the revision from which the watch resumes. Returns the event, unless the event is a bookmark.
+    /// Advances the revision that the watch resumes from. Returns `None` if the event is a bookmark, and the event
+    /// otherwise.
     fn take(&mut self, event: WatchEvent<T>) -> Option<Result<WatchEvent<T>, ApiError>> {
         let revision = match &event {
             WatchEvent::Added(object) | WatchEvent::Modified(object) | WatchEvent::Deleted(object) => {
@@ -161,7 +163,7 @@ impl<T: Object + DeserializeOwned> RetryWatch<T> {
         Some(event).filter(|event| !matches!(event, WatchEvent::Bookmark(_))).map(Ok)
     }
 
-    /// Closes the current watch after a failure. Returns the error if a retry would fail for the same reason.
+    /// Closes the current watch after a failure. Returns the error if a retry would return the same error.
     fn end(&mut self, error: ApiError) -> Option<Result<WatchEvent<T>, ApiError>> {
         self.state = State::Closed;
         if is_lasting(&error) {

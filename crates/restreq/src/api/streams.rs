@@ -1,4 +1,4 @@
-//! Streams of lists and watches whose error type is [`ApiError`](pintle_meta::ApiError).
+//! Streams of lists and watches that return [`ApiError`](pintle_meta::ApiError) as their error type.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -10,13 +10,13 @@ use serde::de::DeserializeOwned;
 
 use crate::{Error, ListStream, RawWatch, Watch};
 
-/// A stream of the items of a list, with [`ApiError`](pintle_meta::ApiError) as its error type. The
+/// A stream of the items of a list. The error type is [`ApiError`](pintle_meta::ApiError). The
 /// [`ListWatch`](pintle_meta::ListWatch) of an [`Api`](crate::Api) returns it.
 #[must_use = "a list is not read until it is polled"]
 #[derive(Debug)]
 pub struct PageStream(pub(super) ListStream);
 
-/// A stream of the decoded events of a watch, with [`ApiError`](pintle_meta::ApiError) as its error type.
+/// A stream of the decoded events of a watch. The error type is [`ApiError`](pintle_meta::ApiError).
 /// [`Api::watch`](crate::Api::watch) returns it.
 ///
 /// # Examples
@@ -40,24 +40,24 @@ pub struct PageStream(pub(super) ListStream);
 #[derive(Debug)]
 pub struct EventStream<T>(pub(super) Watch<T>);
 
-/// A stream of the undecoded events of a watch, with [`ApiError`](pintle_meta::ApiError) as its error type. The
+/// A stream of the undecoded events of a watch. The error type is [`ApiError`](pintle_meta::ApiError). The
 /// [`ListWatch`](pintle_meta::ListWatch) of an [`Api`](crate::Api) returns it.
 #[must_use = "a watch does nothing until it is polled"]
 #[derive(Debug)]
 pub struct RawEventStream(pub(super) RawWatch);
 
 impl<T: DeserializeOwned> EventStream<T> {
-    /// Returns the next event, or `None` at the end.
+    /// Returns the next event, or `None` when the watch has ended.
     ///
     /// # Errors
     ///
     /// Returns an error in one of these cases. After an error, the watch returns no further events.
     ///
     /// - The connection is lost.
-    /// - The server sends nothing for too long.
-    /// - The server sends a frame that is not an event of a `T`.
+    /// - The server sends no data for too long.
+    /// - The server sends a frame that cannot be decoded as an event of a `T`.
     ///
-    /// If the server reports a failure, the method returns the event [`WatchEvent::Error`], not an error.
+    /// If the server reports a failure, the method returns [`WatchEvent::Error`] as an event, not an error.
     ///
     /// # Cancel safety
     ///

@@ -16,12 +16,12 @@ use crate::error::InvalidRequest;
 
 /// A subresource of an object, such as the `scale` of a deployment. [`Api::subresource`] creates it.
 ///
-/// `S` is the type of the responses. The type of responses can differ from the object's type: the response to an
-/// eviction is a [`Status`](pintle_meta::Status). Request bodies are sent without changes.
+/// `S` is the type that responses are decoded as. `S` can differ from the object's type. For example, the response to
+/// an eviction is a [`Status`](pintle_meta::Status). The client does not add or change fields in request bodies.
 ///
 /// # Cancel safety
 ///
-/// Dropping the future has the same effect as for [`Api`].
+/// Dropping a future has the same effect as with [`Api`].
 ///
 /// # Examples
 ///
@@ -42,14 +42,14 @@ use crate::error::InvalidRequest;
 /// ```
 #[must_use = "a subresource does nothing by itself"]
 pub struct Subresource<S> {
-    /// The request for the subresource. The method and the body of the request are not set yet.
+    /// The request for the subresource. The caller must still set the method and the body of the request.
     request: Request,
     object: PhantomData<fn() -> S>,
 }
 
 impl<T> Api<T> {
-    /// Returns a handle for a subresource of an object. This method sends nothing. If the key or the name is invalid,
-    /// each method that sends a request returns an error.
+    /// Returns a handle for a subresource of an object. This method sends nothing. If the key or the subresource name
+    /// is invalid, the handle's methods return an error when they send a request.
     pub fn subresource<S>(
         &self,
         key: impl TryInto<ObjectKey, Error: Into<InvalidKey>>,
@@ -69,8 +69,8 @@ impl<T> Api<T> {
 }
 
 impl<S> Subresource<S> {
-    /// Returns a request for the subresource, with the given method. Use this request for operations that this type has
-    /// no method for, such as following a log.
+    /// Returns a request that has the given method and the path of the subresource. Use this request for operations
+    /// that have no method in this type, such as following a log.
     pub fn request(&self, method: Method) -> Request {
         self.request.clone().verb(method)
     }
@@ -81,7 +81,7 @@ impl<S: DeserializeOwned> Subresource<S> {
     ///
     /// # Errors
     ///
-    /// Returns `NotFound`, or another error if the request fails.
+    /// Returns `NotFound` if the object does not exist, or another error if the request fails.
     pub async fn get(&self) -> Result<S, ApiError> {
         Ok(self.request(Method::GET).object().await?)
     }
@@ -90,8 +90,8 @@ impl<S: DeserializeOwned> Subresource<S> {
     ///
     /// # Errors
     ///
-    /// Returns an error if the request fails. For an eviction, `TooManyRequests` means that the eviction would violate a
-    /// PodDisruptionBudget.
+    /// Returns an error if the request fails. For an eviction, the error `TooManyRequests` means that the eviction
+    /// would violate a PodDisruptionBudget.
     pub async fn create(&self, body: &impl Serialize, options: &WriteOptions) -> Result<S, ApiError> {
         Ok(with_write_options(self.request(Method::POST), options).json(body).object().await?)
     }
@@ -101,7 +101,7 @@ impl<S: DeserializeOwned> Subresource<S> {
     ///
     /// # Errors
     ///
-    /// Returns `Conflict`, `NotFound`, or another error if the request fails.
+    /// Returns `Conflict`, `NotFound`, or another error if the update fails.
     pub async fn update(&self, body: &impl Serialize, options: &WriteOptions) -> Result<S, ApiError> {
         Ok(with_write_options(self.request(Method::PUT), options).json(body).object().await?)
     }

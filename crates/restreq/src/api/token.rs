@@ -9,8 +9,8 @@ use serde_json::json;
 
 use super::Api;
 
-/// The properties of a token to request. By default, the token is for the API server and has the server's default
-/// lifetime.
+/// The properties of a token to request. By default, the server issues a token for the API server with the server's
+/// default lifetime.
 ///
 /// # Examples
 ///
@@ -26,16 +26,16 @@ use super::Api;
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TokenRequest {
-    /// The audiences of the token: the services that accept it. Empty means the API server.
+    /// The audiences of the token, which are the services that accept the token. Empty means the API server.
     pub audiences: Vec<String>,
-    /// The lifetime, in whole seconds. Servers require a lifetime of at least 10 minutes, and can shorten the requested
-    /// lifetime. `None` means an hour.
+    /// The lifetime, in whole seconds. Servers require a lifetime of at least 10 minutes, and can issue a token with a
+    /// shorter lifetime than requested. `None` means an hour.
     pub lifetime: Option<Duration>,
-    /// The object to which the token is bound. When this object is deleted, the token becomes invalid.
+    /// The object that the token is bound to. When this object is deleted, the server rejects the token.
     pub bound_object: Option<BoundObjectReference>,
 }
 
-/// The object to which a token is bound: a Pod, a Secret or a Node.
+/// The object that a token is bound to: a Pod, a Secret or a Node.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BoundObjectReference {
@@ -45,17 +45,17 @@ pub struct BoundObjectReference {
     pub kind: String,
     /// The name of the object.
     pub name: String,
-    /// The UID of the object. Empty means any object with that name.
+    /// The UID of the object. If this field is empty, the token is bound to any object that has this name.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub uid: String,
 }
 
-/// A token of a ServiceAccount. `Debug` does not show the token.
+/// A token of a ServiceAccount. The `Debug` output does not contain the token.
 #[derive(Clone, Debug)]
 pub struct ServiceAccountToken {
     /// The token.
     pub token: Secret,
-    /// The time when the token expires. Request a new token earlier, for example after 80 % of the lifetime.
+    /// The time when the token expires. Request a new token before this time, for example after 80 % of the lifetime.
     pub expires: Time,
 }
 
@@ -69,7 +69,7 @@ impl<T> Api<T> {
     /// - `NotFound` if the ServiceAccount does not exist.
     /// - `Invalid` if the requested lifetime is below 10 minutes.
     /// - An error if this is not an `Api` for serviceaccounts.
-    /// - Any other error if the request fails for another reason.
+    /// - Another error if the request fails in another way.
     ///
     /// # Examples
     ///
@@ -104,7 +104,7 @@ impl<T> Api<T> {
     }
 }
 
-/// The response to the request. `Debug` is not implemented, because the response contains the token.
+/// The response to the request. `Debug` is not implemented, because the response contains a token.
 #[derive(Deserialize)]
 struct Created {
     status: CreatedStatus,

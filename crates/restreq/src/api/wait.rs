@@ -1,4 +1,4 @@
-//! Methods that wait until an object has a given state.
+//! Methods that wait until an object is in a given state.
 
 use pintle_meta::{
     ApiError, FieldSelector, InvalidKey, List, ListOptions, Metadata, Object, ObjectKey, WatchEvent, WatchOptions,
@@ -11,13 +11,14 @@ use super::{Api, retry_watch};
 use crate::error::InvalidRequest;
 
 impl<T: Object + DeserializeOwned> Api<T> {
-    /// Calls `is_met` until it returns true, then returns the object that was passed to that call. `is_met` gets `None` if the
-    /// object does not exist. The method calls `is_met` with the current state of the object, and with each later state that
-    /// the server reports.
+    /// Waits until `is_met` returns true for a state of the object, and returns that state. If the object does not
+    /// exist, the method calls `is_met` with `None`. The method calls `is_met` with the current state of the object,
+    /// and with each later state that the server reports.
     ///
-    /// The method lists and watches the object by name. The method continues after a lost connection or an expired revision.
-    /// The method has no deadline. To set one, use `tokio::time::timeout`. After an expired revision, the method pauses before it
-    /// lists again. The pause is the same as in a [`RetryWatch`](crate::RetryWatch) whose requests fail.
+    /// The method lists and watches only the object with the given name. If the connection is lost or the revision
+    /// expires, the method continues to wait. The method has no deadline. To set one, use `tokio::time::timeout`. After
+    /// the revision has expired, the method pauses before it lists again. The pause has the same length as the pause of
+    /// a [`RetryWatch`](crate::RetryWatch) after a failed request.
     ///
     /// # Errors
     ///
@@ -25,7 +26,7 @@ impl<T: Object + DeserializeOwned> Api<T> {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future stops the list or watch request. No task remains.
+    /// Dropping the future returned by this method cancels the list or watch request. No task remains.
     ///
     /// # Examples
     ///
@@ -73,7 +74,7 @@ impl<T: Object + DeserializeOwned> Api<T> {
                     }
                     Some(Ok(WatchEvent::Deleted(object))) if is_named(&object) && is_met(None) => return Ok(None),
                     Some(Ok(_)) => pauses.reset(),
-                    // The next list includes all changes that happened after the last event.
+                    // The next list includes all changes since the last event.
                     Some(Err(error)) if error.is_expired() => {
                         break tokio::time::sleep(pauses.next(error.retry_after)).await;
                     }
@@ -85,11 +86,12 @@ impl<T: Object + DeserializeOwned> Api<T> {
     }
 
     /// Waits until one of the given conditions of an object has the status `True`. Returns the condition and the
-    /// object. Examples are `Established` of a CustomResourceDefinition, `Available` of a deployment, `Ready` of a pod,
-    /// and `Complete` or `Failed` of a job.
+    /// object. Examples are `Established` of a CustomResourceDefinition, `Available` of a Deployment, `Ready` of a Pod,
+    /// and `Complete` or `Failed` of a Job.
     ///
-    /// The method reads `status.conditions` even if `T` does not have that field. A condition that belongs to an older
-    /// generation of the object is ignored. If the object does not exist yet, the method waits until it exists.
+    /// The method reads `status.conditions` even if `T` does not have that field. The method ignores a condition whose
+    /// `observedGeneration` is older than the object's generation. If the object does not exist yet, the method waits
+    /// until the object is created.
     ///
     /// # Errors
     ///
@@ -97,7 +99,7 @@ impl<T: Object + DeserializeOwned> Api<T> {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future stops the list or watch request. No task remains.
+    /// Dropping the future returned by this method cancels the list or watch request. No task remains.
     ///
     /// # Examples
     ///
@@ -128,8 +130,8 @@ impl<T: Object + DeserializeOwned> Api<T> {
         }
     }
 
-    /// Waits until an object is deleted. If `uid` is not empty, the method also returns when an object with another UID
-    /// has the name.
+    /// Waits until an object is deleted. If `uid` is not empty, the method also returns when the object with this name
+    /// has another UID.
     ///
     /// # Errors
     ///
@@ -137,7 +139,7 @@ impl<T: Object + DeserializeOwned> Api<T> {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future stops the list or watch. No task remains.
+    /// Dropping the future returned by this method cancels the list or watch request. No task remains.
     pub async fn wait_for_deletion(
         &self,
         key: impl TryInto<ObjectKey, Error: Into<InvalidKey>>,
@@ -148,13 +150,14 @@ impl<T: Object + DeserializeOwned> Api<T> {
     }
 }
 
-/// An object with its conditions. The conditions are decoded separately, because `T` may have no field for conditions.
+/// An object with its conditions. The conditions are decoded separately from the object, because `T` may have no field
+/// for conditions.
 struct WithConditions<T> {
     object: T,
     conditions: Vec<LenientCondition>,
 }
 
-/// A condition that is decoded more leniently than [`pintle_meta::Condition`].
+/// A condition with fewer required fields than [`pintle_meta::Condition`].
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct LenientCondition {

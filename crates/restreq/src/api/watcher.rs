@@ -1,4 +1,4 @@
-//! A stream of the existing objects of a resource and all later changes.
+//! A stream that returns the existing objects of a resource and all later changes.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -15,12 +15,13 @@ use tokio::time::{Instant, sleep_until};
 use super::{Api, RetryWatch, retry_watch};
 use crate::Pages;
 
-/// An endless stream of the objects of a resource: first all existing objects, then each change. This type corresponds to
+/// An endless stream that returns all existing objects of a resource and then each change. This type corresponds to
 /// kube's `watcher`. The watcher does not store the objects. To cache the objects, use an informer.
 ///
 /// The watcher first lists all objects in pages, then watches for changes. If the watch cannot resume because its
-/// revision has expired, the watcher lists again. After an error, the next poll waits for a pause and lists again. The
-/// pause is at least a second, and grows with each error.
+/// revision has expired, the watcher lists all objects again. After an error, the next poll of the watcher first waits
+/// for a pause and then lists all objects again. The pause is at least one second, and grows with each consecutive
+/// error.
 ///
 /// The watcher has no task. A watcher makes progress only while it is polled. Dropping it ends the watch.
 ///
@@ -51,11 +52,11 @@ pub struct Watcher<T> {
 /// An event of a [`Watcher`].
 #[derive(Clone, Debug, PartialEq)]
 pub enum WatcherEvent<T> {
-    /// A list begins. Objects from earlier events may have been deleted since those events.
+    /// A list begins. Objects from earlier events may have been deleted in the meantime.
     Init,
     /// The list contains this object.
     InitApply(T),
-    /// The list is complete. Objects that are missing from the new list do not exist any more.
+    /// The list is complete. If an object is missing from the new list, the object no longer exists.
     InitDone,
     /// An object was added or modified.
     Apply(T),
@@ -63,7 +64,7 @@ pub enum WatcherEvent<T> {
     Delete(T),
 }
 
-/// A stream of the objects in some kinds of [`WatcherEvent`].
+/// A stream of the objects in some kinds of [`WatcherEvent`]s.
 #[must_use = "a watcher does nothing until it is polled"]
 pub struct WatchedObjects<T> {
     watcher: Watcher<T>,
@@ -76,7 +77,7 @@ enum State<T> {
     Pausing(Pin<Box<dyn Future<Output = ()> + Send>>),
     Idle,
     Page(NextPage<T>),
-    /// The remaining objects of a page, and the state to enter after them.
+    /// The objects of the page that were not returned yet, and the watcher's next state after these objects.
     Items(VecDeque<T>, After<T>),
     Watch(Box<RetryWatch<T>>),
 }
@@ -90,8 +91,8 @@ enum After<T> {
 type NextPage<T> = Pin<Box<dyn Future<Output = (Pages<T>, Option<Result<List<T>, ApiError>>)> + Send>>;
 
 impl<T: Object + DeserializeOwned + Send + 'static> Api<T> {
-    /// Returns a stream of the existing objects and their changes: see [`Watcher`]. The stream uses the selectors and
-    /// the page size in `options`. No request is sent until the stream is polled.
+    /// Returns a stream of the existing objects and of later changes: see [`Watcher`]. The `options` set the selectors
+    /// and the page size. The watcher sends no request before the stream is polled.
     pub fn watcher(&self, options: &ListOptions) -> Watcher<T> {
         let options = ListOptions { continue_token: String::new(), ..options.clone() };
         Watcher { api: self.clone(), options, state: State::Idle, pauses: retry_watch::pauses() }
@@ -103,8 +104,8 @@ impl<T: Object + DeserializeOwned + Send + 'static> Watcher<T> {
     ///
     /// # Errors
     ///
-    /// Returns an error if a list fails, or if a watch fails permanently. The watcher can still be polled after an
-    /// error, and then lists again.
+    /// Returns an error if a list fails, or if a watch fails permanently. The caller can poll the watcher after an
+    /// error. The watcher then starts again with a list of all objects.
     ///
     /// # Cancel safety
     ///
@@ -113,18 +114,18 @@ impl<T: Object + DeserializeOwned + Send + 'static> Watcher<T> {
         poll_fn(|cx| Pin::new(&mut *self).poll_next(cx)).await
     }
 
-    /// Returns a stream that contains each object that exists, is added or is modified.
+    /// Returns a stream of each object that exists, is added or is modified.
     pub fn applied(self) -> WatchedObjects<T> {
         WatchedObjects { watcher: self, applied: true, deleted: false }
     }
 
-    /// Returns a stream that contains each object that exists, is added, is modified or is deleted.
+    /// Returns a stream of each object that exists, is added, is modified or is deleted.
     pub fn touched(self) -> WatchedObjects<T> {
         WatchedObjects { watcher: self, applied: true, deleted: true }
     }
 
-    /// Returns a stream that contains the last state of each deleted object. The stream can miss objects that are
-    /// deleted while the watch is interrupted. An informer also reports the deletion of such objects.
+    /// Returns a stream of the last states of deleted objects. The stream does not report objects that are deleted
+    /// while the watch is interrupted. An informer reports these deletions, too.
     pub fn deleted(self) -> WatchedObjects<T> {
         WatchedObjects { watcher: self, applied: false, deleted: true }
     }
@@ -167,7 +168,7 @@ impl<T: Object + DeserializeOwned + Send + 'static> Watcher<T> {
             }
             State::Page(page) => {
                 let (pages, page) = ready!(page.as_mut().poll(cx));
-                // A list has at least one page, and the last page has no continue token.
+                // A list has at least one page. Only the last page has no continue token.
                 let List { metadata, items, .. } =
                     page.unwrap_or_else(|| Err(ApiError::decode("a list without a page")))?;
                 let after = match metadata.continue_token.is_empty() {
@@ -196,8 +197,8 @@ impl<T: Object + DeserializeOwned + Send + 'static> Watcher<T> {
                     match event {
                         WatchEvent::Added(object) | WatchEvent::Modified(object) => Some(WatcherEvent::Apply(object)),
                         WatchEvent::Deleted(object) => Some(WatcherEvent::Delete(object)),
-                        // A `RetryWatch` handles bookmarks and retryable errors itself, so neither is returned as an
-                        // event.
+                        // A `RetryWatch` handles bookmarks and retryable errors itself and does not return them as
+                        // events.
                         WatchEvent::Bookmark(_) | WatchEvent::Error(_) => None,
                     }
                 }
@@ -227,7 +228,7 @@ impl<T: Object + DeserializeOwned + Send + 'static> WatchedObjects<T> {
     }
 }
 
-/// No field is structurally pinned, because all futures are boxed.
+/// No field of the stream is structurally pinned, because all futures are boxed.
 impl<T> Unpin for Watcher<T> {}
 
 impl<T> Unpin for WatchedObjects<T> {}
@@ -242,7 +243,7 @@ impl<T: Object + DeserializeOwned + Send + 'static> Stream for Watcher<T> {
                 Ok(Some(event)) => return Poll::Ready(Some(Ok(event))),
                 Err(error) => {
                     self.pause(&error);
-                    // An expired revision is part of normal operation, so this error is not returned to the caller.
+                    // An expired revision is part of normal operation, so the watcher does not return it as an error.
                     if !error.is_expired() {
                         return Poll::Ready(Some(Err(error)));
                     }

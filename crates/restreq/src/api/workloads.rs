@@ -1,4 +1,4 @@
-//! Methods that scale and restart workloads, and that cordon nodes.
+//! Methods that scale workloads, restart workloads, and cordon nodes.
 
 use pintle_meta::{ApiError, InvalidKey, ObjectKey, ObjectMeta, Patch, Time, TypeMeta, WriteOptions};
 use serde::de::DeserializeOwned;
@@ -15,7 +15,7 @@ pub struct WorkloadScale {
     /// `autoscaling/v1` and `Scale`.
     #[serde(flatten)]
     pub types: TypeMeta,
-    /// The metadata of the workload: its name, namespace and resourceVersion.
+    /// The workload's metadata: name, namespace and resourceVersion.
     pub metadata: ObjectMeta,
     /// The desired scale.
     #[serde(default)]
@@ -79,14 +79,15 @@ impl<T> Api<T> {
 
 impl<T: DeserializeOwned> Api<T> {
     /// Restarts the pods of a Deployment, DaemonSet or StatefulSet with a rolling update. Like `kubectl rollout
-    /// restart`, the method sets an annotation of the pod template to the current time.
+    /// restart`, the method writes the current time to an annotation of the pod template.
     ///
-    /// If a Deployment is paused, its pods are restarted when it is resumed. Two calls within the same second restart
-    /// the pods only once.
+    /// If a Deployment is paused, its pods are restarted after the Deployment is resumed. Two calls within the same
+    /// second restart the pods only once.
     ///
     /// # Errors
     ///
-    /// Returns `NotFound`, an error if this is an `Api` for another resource, or another error if the request fails.
+    /// Returns `NotFound` if the workload does not exist, and an error if this `Api` is for another resource. Returns
+    /// another error if the request fails in another way.
     pub async fn restart(
         &self,
         key: impl TryInto<ObjectKey, Error: Into<InvalidKey>>,
@@ -101,7 +102,8 @@ impl<T: DeserializeOwned> Api<T> {
     ///
     /// # Errors
     ///
-    /// Returns `NotFound`, an error if this is not an `Api` for nodes, or another error if the request fails.
+    /// Returns `NotFound` if the node does not exist, and an error if this `Api` is not for nodes. Returns another
+    /// error if the request fails in another way.
     pub async fn cordon(
         &self,
         key: impl TryInto<ObjectKey, Error: Into<InvalidKey>>,

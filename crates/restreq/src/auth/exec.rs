@@ -22,28 +22,28 @@ use crate::error::{AuthError, ConfigError};
 use crate::metrics::Instruments;
 use crate::transport::{CA, ClientPair, pem};
 
-/// A program that prints credentials, as specified by `client.authentication.k8s.io`.
+/// A program that prints credentials, as specified in `client.authentication.k8s.io`.
 pub(crate) struct ExecPlugin {
     config: ExecConfig,
     policy: PluginPolicy,
-    /// The cluster information that the plugin gets, if the configuration sets `provideClusterInfo`.
+    /// The cluster information for the plugin, if the configuration sets `provideClusterInfo`.
     cluster: Option<serde_json::Value>,
     metrics: Option<Arc<Instruments>>,
 }
 
-/// The time limits for running a plugin without and with a prompt. The second limit is longer, because a user may need
-/// minutes to log in with a browser.
+/// The time limits for one run of the plugin. The first limit applies without a prompt, and the second limit with a
+/// prompt. The limit with a prompt is longer, because a user may need minutes to log in with a browser.
 const TIMEOUT: Duration = Duration::from_secs(60);
 const INTERACTIVE_TIMEOUT: Duration = Duration::from_secs(600);
-/// The time limit for reading the output after the plugin has exited. A child process of the plugin may keep the output
-/// pipes open forever.
+/// The maximum time for reading the plugin's output after the plugin has exited. A child process of the plugin may keep
+/// the output pipes open forever.
 const PIPES_GRACE: Duration = Duration::from_millis(250);
 /// The maximum size of the plugin's output.
 const MAX_OUTPUT: u64 = 1 << 20;
-/// The capacity to reserve for the output in advance. Credentials are rarely longer.
+/// The capacity that the output buffer reserves in advance. Credentials are rarely longer.
 const USUAL_OUTPUT: usize = 64 << 10;
-/// The maximum size of the plugin's stderr in an error. If stderr is longer, the error shows its end, because the end
-/// usually contains the cause.
+/// The maximum size of the part of the plugin's stderr that an error contains. If stderr is longer, the error contains
+/// the end of stderr, because the end usually names the cause.
 const MAX_STDERR: usize = 4 << 10;
 
 impl ExecPlugin {
@@ -138,12 +138,12 @@ impl ExecPlugin {
         }
     }
 
-    /// Records the outcome of a plugin run in the metrics. `None` means that the plugin did not finish.
+    /// Records the outcome of a plugin run in the metrics. `None` means that the plugin did not exit.
     fn count(&self, ended: Option<&std::io::Result<Output>>) {
         let Some(metrics) = &self.metrics else { return };
         let (code, how) = match ended {
             Some(Ok((status, ..))) if status.success() => (0, "no_error"),
-            // A process that was killed has no exit code. Go reports -1.
+            // A killed process has no exit code. Go reports -1.
             Some(Ok((status, ..))) => (status.code().unwrap_or(-1), "plugin_execution_error"),
             Some(Err(error)) if error.kind() == std::io::ErrorKind::NotFound => (1, "plugin_not_found_error"),
             Some(Err(_)) | None => (1, "client_internal_error"),
@@ -189,8 +189,9 @@ impl ExecPlugin {
         if header.is_none() && pair.is_none() {
             return Err(self.fault("its output has no token and no certificate".into()));
         }
-        // Reject a certificate that the client cannot use. The client would never send such a certificate. Without this
-        // check, no server would reject the certificate, so the plugin would never run again.
+        // Reject a certificate that the client cannot use. The client would never present such a certificate to a
+        // server. Without this check, no server would reject the certificate, so the client would never run the plugin
+        // again.
         if let Some(Err(error)) = pair.as_deref().map(ClientPair::check) {
             return Err(AuthError::Certificate { why: error.to_string() });
         }
@@ -221,7 +222,7 @@ struct ExecStatus {
     expiration_timestamp: Option<Time>,
 }
 
-/// Returns an error about a plugin whose output `printed` is invalid.
+/// Returns an error for a plugin whose output `printed` is invalid.
 #[cfg(any(test, fuzzing))]
 pub(crate) fn complaint(printed: &[u8]) -> Option<AuthError> {
     plugin(InteractiveMode::Never).read(printed).err()
@@ -247,8 +248,8 @@ fn plugin(interactive_mode: InteractiveMode) -> ExecPlugin {
 fn decode(printed: &[u8]) -> Result<ExecCredential, String> {
     let place = |line: usize, column: usize| format!("line {line}, column {column}");
     let json = serde_json::from_slice(printed).map_err(|error| place(error.line(), error.column()));
-    // Text that does not start with a brace may be YAML. The YAML parser takes quadratic time for nesting and
-    // directives, so this code limits their number. Credentials do not need them.
+    // If the text does not start with a brace, the text may be YAML. The YAML parser takes quadratic time for nesting
+    // and directives, so this code limits the number of both. Credentials do not need them.
     #[cfg(feature = "yaml")]
     if json.is_err()
         && printed.len() <= 64 << 10
@@ -266,11 +267,10 @@ fn decode(printed: &[u8]) -> Result<ExecCredential, String> {
 /// The exit status of the plugin, and everything that it wrote to stdout and stderr.
 type Output = (ExitStatus, Zeroizing<Vec<u8>>, Vec<u8>);
 
-/// Waits until a process ends. Reads both pipes concurrently, because a full pipe would block the process.
+/// Waits until a process ends. Reads both pipes concurrently, because the process blocks if one pipe is full.
 async fn output(mut command: Command) -> std::io::Result<Output> {
     let mut child = command.spawn()?;
-    // Reserve the capacity first. A vector that grows would leave copies of the credentials in memory that are not
-    // wiped.
+    // Reserve the capacity first. A growing vector would leave copies of the credentials in memory that are not wiped.
     let (mut stdout, mut stderr) = (Zeroizing::new(Vec::with_capacity(USUAL_OUTPUT)), Vec::new());
     let status = {
         let (out, err) = (child.stdout.take(), child.stderr.take());
@@ -281,8 +281,8 @@ async fn output(mut command: Command) -> std::io::Result<Output> {
                 child.wait().await?
             }
             status = child.wait() => {
-                // The process has ended, so all of its output is in the pipes, even if another process keeps them
-                // open.
+                // The process has exited, so the pipes contain all of its output, even if another process keeps the
+                // pipes open.
                 if let Ok(read) = tokio::time::timeout(PIPES_GRACE, pipes).await {
                     read?;
                 }
@@ -295,7 +295,7 @@ async fn output(mut command: Command) -> std::io::Result<Output> {
 
 async fn read(pipe: Option<impl AsyncRead + Unpin>, bytes: &mut Vec<u8>) -> std::io::Result<()> {
     if let Some(pipe) = pipe {
-        // No credentials are this long. If the plugin continues to write, dropping the pipe ends it.
+        // No credentials are this long. If the plugin still writes after that, dropping the pipe stops the plugin.
         pipe.take(MAX_OUTPUT).read_to_end(bytes).await?;
     }
     Ok(())
@@ -324,7 +324,7 @@ fn cluster_info(config: &ExecConfig, client: &ClientConfig) -> Result<serde_json
     Ok(cluster)
 }
 
-/// Escapes control characters, because a terminal would interpret them as commands.
+/// Escapes control characters, because a terminal would execute them as commands.
 fn printable(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for character in text.chars() {

@@ -1,4 +1,5 @@
-//! OpenID Connect logins. OpenID Connect logins, refreshed in the same way as by client-go's auth provider `oidc`.
+//! OpenID Connect logins. Tokens are refreshed in the same way as in client-go's auth provider
+//! `oidc`.
 
 mod token_writer;
 
@@ -25,29 +26,29 @@ pub(crate) struct OidcLogin {
     config: OidcConfig,
     /// A client for the issuer, without credentials.
     issuer: RestClient,
-    /// The scheme and authority of the issuer's URL.
+    /// The scheme and the authority of the issuer's URL.
     origin: String,
-    /// The path in the issuer's URL. The path of the discovery document starts with this path.
+    /// The path in the issuer's URL. The path of the discovery document is appended to this path.
     path: String,
     /// The latest tokens.
     tokens: Mutex<Option<Tokens>>,
     token_writer: Option<TokenWriter>,
-    /// A function that reads the certificates and creates a client for another origin. The function returns the origin
-    /// and the client.
+    /// A function that reads the certificates and creates a client for another scheme and host. The function returns
+    /// this client together with its scheme and host.
     elsewhere: FileReader<(String, Result<RestClient, String>)>,
 }
 
-/// The timeout for a refresh. A refresh consists of two requests.
+/// The timeout for a refresh. The refresh of a token consists of two requests.
 const TIMEOUT: Duration = Duration::from_secs(30);
 /// The maximum size of a response body.
 const MAX_SIZE: usize = 1 << 20;
 
-/// All logins in use. Most issuers accept a refresh token only once. Therefore, if several clients are configured with the same
-/// refresh token, they share one login and all tokens that later refreshes return.
+/// All logins in use. Most issuers accept a refresh token only once. Clients that are configured with the same refresh
+/// token therefore share one login, including all tokens that later refreshes return.
 static LOGINS: Mutex<Vec<Weak<Renewal<OidcLogin>>>> = Mutex::new(Vec::new());
 
-/// Returns the OpenID Connect login for a configuration. The configured tokens are not checked, because they may be
-/// unused: a client that sends no requests with this login needs no valid tokens.
+/// Returns the OpenID Connect login for a configuration. This function does not check the configured tokens. A client
+/// that sends no requests with this login needs no valid tokens.
 pub(crate) fn open(config: &OidcConfig) -> Result<Arc<Renewal<OidcLogin>>, ConfigError> {
     let fault = |why: String| ConfigError::Value { field: "oidc", why };
     let url = config.issuer_url.trim();
@@ -68,10 +69,10 @@ pub(crate) fn open(config: &OidcConfig) -> Result<Arc<Renewal<OidcLogin>>, Confi
         elsewhere: FileReader::new("the certificates of an issuer"),
         config: OidcConfig { issuer_url, id_token: None, ..config.clone() },
     };
-    // The variable is declared before the lock guard, so it is dropped after the lock is released. Dropping the last reference to a login
-    // also drops the token store, and this runs user code.
+    // The variable is declared before the lock guard, so it is dropped after the lock is released. Dropping the last
+    // reference to a login also drops its token store, which runs user code.
     let known: Vec<_>;
-    // A panic while this lock is held leaves the data consistent, so a poisoned lock can still be used.
+    // If a panic has poisoned this lock, its data is still consistent and can be used.
     let mut logins = LOGINS.lock().unwrap_or_else(PoisonError::into_inner);
     logins.retain(|login| login.strong_count() > 0);
     known = logins.iter().filter_map(Weak::upgrade).collect();
@@ -83,7 +84,7 @@ pub(crate) fn open(config: &OidcConfig) -> Result<Arc<Renewal<OidcLogin>>, Confi
     Ok(login)
 }
 
-/// Splits an https URL after its origin. The origin consists of the scheme and the authority.
+/// Splits an https URL into its origin and its path. The origin contains the scheme and the authority.
 fn origin(url: &str) -> Option<(&str, &str)> {
     let rest = url.get(..8).filter(|scheme| scheme.eq_ignore_ascii_case("https://")).map(|_| &url[8..])?;
     Some(url.split_at(8 + rest.find(['/', '?', '#']).unwrap_or(rest.len())))
@@ -108,8 +109,8 @@ impl Source for OidcLogin {
         made.map_err(|why| self.fault(why))
     }
 
-    /// Returns true: a refresh must not be aborted, because its response would be lost. The issuer may have already invalidated the
-    /// old refresh token, so losing the response would also lose the login.
+    /// Returns true, because the response of an aborted refresh would be lost. If the issuer has already invalidated
+    /// the old refresh token, losing the response means losing the login.
     fn outlives_client(&self) -> bool {
         true
     }
@@ -124,13 +125,13 @@ impl Source for OidcLogin {
 }
 
 impl OidcLogin {
-    /// Returns whether the login has a refresh token.
+    /// Returns whether the login can be refreshed, because it has a refresh token.
     pub(crate) fn may_refresh(&self) -> bool {
         self.lock().is_some()
     }
 
-    /// Returns whether `new` configures the same login. If so, the two logins have the same client and issuer, and the
-    /// refresh token of `new` is the initial or current token of this login.
+    /// Returns whether `new` configures the same login. If so, both logins have the same client and issuer. The refresh
+    /// token of `new` is the initial or the current token of this login.
     fn is_of(&self, other: &Self) -> bool {
         let Some(begins_with) = &other.config.refresh_token else { return false };
         let who = |login: &Self| (login.config.issuer_url.clone(), login.config.client_id.clone());
@@ -138,7 +139,7 @@ impl OidcLogin {
         who(self) == who(other) && (self.config.refresh_token.as_ref() == Some(begins_with) || is_current())
     }
 
-    /// Requests a new ID token. Returns the ID token or an error, and the tokens to store.
+    /// Requests a new ID token. Returns the ID token or an error, together with the tokens to store.
     async fn refresh(&self) -> Result<(Result<Credential, String>, Option<Tokens>), String> {
         let before = self.lock().clone();
         let before = before.ok_or("it has expired, and there is no refresh token; log in again")?;
@@ -150,8 +151,8 @@ impl OidcLogin {
             Some(token) => credential(&token).map_err(|error| error.to_string()).inspect(|_| tokens.id = token),
             None => Err("the issuer gave no id token; log in again, with the scope \"openid\"".into()),
         };
-        // The old refresh token may no longer be valid, so keep the new one even if another part of the response is
-        // invalid.
+        // The issuer may have invalidated the old refresh token, so keep the new token even if another part of the
+        // response is invalid.
         if let Some(token) = fresh.refresh_token.filter(|token| !token.is_empty()) {
             tokens.refresh = Secret::new(token);
         }
@@ -159,12 +160,12 @@ impl OidcLogin {
         Ok((made, (tokens != before).then_some(tokens)))
     }
 
-    /// Returns the token endpoint from the issuer's discovery document.
+    /// Reads the token endpoint from the issuer's discovery document.
     async fn endpoint(&self) -> Result<(RestClient, String), String> {
         let document = self.issuer.get().request_uri(&format!("{}/.well-known/openid-configuration", self.path));
         let document = document.max_retries(2).send().await.map_err(|error| describe(&error))?;
         let url = Discovery::read(document.body())?.token_endpoint;
-        // Send a refresh token only over https, because the token must be protected like a password.
+        // Send a refresh token only over https, because it needs the same protection as a password.
         let Some((origin, target)) = origin(&url) else {
             return Err(format!("its token endpoint {:?} is not an https URL", redacted_url(&url)));
         };
@@ -179,13 +180,14 @@ impl OidcLogin {
         let (of, made) = made.await.map_err(|why| format!("its certificates: {why}"))?;
         match of == origin {
             true => Ok((made?, target.into())),
-            // The function was called for another origin and returned the result of an earlier call.
+            // This result belongs to an earlier call of this function for another origin.
             false => Err(format!("its certificates cannot be read in time for {:?}", redacted_url(origin))),
         }
     }
 
-    /// Requests tokens without retries, because most issuers accept a refresh token only once. As in Go's library, the client secret is
-    /// sent in a header, or in the body if the issuer rejects the header.
+    /// Requests tokens without retries, because most issuers accept a refresh token only once. As in Go's oauth2
+    /// library, the client secret is sent in a header. If the issuer rejects the header, the secret is sent in the
+    /// body.
     async fn ask(&self, client: &RestClient, target: &str, refresh_token: &Secret) -> Result<Response, String> {
         let OidcConfig { client_id, client_secret, .. } = &self.config;
         let token = [("grant_type", "refresh_token"), ("refresh_token", refresh_token.expose())];
@@ -195,7 +197,7 @@ impl OidcLogin {
             request.header("accept", "application/json").body(encode_query(form.iter().copied()))
         };
         if let Some(secret) = client_secret {
-            // Encode the client ID and the secret separately, because a colon separates them in the header.
+            // Percent-encode the client ID and the secret separately, because a colon separates them in the header.
             let pair = [client_id, secret.expose()].map(|text| utf8_percent_encode(text, NON_ALPHANUMERIC).to_string());
             let pair = pair.join(":");
             let header = format!("Basic {}", BASE64_STANDARD.encode(pair));
@@ -211,7 +213,7 @@ impl OidcLogin {
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Tokens>> {
-        // A panic while this lock is held leaves the data consistent, so a poisoned lock can still be used.
+        // If a panic has poisoned this lock, its data is still consistent and can be used.
         self.tokens.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -241,7 +243,7 @@ pub(crate) fn expiry(id_token: &str) -> Option<SystemTime> {
     SystemTime::UNIX_EPOCH.checked_add(Duration::try_from_secs_f64(exp).ok()?)
 }
 
-/// The fields of an issuer's discovery document that the client needs.
+/// The fields that the client needs from an issuer's discovery document.
 #[derive(Deserialize)]
 pub(crate) struct Discovery {
     pub(crate) token_endpoint: String,
@@ -255,7 +257,7 @@ impl Discovery {
     }
 }
 
-/// The response of a token endpoint.
+/// The response of the issuer's token endpoint.
 #[derive(Deserialize)]
 pub(crate) struct TokenResponse {
     pub(crate) id_token: Option<String>,
@@ -263,15 +265,16 @@ pub(crate) struct TokenResponse {
 }
 
 impl TokenResponse {
-    /// Decodes the response. The error contains only the position, because serde's message could quote the tokens.
+    /// Decodes the response. The error contains only the position of the invalid text, because serde's message could
+    /// quote the tokens.
     pub(crate) fn read(body: &[u8]) -> Result<Self, String> {
         let place = |error: serde_json::Error| format!("line {}, column {}", error.line(), error.column());
         serde_json::from_slice(body).map_err(|error| format!("its response contains no tokens ({})", place(error)))
     }
 }
 
-/// Returns whether the issuer rejected the client authentication. After such a rejection, the refresh token is still usable,
-/// because the issuer has not invalidated it.
+/// Returns whether the issuer rejected the client authentication. After such a rejection, the client can still use the
+/// refresh token, because the issuer has not invalidated it.
 fn is_another_client(error: &Error) -> bool {
     match error {
         Error::Status { status, body, .. } => match refusal(body) {
@@ -282,8 +285,8 @@ fn is_another_client(error: &Error) -> bool {
     }
 }
 
-/// Describes the failure of a token request. The description contains only the error code, because other parts of the response
-/// could quote secrets.
+/// Describes why a token request failed. The description contains only the error code, because other parts of the
+/// response could contain secrets.
 fn describe(error: &Error) -> String {
     match error {
         Error::Status { status, body, .. } => match refusal(body) {

@@ -9,7 +9,7 @@ use pintle_meta::PluginPolicy;
 
 use crate::error::ConfigError;
 
-/// Returns an error if an entry of the allowlist would not have the expected effect.
+/// Returns an error if the allowlist is empty or contains a path that is not normalized.
 pub(super) fn check(policy: &PluginPolicy) -> Result<(), ConfigError> {
     let PluginPolicy::Allowlist(list) = policy else { return Ok(()) };
     let fault = |why: String| Err(ConfigError::Value { field: "plugin_policy", why });
@@ -22,8 +22,8 @@ pub(super) fn check(policy: &PluginPolicy) -> Result<(), ConfigError> {
     }
 }
 
-/// Returns the program to run for `command`, as an absolute path if possible. Returns an error with the reason if the
-/// policy does not allow this program. `path` is the value of `PATH`.
+/// Returns the program that `command` runs, as an absolute path if possible. If the policy does not allow this program,
+/// returns an error that contains the reason. `path` is the value of `PATH`.
 pub(super) fn allowed(policy: &PluginPolicy, command: &str, path: Option<&OsStr>) -> Result<PathBuf, String> {
     let list = match policy {
         PluginPolicy::DenyAll => return Err("plugin_policy allows no credential plugin".into()),
@@ -33,7 +33,7 @@ pub(super) fn allowed(policy: &PluginPolicy, command: &str, path: Option<&OsStr>
     let resolved = look_path(Path::new(command), path);
     let is_listed = |program: &Path| list.iter().any(|entry| entry == program);
     if is_listed(Path::new(command)) {
-        // If the program does not exist, starting it later returns the error.
+        // If the program does not exist, the error is returned when the client tries to start it.
         return Ok(resolved.unwrap_or_else(|| command.into()));
     }
     let Some(resolved) = resolved else {
@@ -48,15 +48,15 @@ pub(super) fn allowed(policy: &PluginPolicy, command: &str, path: Option<&OsStr>
     }
 }
 
-/// Returns whether a path is normalized, so that it can be compared with other paths.
+/// Returns whether a path is normalized, because only normalized paths can be compared.
 fn is_normal(entry: &Path) -> bool {
     let plain = |part: Component<'_>| !matches!(part, Component::CurDir | Component::ParentDir);
     let rebuilt: PathBuf = entry.components().collect();
     !entry.as_os_str().is_empty() && entry.components().all(plain) && rebuilt.as_os_str() == entry.as_os_str()
 }
 
-/// Returns the path of the file that a command runs. If the command has no slash, it is searched in the directories of
-/// `PATH`. Relative directories are ignored.
+/// Returns the path of the program that a command runs. If the command contains no slash, this function searches for
+/// the program in the directories of `PATH`. Relative directories are ignored.
 fn look_path(command: &Path, path: Option<&OsStr>) -> Option<PathBuf> {
     if command.parent().is_some_and(|parent| !parent.as_os_str().is_empty()) {
         return executable(command);
@@ -103,7 +103,7 @@ mod tests {
         check(&PluginPolicy::DenyAll).unwrap();
     }
 
-    /// The test cases of client-go for its allowlist.
+    /// The test cases that client-go uses for its allowlist.
     #[test]
     fn plugin_is_allowed_by_name_or_by_resolved_path() {
         let root = tempfile::tempdir().unwrap();

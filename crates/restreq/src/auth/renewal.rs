@@ -18,19 +18,19 @@ pub(crate) trait Source: Send + Sync + 'static {
     /// Gets new credentials.
     fn make(&self) -> impl Future<Output = Result<Credential, AuthError>> + Send;
 
-    /// The time limit for one call of `make`.
+    /// The time limit for one call of [`make`](Self::make).
     fn max_wait(&self) -> Duration;
 
-    /// Returns whether a renewal continues after its client is dropped. Returns true if aborting a renewal would lose
+    /// Returns whether a renewal continues after the client is dropped. Returns true if an aborted renewal would lose
     /// the credentials.
     fn outlives_client(&self) -> bool {
         false
     }
 
-    /// Converts a failure message to an error.
+    /// Converts the message of a failure to an error.
     fn fault(&self, why: String) -> AuthError;
 
-    /// Records that a certificate was replaced after it had been in use for `age`.
+    /// Records that a new certificate replaced one that had been in use for `age`.
     fn certificate_replaced(&self, _age: Duration) {}
 }
 
@@ -38,17 +38,19 @@ pub(crate) trait Source: Send + Sync + 'static {
 pub(crate) struct Credential {
     pub(crate) header: Option<HeaderValue>,
     pub(crate) pair: Option<Arc<ClientPair>>,
-    /// The time at which the credentials expire. `None` means that the credentials are valid until the server rejects
+    /// The time when the credentials expire. `None` means that the credentials can be used until the server rejects
     /// them.
     pub(crate) expires: Option<SystemTime>,
 }
 
-/// Renews credentials when they are first used, shortly before they expire, and when the server rejects them.
+/// A cache that renews credentials when they are first used, shortly before they expire, and when the server rejects
+/// them.
 ///
-/// A run is one call of [`Source::make`]. Only one run is in progress at any time, and all waiting requests share its result. A run
-/// is a task on the runtime of the request that started this run. The run continues if that request is cancelled, but at most until
-/// its timeout. Dropping the client aborts the run unless its source [outlives the client](Source::outlives_client). If the runtime
-/// of a run has shut down or stalls, a waiting request starts another run.
+/// A renewal run is one call of [`Source::make`]. At most one renewal run is in progress at any time, and all waiting
+/// requests share its result. A renewal run is a task on the runtime of the request that started it. If that request is
+/// cancelled, the renewal run continues until it finishes or times out. Dropping the client aborts the renewal run
+/// unless its source [outlives the client](Source::outlives_client). If the runtime of a renewal run has shut down or
+/// is blocked, a waiting request starts another run.
 pub(crate) struct Renewal<S: Source>(Arc<Shared<S>>);
 
 struct Shared<S> {
@@ -58,11 +60,11 @@ struct Shared<S> {
 
 #[derive(Default)]
 struct State {
-    /// The number of runs that were started so far.
+    /// The number of renewal runs that were started so far.
     runs: u64,
     issued: Option<Issued>,
     running: Option<Running>,
-    /// The time and the error of the last failed run.
+    /// The time and the error of the last failed renewal run.
     failed: Option<(Instant, AuthError)>,
 }
 
@@ -75,40 +77,40 @@ struct Running {
     task: AbortHandle,
 }
 
-/// The reason why new credentials are requested.
+/// The reason why the client needs new credentials.
 #[derive(Clone, Copy, PartialEq)]
 enum Reason {
     Expired,
     Refused,
 }
 
-/// The credentials that one run returned.
+/// The credentials that one renewal run returned.
 struct Issued {
     login: Login,
-    /// The time when a run first returned this certificate.
+    /// The time when a renewal run first returned this certificate.
     since: Instant,
-    /// The time at which to renew the credentials. `None` means that the credentials are renewed only after the server
-    /// rejects them.
+    /// The time when the client renews the credentials. `None` means that the client renews the credentials only after
+    /// the server rejects them.
     until: Option<Instant>,
-    /// The time at which the credentials were issued. `None` if these credentials differ from the previous ones, and the server did not
-    /// reject the previous ones.
+    /// The time when the credentials were issued. `None` if these credentials differ from the previous ones and the
+    /// server did not reject the previous credentials.
     replaced: Option<Instant>,
 }
 
-/// Credentials are renewed this long before they expire, because requests take time and the clocks of client and server
+/// How long before their expiry the client renews credentials. Requests take time, and the clocks of client and server
 /// differ.
 pub(super) const LEEWAY: Duration = Duration::from_secs(10);
-/// The minimum pause before another run if the server also rejected the renewed credentials, or if the last run returned the same
-/// credentials again.
+/// The minimum pause before another renewal run in two cases. Either the server also rejected the renewed credentials,
+/// or the last renewal run returned the same credentials again.
 const REFUSED_PAUSE: Duration = Duration::from_secs(10);
-/// After a failed run, all requests fail with its error for this time. Then another run can start.
+/// After a renewal run has failed, all requests return its error for this time. Then another run can start.
 const FAILED_PAUSE: Duration = Duration::from_secs(1);
-/// A request waits for a run at most for the run's timeout plus this time. The request needs its own limit because the timer of
-/// the run can stall together with its runtime.
+/// The maximum time that a request waits for a renewal run, in addition to the timeout of the run. The request needs
+/// its own limit because the timer of the renewal run stops if its runtime is blocked.
 const GRACE: Duration = Duration::from_secs(1);
 
 impl<S: Source> Renewal<S> {
-    /// Creates the renewal. The credentials `first` are used until the first run succeeds.
+    /// Creates a renewal that uses the credentials `first` until the first renewal run succeeds.
     pub(crate) fn new(source: S, first: Option<Credential>) -> Self {
         let mut state = State::default();
         if let Some(first) = first {
@@ -123,14 +125,14 @@ impl<S: Source> Renewal<S> {
         &self.0.source
     }
 
-    /// Returns the current credentials. Returns the current credentials. If there are none or they expire soon, waits
-    /// for a run to return new ones.
+    /// Returns the current credentials. If there are no credentials or they expire soon, waits until a renewal run
+    /// returns new credentials.
     pub(crate) async fn login(&self) -> Result<Login, AuthError> {
         self.issued(Reason::Expired, |issued| issued.until.is_none_or(|until| Instant::now() < until)).await
     }
 
-    /// Returns newer credentials than `used`, the credentials that the server rejected. Returns the current credentials if
-    /// the pause after a rejection has not passed.
+    /// Returns credentials that are newer than `used`, which the server rejected. If the pause after a rejection has
+    /// not passed, returns the current credentials instead.
     pub(crate) async fn renew(&self, used: &Login) -> Result<Login, AuthError> {
         let is_pause = |issued: &Issued| issued.replaced.is_some_and(|at| at.elapsed() < REFUSED_PAUSE);
         self.issued(Reason::Refused, |issued| issued.login.run > used.run || is_pause(issued)).await
@@ -144,7 +146,7 @@ impl<S: Source> Renewal<S> {
                     return Ok(issued.login.clone());
                 }
                 match (&state.running, &state.failed) {
-                    // If the runtime of a run has shut down, the run never finishes.
+                    // If the runtime of a renewal run has shut down, the run cannot finish.
                     (Some(running), _) if running.outcome.has_changed().is_ok() => (running.clone(), false),
                     (_, Some((at, error))) if at.elapsed() < FAILED_PAUSE => return Err(error.clone()),
                     _ => (self.start(&mut state, reason)?, true),
@@ -154,13 +156,13 @@ impl<S: Source> Renewal<S> {
             let max_wait = self.0.source.max_wait().saturating_add(GRACE);
             let result = match Handle::try_current() {
                 Ok(_) => timeout_at(running.began + max_wait, result).await,
-                // Timers do not work outside of a tokio runtime, so wait without a timeout there.
+                // Timers do not work outside of a tokio runtime, so this code waits there without a timeout.
                 Err(_) => Ok(result.await),
             };
             match result.map(|result| result.ok().and_then(|result| result.clone())) {
                 Ok(Some(outcome)) => return outcome,
                 Ok(None) if is_own => return Err(self.0.source.fault("its run was interrupted".into())),
-                // The runtime of the run has shut down or stalls.
+                // The runtime of the renewal run has shut down or is blocked.
                 Ok(None) => {}
                 Err(_) => self.0.give_up(running.run),
             }
@@ -192,11 +194,11 @@ impl<S: Source> Drop for Renewal<S> {
 }
 
 impl<S: Source> Shared<S> {
-    /// Records the outcome of a run.
+    /// Records the outcome of a renewal run.
     fn keep(&self, run: u64, reason: Reason, made: Result<Credential, AuthError>) -> Result<Login, AuthError> {
         let (login, noted) = {
             let mut state = self.lock();
-            // Another request may have abandoned the run before it finished.
+            // Another request may have abandoned this renewal run before the run finished.
             let is_awaited = state.running.take_if(|running| running.run == run).is_some();
             match made {
                 Ok(made) => state.issue(run, reason, made),
@@ -208,7 +210,7 @@ impl<S: Source> Shared<S> {
                 }
             }
         };
-        // Log and measure outside of the lock, because subscribers and metrics providers are user code.
+        // Log and report metrics after the lock is released, because subscribers and metrics providers are user code.
         if noted.is_over {
             let fault = self.source.fault("its credentials expire immediately".into());
             tracing::warn!("{fault}; it is used until the server rejects it");
@@ -219,7 +221,7 @@ impl<S: Source> Shared<S> {
         Ok(login)
     }
 
-    /// Abandons a run that is overdue because its runtime stalls.
+    /// Abandons a renewal run that is overdue because its runtime is blocked.
     fn give_up(&self, run: u64) {
         let given_up = self.lock().running.take_if(|running| running.run == run);
         if let Some(running) = given_up {
@@ -228,16 +230,16 @@ impl<S: Source> Shared<S> {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // A panic while this lock is held leaves the data consistent, so a poisoned lock can still be used.
+        // If a panic has poisoned this lock, its data is still consistent and can be used.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The data for the log messages and metrics about new credentials.
+/// The values to log and to report as metrics when credentials are renewed.
 struct RenewalReport {
     /// Whether the credentials expire immediately.
     is_over: bool,
-    /// The time for which the replaced certificate was in use.
+    /// How long the replaced certificate was in use.
     replaced: Option<Duration>,
 }
 

@@ -11,11 +11,11 @@ use super::secret;
 use crate::error::AuthError;
 use crate::files::{self, FileReader};
 
-/// A bearer token in a file whose content changes from time to time. For example, the kubelet replaces the tokens of
-/// service accounts.
+/// A bearer token in a file that another program rewrites from time to time. For example, the kubelet rewrites the
+/// token files of service accounts.
 ///
-/// The file is read again after 50 s, and immediately after the server rejects the token. If the file cannot be read,
-/// the last token stays in use, because the file can be missing for a moment during its replacement.
+/// The client reads the file again after 50 s, and immediately after the server rejects the token. If the client cannot
+/// read the file, it continues to use the last token. The file can be missing for a moment while it is replaced.
 pub(crate) struct TokenFile {
     path: PathBuf,
     reader: FileReader<Result<HeaderValue, AuthError>>,
@@ -23,17 +23,17 @@ pub(crate) struct TokenFile {
 }
 
 struct State {
-    /// The header that contains the last token. Before the first read, this is the header of the configured token, if
-    /// any.
+    /// The header that contains the last token. Before the first read, this field contains the header for the
+    /// configured token, if any.
     header: Option<HeaderValue>,
-    /// The time at which the file was last read.
+    /// The time when the file was last read.
     read_at: Option<Instant>,
 }
 
 const PERIOD: Duration = Duration::from_secs(50);
 
 impl TokenFile {
-    /// Creates the source. `token` is used until the file has been read successfully for the first time.
+    /// Creates the source. The client uses `token` until it has read the file successfully for the first time.
     pub(crate) fn new(path: PathBuf, token: Option<HeaderValue>) -> Self {
         let state = Mutex::new(State { header: token, read_at: None });
         Self { path, reader: FileReader::new("the token file"), state }
@@ -51,7 +51,7 @@ impl TokenFile {
         }
     }
 
-    /// Reads the file now, even if the last read was recent.
+    /// Reads the file now, even if it was read recently.
     pub(crate) async fn reread(&self) -> Result<HeaderValue, AuthError> {
         self.note(self.reader.read_again(self.reading()).await)
     }
@@ -82,7 +82,7 @@ impl TokenFile {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // A panic while this lock is held leaves the data consistent, so a poisoned lock can still be used.
+        // If a panic has poisoned this lock, its data is still consistent and can be used.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -111,7 +111,7 @@ mod tests {
 
     use super::*;
 
-    /// Do not use the result of a read that started earlier, because that read may have returned the rejected token.
+    /// Do not use the result of a read that started before the rejection, because it may be the rejected token.
     #[tokio::test]
     async fn rejected_token_is_not_replaced_by_an_earlier_read() {
         let dir = tempfile::tempdir().unwrap();

@@ -4,10 +4,10 @@ use bytes::{Buf, Bytes};
 
 use super::state::{CLOSE, CloseSignal, Layout, Shared};
 
-/// Passes each message to the channel that its first byte names.
+/// Passes each message to the channel whose number is in the first byte.
 pub(super) struct Demux {
     layout: Layout,
-    /// The number of preamble bytes that have not arrived yet, for each input and then for the error channel.
+    /// The number of preamble bytes that each input and the error channel have not received yet.
     preambles: Vec<usize>,
 }
 
@@ -16,10 +16,10 @@ impl Demux {
         Self { layout, preambles: vec![layout.preamble; layout.inputs.len() + 1] }
     }
 
-    /// Passes a message to the channel that its first byte names. If the buffer of the channel is full, returns the
-    /// index of the channel and the data.
+    /// Passes a message to the channel whose number is in the first byte. If the buffer of that channel is full, this
+    /// method returns the channel's index and the data.
     pub(super) fn dispatch(&mut self, shared: &Shared, mut data: Bytes) -> Option<(usize, Bytes)> {
-        // At first, servers send an empty message on each channel.
+        // After the connection is opened, servers send an empty message on each channel.
         if data.is_empty() {
             return None;
         }

@@ -18,29 +18,30 @@ use super::demux::Demux;
 use super::state::{End, Layout, Shared};
 use crate::websocket::{MAX_MESSAGE, WebSocket};
 
-/// Moves data between the WebSocket and the streams of its channels.
+/// Transfers data between the WebSocket and the streams of its channels.
 ///
-/// Sending and receiving do not wait for each other. Otherwise, a command that copies its input to its output could
-/// cause a deadlock. If the buffer of a reader is full, the driver keeps one message and stops reading, so the server
-/// has to wait. TCP settings make lost peers detectable: see `connect.rs`.
+/// Sending does not wait for receiving, and receiving does not wait for sending. If sending waited for receiving, a
+/// command that copies its input to its output could deadlock the connection. If the buffer of a reader is full, the
+/// driver keeps one message and stops reading from the WebSocket, so the server has to wait. The TCP settings in
+/// `connect.rs` make it possible to detect a lost peer.
 pub(super) struct Driver {
     socket: WebSocket,
     shared: Arc<Shared>,
     demux: Demux,
-    /// A received message whose channel has a full buffer.
+    /// A received message that does not fit because the buffer of its channel is full.
     held: Option<(usize, Bytes)>,
     can_send: bool,
     pings: Interval,
 }
 
-/// The interval of pings. Proxies drop connections that carry no traffic, some after only a minute.
+/// The interval of pings. Proxies drop idle connections, some after only a minute.
 const PING_PERIOD: Duration = Duration::from_secs(30);
 
-/// The result of one step of the driver.
+/// The result of polling the driver once.
 enum Step {
-    /// The step sent or received data, so another step may be possible.
+    /// The driver sent or received data, so it can be polled again immediately.
     Moved,
-    /// The driver must wait until the peer or a stream is ready.
+    /// The driver must wait until the WebSocket or a stream is ready.
     Waits,
     End(End),
 }
@@ -63,8 +64,8 @@ impl Driver {
         }
     }
 
-    /// Sends as much as possible. Returns whether it sent anything. After a send error, the driver only receives,
-    /// because the server may have sent its status before it closed the connection.
+    /// Sends as much as possible. Returns whether it sent anything. After a send error, the driver only receives. The
+    /// server may have sent its status before it closed the connection.
     fn send(&mut self, cx: &mut Context<'_>) -> bool {
         if !self.can_send {
             return false;
@@ -108,7 +109,7 @@ impl Driver {
             Poll::Ready(None) => Step::End(End::Closed),
             Poll::Ready(Some(Err(error))) => Step::End(End::Lost(reason(&error).into())),
             Poll::Ready(Some(Ok(Message::Close(frame)))) => {
-                // Ignore errors, because the peer does not need the response to its close frame.
+                // Ignore errors, because the server does not need the response to its close frame.
                 let _: Poll<_> = Pin::new(&mut self.socket).poll_flush(cx);
                 Step::End(closed(frame))
             }
@@ -150,7 +151,7 @@ fn closed(frame: Option<CloseFrame>) -> End {
         None => End::Closed,
         Some(CloseFrame { code: CloseCode::Normal | CloseCode::Away | CloseCode::Status, .. }) => End::Closed,
         Some(CloseFrame { code, reason }) => {
-            // The text of the error comes from the server. Control characters in the text could forge log lines.
+            // The server sends the text of this error. Control characters in the text could forge log lines.
             let reason = reason.replace(char::is_control, " ");
             End::Lost(format!("the server closed the WebSocket with code {code}: {reason:?}").into())
         }

@@ -1,4 +1,4 @@
-//! The readers and the writer of a connection's channels, as tokio streams.
+//! The readers and the writer of a connection's channels. They implement tokio's traits.
 
 use std::io;
 use std::pin::Pin;
@@ -9,14 +9,14 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use super::Connection;
 use super::state::NO_CLOSE;
 
-/// The reader of one channel on which the server sends data. Dropping the reader discards all further data of the
-/// channel.
+/// The reader of one channel that the server sends data on. Dropping the reader discards all data that the channel
+/// receives later.
 pub(crate) struct Receiver {
     connection: Connection,
     index: usize,
 }
 
-/// The writer of the channel on which the client sends data. Dropping it closes the channel.
+/// The writer of the channel that the client sends data on. Dropping it closes the channel.
 pub(crate) struct Sender(Connection);
 
 impl Receiver {

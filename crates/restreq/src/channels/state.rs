@@ -1,4 +1,4 @@
-//! The state that the task of a connection shares with the streams. This module does no I/O.
+//! The state that the connection's task shares with the streams. This module does no I/O.
 
 use std::collections::VecDeque;
 use std::io;
@@ -11,51 +11,51 @@ use tokio::io::ReadBuf;
 /// The channel numbers and the protocol version of a connection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Layout {
-    /// The numbers of the channels on which the server sends data.
+    /// The numbers of the channels that the server sends data on.
     pub(crate) inputs: &'static [u8],
-    /// The number of the channel on which the server sends its status or an error.
+    /// The number of the channel on which the server sends its status or an error message.
     pub(crate) error: u8,
-    /// The number of preamble bytes that the server sends first on each of its channels.
+    /// The number of preamble bytes that the server sends at the start of each of its channels.
     pub(crate) preamble: usize,
-    /// How the client closes the channel on which it sends data.
+    /// How the client closes the channel that it writes to.
     pub(crate) close_signal: CloseSignal,
 }
 
-/// How a client signals the end of a stream to the server.
+/// How the client signals the end of a stream to the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CloseSignal {
     /// The client sends a message. This is `v5.channel.k8s.io`.
     Message,
-    /// The protocol cannot signal the end of the stream, and closing the stream returns an error.
+    /// The protocol cannot signal the end of the stream, so closing the stream returns an error.
     Unsupported,
-    /// The protocol cannot signal the end of the stream. Closing the stream only flushes it.
+    /// The protocol cannot signal the end of the stream. Closing the stream only flushes the data.
     Flush,
 }
 
 /// How a connection ended.
 #[derive(Clone, Debug)]
 pub(crate) enum End {
-    /// The server closed the connection properly.
+    /// The server closed the connection without an error.
     Closed,
     /// The connection was lost. The text is the reason.
     Lost(Arc<str>),
 }
 
-/// The number of the channel on which the client sends data.
+/// The number of the channel that the client sends data on.
 pub(super) const OUTPUT: u8 = 0;
-/// The number of the channel on which the client sends close signals.
+/// The number of the channel that the client sends close signals on.
 pub(super) const CLOSE: u8 = 255;
-/// The maximum size of the data in a channel's buffer that the caller has not read yet. One more message can be kept in
-/// addition to a full buffer.
+/// The maximum number of bytes that a channel buffers for its reader. A channel can store one more message when its
+/// buffer is full.
 pub(super) const MAX_UNREAD: usize = 64 << 10;
-/// The memory that a message needs in addition to its data.
+/// The memory overhead of each stored message.
 const OVERHEAD: usize = 64;
-/// Received messages that are smaller than this are copied. Otherwise, a few bytes could keep a whole read buffer in
+/// Received messages below this size are copied. Without the copy, a few bytes could keep a whole read buffer in
 /// memory.
 const SMALL: usize = 4 << 10;
 /// The maximum size of a message that the client sends, as in client-go.
 const MAX_CHUNK: usize = 32 << 10;
-/// The maximum size of the error channel's data that is kept.
+/// The maximum number of bytes that are kept from the error channel.
 const MAX_ERROR: usize = 64 << 10;
 
 pub(super) struct Shared(Mutex<State>);
@@ -63,20 +63,21 @@ pub(super) struct Shared(Mutex<State>);
 struct State {
     inputs: Vec<Input>,
     output: Output,
-    /// A message to the server that replaces an earlier unsent message of the same kind, such as a terminal size.
+    /// A message for the server, such as a terminal size. The message replaces an earlier message of the same kind that
+    /// was not sent yet.
     latest: Option<Bytes>,
     error: Vec<u8>,
     end: Option<End>,
     /// The waker of the task that drives the connection.
     driver: Option<Waker>,
-    /// The waker of the caller that waits for the end of the connection or for the status.
+    /// The waker of the caller that waits until the connection ends or the status arrives.
     observer: Option<Waker>,
 }
 
 #[derive(Default)]
 struct Input {
     unread: VecDeque<Bytes>,
-    /// The total size of the messages in `unread`, including their overhead.
+    /// The total size of the messages in `unread`, including the overhead of each message.
     size: usize,
     is_closed: bool,
     /// Whether the reader was dropped.
@@ -90,7 +91,7 @@ struct Output {
     pending: Option<Bytes>,
     close: Close,
     writer: Option<Waker>,
-    /// The reason why no more data can be sent to the server.
+    /// The reason why the client cannot send more data to the server.
     fault: Option<Arc<str>>,
 }
 
@@ -145,7 +146,8 @@ impl Shared {
         message
     }
 
-    /// Passes received data to the reader of a channel. Returns the data if the buffer of the channel is full.
+    /// Passes data from the server to the reader of a channel. If the buffer of the channel is full, this method
+    /// returns the data.
     pub(super) fn push(&self, index: usize, data: Bytes) -> Option<Bytes> {
         let mut state = self.lock();
         let input = &mut state.inputs[index];
@@ -173,7 +175,7 @@ impl Shared {
         wake(observer);
     }
 
-    /// Marks one channel from the server as ended.
+    /// Marks a channel that receives data from the server as ended.
     pub(super) fn close_input(&self, index: usize) {
         let mut state = self.lock();
         let input = &mut state.inputs[index];
@@ -183,7 +185,7 @@ impl Shared {
         wake(reader);
     }
 
-    /// Records that the client can send no further data. Received data stays readable.
+    /// Records that the client cannot send more data. Received data stays readable.
     pub(super) fn fail_output(&self, why: &str) {
         let mut state = self.lock();
         state.output.fault.get_or_insert_with(|| why.into());
@@ -193,7 +195,7 @@ impl Shared {
         wake(writer);
     }
 
-    /// Records how the connection ended, unless it has already ended.
+    /// Records how the connection ended. Does nothing if the connection has already ended.
     pub(super) fn finish(&self, end: End) {
         let mut state = self.lock();
         state.end.get_or_insert(end);
@@ -238,7 +240,7 @@ impl Shared {
         Poll::Pending
     }
 
-    /// Reads from a channel. If a read returns no bytes, the channel has ended.
+    /// Reads from a channel. A read that returns no bytes means that the channel has ended.
     pub(super) fn poll_read(&self, index: usize, cx: &Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let mut state = self.lock();
         let State { inputs, error, end, driver, .. } = &mut *state;
@@ -271,7 +273,7 @@ impl Shared {
         Poll::Ready(Ok(()))
     }
 
-    /// Drops the unread data of a channel, and discards all data that arrives later.
+    /// Drops the unread data of a channel. Data that arrives later is discarded, too.
     pub(super) fn abandon(&self, index: usize) {
         let mut state = self.lock();
         let input = &mut state.inputs[index];
@@ -283,8 +285,7 @@ impl Shared {
         wake(driver);
     }
 
-    /// Stores the next message to send to the server, and returns the number of bytes of `data` that the message
-    /// contains.
+    /// Stores the next message to send to the server, and returns how many bytes of `data` the message contains.
     pub(super) fn poll_write(&self, cx: &Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
         let mut state = self.lock();
         if state.output.close != Close::Open {
@@ -305,7 +306,7 @@ impl Shared {
         Poll::Ready(Ok(chunk.len()))
     }
 
-    /// Waits until the connection's task has taken the last message.
+    /// Waits until the connection's task has taken the last stored message.
     pub(super) fn poll_flush(&self, cx: &Context<'_>) -> Poll<io::Result<()>> {
         let mut state = self.lock();
         match state.output.pending {
@@ -314,7 +315,7 @@ impl Shared {
         }
     }
 
-    /// Closes the channel to the server after the last message is sent.
+    /// Closes the client's channel after the last message is sent.
     pub(super) fn poll_close(&self, cx: &Context<'_>) -> Poll<io::Result<()>> {
         ready!(self.poll_flush(cx))?;
         let mut state = self.lock();
@@ -325,7 +326,7 @@ impl Shared {
             }
             (CloseSignal::Message, _) => {}
         }
-        // The connection or its output has ended, so there is nothing to close.
+        // The connection or the client's channel has already ended, so there is nothing to close.
         if state.end.is_some() || state.output.fault.is_some() {
             state.output.close = Close::Done;
             return Poll::Ready(Ok(()));
@@ -338,8 +339,8 @@ impl Shared {
         Poll::Pending
     }
 
-    /// Closes the channel to the server without waiting for unsent messages. Returns `false` if the protocol cannot
-    /// signal the end of the stream to the server.
+    /// Closes the client's channel without waiting for unsent messages. Returns `false` if the protocol has no signal
+    /// for the end of the stream.
     pub(super) fn close(&self) -> bool {
         let mut state = self.lock();
         if state.end.is_some() || state.output.close != Close::Open {
@@ -357,17 +358,17 @@ impl Shared {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // A panic while this lock is held leaves the data consistent, so a poisoned lock can still be used.
+        // If a panic has poisoned this lock, its data is still consistent and can be used.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The error message for an attempt to close a stream that cannot be closed.
+/// The error message for closing a stream in a protocol that cannot close it.
 pub(super) const NO_CLOSE: &str = "the server speaks v4.channel.k8s.io, which cannot close the input of a command: the \
     command does not see its end. Servers since Kubernetes 1.30 speak v5.channel.k8s.io";
 
 impl State {
-    /// Waits until the next message can be stored for sending.
+    /// Waits until there is room for the next message.
     fn poll_output(&mut self, cx: &Context<'_>) -> Poll<io::Result<()>> {
         let why = match (&self.output.fault, &self.end) {
             (Some(why), _) | (None, Some(End::Lost(why))) => lost(why),
@@ -394,7 +395,7 @@ fn register(slot: &mut Option<Waker>, cx: &Context<'_>) {
     }
 }
 
-/// Calls the wakers. Wakers run code of the runtime, so the lock must not be held here.
+/// Calls the wakers. Wakers run code of the runtime, so this code must not hold the lock here.
 fn wake(wakers: impl IntoIterator<Item = Waker>) {
     wakers.into_iter().for_each(Waker::wake);
 }

@@ -14,13 +14,13 @@ use crate::error::Phase;
 use crate::request::BoxError;
 use crate::transport::{ResponseBody, in_one_line};
 
-/// The maximum capacity to reserve before data arrives, even if the server announces a longer body.
+/// The maximum buffer capacity to reserve before data arrives, even if the server announces a longer body.
 const MAX_RESERVED: usize = 1 << 20;
-/// The maximum size of a body that the client reads to its end only so that the connection can be reused.
+/// The maximum number of bytes that the client reads from an unneeded body so that it can reuse the connection.
 const MAX_DRAINED: u64 = 2 << 10;
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The reason why a body could not be read to its end.
+/// The reason why the client could not read a body to its end.
 pub(crate) enum BodyFault {
     Idle(Duration),
     TooLarge(usize),
@@ -64,13 +64,13 @@ pub(super) async fn read(mut body: ResponseBody, limit: usize, idle: Option<Dura
     Err(BodyFault::TooLarge(limit))
 }
 
-/// Returns the capacity to reserve. A server can announce a length and then send less. Therefore, above this limit, the
-/// capacity only doubles after data has arrived.
+/// Returns the capacity to reserve. A server can announce a long body and then send less data. Above this limit, the
+/// buffer therefore grows only when data arrives, by doubling its capacity.
 fn room(present: usize, announced: u64) -> usize {
     present.max(usize::try_from(announced).unwrap_or(usize::MAX).min(MAX_RESERVED))
 }
 
-/// Reads the start of a response body. Stops at the deadline.
+/// Reads the beginning of a response body. Stops at the deadline.
 pub(super) async fn read_some(mut body: ResponseBody, limit: usize, max_wait: Duration) -> Bytes {
     let deadline = from_now(max_wait);
     let mut whole = BytesMut::new();

@@ -9,17 +9,17 @@ use pintle_meta::RawObject;
 use crate::json::{Container, Json, Token};
 use crate::oversized::BoundedBuffer;
 
-/// Splits the body of a list into its items as the body arrives. Only one item and the envelope are kept in memory. The
-/// envelope is the JSON text around the items.
+/// Splits the body of a list into its items as the body arrives. The splitter keeps only one item and the envelope in
+/// memory. The envelope is the JSON text around the items.
 ///
-/// If the body is complete, the result is the same as with a JSON parser. A body that is not JSON is rejected at the
-/// first invalid byte. An item that is within one chunk is not copied. An item above the limit is skipped. The splitter does no
-/// I/O.
+/// For a complete body, the result is the same as the result of a JSON parser. If the body is not JSON, the splitter
+/// returns an error at the first invalid byte. If one chunk contains a whole item, the item is not copied. An item that
+/// is larger than the limit is skipped. The splitter does no I/O.
 pub(crate) struct ListSplitter {
     json: Json,
-    /// The chunks of the body that are not processed yet.
+    /// The chunks of the body that the splitter has not processed yet.
     chunks: VecDeque<Bytes>,
-    /// The number of bytes of the body before these chunks.
+    /// The number of bytes of the body that precede these chunks.
     offset: u64,
     /// The JSON around the items.
     envelope: Vec<u8>,
@@ -30,34 +30,34 @@ pub(crate) struct ListSplitter {
 /// The position in the body.
 #[derive(PartialEq)]
 enum Place {
-    /// Outside of the items. `names_items` is true if the current field is `items`.
+    /// Outside of the items. `names_items` is true if the name of the current field is `items`.
     Outside {
         names_items: bool,
     },
     Items,
 }
 
-/// The maximum size of the envelope, which contains the metadata of the list. client-go has no limit. The longest
-/// member of the envelope is the continue token.
+/// The maximum size of the envelope, which contains the metadata of the list. In contrast, client-go has no limit. The
+/// longest field of the envelope is the continue token.
 const MAX_ENVELOPE: usize = 1 << 20;
 
-/// The depth of a list's fields, and the depth of an item.
+/// The nesting depth of a list's fields, and the depth of an item.
 const MEMBER: usize = 1;
 const ITEM: usize = 2;
 
-/// The reason why the splitter rejects a body.
+/// The reason why the splitter rejected a body.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Fault {
-    /// The envelope is larger than the limit, in bytes.
+    /// The size of the envelope exceeds the limit, in bytes.
     TooLarge { limit: usize },
     /// The byte at this offset is not valid JSON.
     NoJson { offset: u64 },
-    /// The body is incomplete. The body ended at this offset.
+    /// The body is incomplete. The body ended at this offset before the JSON was complete.
     Ended { offset: u64 },
 }
 
 impl ListSplitter {
-    /// Creates a splitter for items of at most `limit` bytes.
+    /// Creates a splitter whose items have at most `limit` bytes.
     pub(crate) fn new(limit: usize) -> Self {
         Self {
             json: Json::new(MEMBER),
@@ -76,12 +76,12 @@ impl ListSplitter {
         }
     }
 
-    /// Returns the next item, or `None` if the splitter needs more bytes.
+    /// Returns the next item, or `None` if the splitter needs more of the body.
     ///
     /// # Errors
     ///
-    /// Returns an error if the body is not JSON or the envelope is too large. After an error, the splitter cannot
-    /// continue.
+    /// Returns an error if the body is not JSON or the envelope is too large. After an error, the splitter cannot be
+    /// used.
     pub(crate) fn next_item(&mut self) -> Result<Option<RawObject>, Fault> {
         while let Some(mut chunk) = self.chunks.pop_front() {
             let item = self.read(&mut chunk)?;
@@ -95,7 +95,8 @@ impl ListSplitter {
         Ok(None)
     }
 
-    /// Returns the envelope after the end of the body. The envelope is the JSON without the items.
+    /// Returns the envelope after the end of the body has been reached. The envelope is the JSON text without the
+    /// items.
     ///
     /// # Errors
     ///
@@ -104,7 +105,7 @@ impl ListSplitter {
         if self.json.is_whole() { Ok(&self.envelope) } else { Err(Fault::Ended { offset: self.offset }) }
     }
 
-    /// Reads until the end of an item, the start or end of the items, or the end of the chunk.
+    /// Reads up to the end of an item, to the start or end of the items, or to the end of the chunk.
     fn read(&mut self, chunk: &mut Bytes) -> Result<Option<RawObject>, Fault> {
         let mut at = 0;
         let token = loop {
@@ -146,7 +147,7 @@ impl ListSplitter {
         }))
     }
 
-    /// Returns whether this token ends an item, or starts or ends the items.
+    /// Returns whether the token is the end of an item, or the start or end of the items.
     fn is_boundary(&mut self, token: Token) -> bool {
         match (&mut self.place, token, self.json.depth()) {
             (Place::Outside { names_items }, Token::Name, MEMBER) => {
@@ -189,7 +190,7 @@ mod tests {
 
     use super::*;
 
-    /// Splits a body in chunks of `step` bytes. Returns the items and the envelope.
+    /// Splits a body that arrives in chunks of `step` bytes. Returns the items and the envelope.
     fn read(body: &[u8], step: usize, limit: usize) -> Result<(Vec<RawObject>, Vec<u8>), Fault> {
         let mut splitter = ListSplitter::new(limit);
         let mut items = Vec::new();
@@ -317,8 +318,8 @@ mod tests {
         assert_eq!(splitter.next_item(), Err(Fault::TooLarge { limit: MAX_ENVELOPE }));
     }
 
-    /// Bodies that are almost lists. A few bytes were inserted or removed, mostly at positions where the grammar
-    /// matters.
+    /// Bodies that are almost lists. The input has a few inserted or removed bytes, mostly at positions where the
+    /// grammar changes.
     fn almost_a_list() -> impl Strategy<Value = Vec<u8>> {
         let item = prop_oneof![
             "[a-z\\[\\]{}:,\"\\\\]{0,9}".prop_map(|text| json!({"x": [text], "items": [1, "]"]})),

@@ -14,10 +14,11 @@ use crate::{Error, RestClient};
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList, \
     application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList, application/json";
 
-/// The maximum number of group versions to fetch concurrently.
+/// The maximum number of group versions that are fetched at the same time.
 const AT_ONCE: usize = 10;
 
-/// Fetches all discovery documents. `turn` is the position of this fetch in the common order of lookups and fetches.
+/// Fetches all discovery documents. `turn` is the position of this fetch in the common order of all lookups and
+/// fetches.
 pub(super) async fn ask(client: &RestClient, turn: u64) -> Result<Known, ApiError> {
     let asked = Instant::now();
     let (core, groups) = tokio::join!(part(client, "/api"), part(client, "/apis"));
@@ -38,7 +39,7 @@ async fn part(client: &RestClient, path: &str) -> Result<Part, ApiError> {
         Ok(Root::Aggregated(document)) => return Ok(document.resources()),
         Ok(Root::Core(document)) => document.group_versions(),
         Ok(Root::Groups(document)) => document.group_versions(),
-        // Continue if the server or the user's permissions allow only one of the two paths.
+        // Continue, because the server or the user's permissions may allow only one of the two paths.
         Err(error) => match ApiError::from(error) {
             error if error.is_not_found() || error.is_forbidden() => Vec::new(),
             error => return Err(error),
@@ -47,7 +48,7 @@ async fn part(client: &RestClient, path: &str) -> Result<Part, ApiError> {
     Ok(one_by_one(client, group_versions).await)
 }
 
-/// Fetches group by group. If a group does not respond, it is recorded as missing.
+/// Fetches group by group. If the server does not respond for a group, the group is recorded as missing.
 async fn one_by_one(client: &RestClient, group_versions: Vec<GroupVersion>) -> Part {
     let mut requests = JoinSet::new();
     let mut answers = BTreeMap::new();
@@ -61,7 +62,7 @@ async fn one_by_one(client: &RestClient, group_versions: Vec<GroupVersion>) -> P
         }
         match requests.join_next().await {
             Some(Ok((at, answer))) => _ = answers.insert(at, answer),
-            // The task cannot panic, and no code aborts it.
+            // The task cannot panic, and it is never aborted.
             Some(Err(_)) => {}
             None => break,
         }

@@ -1,11 +1,12 @@
-//! The two formats of discovery documents: aggregated, or one document for each group version.
+//! The two formats of discovery documents. An aggregated document describes many groups, and an unaggregated document
+//! describes one group version.
 
 use pintle_meta::{ApiResource, GroupVersion, Scope};
 use serde::{Deserialize, Deserializer};
 
 use super::DiscoveredResource;
 
-/// The response of `/api` or `/apis`, in either format.
+/// The response of `/api` or `/apis` in either format.
 #[derive(Deserialize)]
 #[serde(tag = "kind")]
 pub(super) enum Root {
@@ -50,7 +51,7 @@ struct AggregatedVersion {
 #[serde(rename_all = "camelCase")]
 struct AggregatedResource {
     resource: String,
-    /// The scope is missing if an extension server does not provide it.
+    /// The scope is missing if an extension server does not send it.
     response_kind: Option<ResponseKind>,
     #[serde(default)]
     scope: String,
@@ -77,7 +78,7 @@ struct AggregatedSubresource {
 }
 
 impl Aggregated {
-    /// Returns all resources, and the group versions whose resources are unavailable.
+    /// Returns all resources, together with the group versions whose resources are unavailable.
     pub(super) fn resources(self) -> (Vec<DiscoveredResource>, Vec<GroupVersion>) {
         let (mut resources, mut missing) = (Vec::new(), Vec::new());
         for group in self.items {
@@ -144,7 +145,7 @@ struct Version {
 }
 
 impl Groups {
-    /// Returns the group versions. For each group, the preferred version is first.
+    /// Returns the group versions. The preferred version of each group is first.
     pub(super) fn group_versions(self) -> Vec<GroupVersion> {
         let of_group = |group: Group| {
             let preferred = group.preferred_version.map(|version| version.version);
@@ -211,7 +212,7 @@ impl Resources {
     }
 }
 
-/// Decodes `null` as an empty list, because Go writes an empty list as `null`.
+/// Decodes `null` as an empty list, because Go encodes a nil slice as `null`.
 fn or_empty<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(deserializer: D) -> Result<T, D::Error> {
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }

@@ -1,4 +1,4 @@
-//! Finds the resource for a name or a kind. This module does no I/O.
+//! Finds a resource by its name or its kind. This module does no I/O.
 
 use pintle_meta::{ApiResource, GroupVersionKind, GroupVersionResource};
 
@@ -31,7 +31,7 @@ impl Known {
         }
     }
 
-    /// Interprets a name in each possible way, in the order of priority.
+    /// Interprets a name in each possible way, ordered by priority.
     fn named(&self, name: &str) -> Result<ApiResource, MappingError> {
         let lower = name.to_lowercase();
         let (own, place) = lower.split_once('.').map_or((lower.as_str(), None), |(own, place)| (own, Some(place)));
@@ -53,11 +53,11 @@ impl Known {
         self.one(name, |_| false)
     }
 
-    /// Returns the only resource that matches, in the server's preferred version.
+    /// Returns the only resource that matches the name, in the version that the server prefers.
     fn one(&self, name: &str, fits: impl Fn(&DiscoveredResource) -> bool) -> Result<ApiResource, MappingError> {
         let mut candidates: Vec<&ApiResource> = Vec::new();
         for entry in self.resources.iter().filter(|entry| fits(entry)) {
-            // If the resource exists in several versions, use the first version.
+            // If the resource exists in several versions, return the first version.
             if !candidates.iter().any(|other| other.group_resource() == entry.resource.group_resource()) {
                 candidates.push(&entry.resource);
             }
@@ -78,7 +78,7 @@ impl Known {
 
 fn is_called(entry: &DiscoveredResource, name: &str) -> bool {
     let DiscoveredResource { resource, singular, .. } = entry;
-    // Old servers do not send singular names for built-in kinds.
+    // Old servers send no singular names for built-in kinds.
     !name.is_empty() && (resource.plural == name || singular == name || resource.kind.to_lowercase() == name)
 }
 
@@ -90,7 +90,8 @@ fn is_group(entry: &DiscoveredResource, place: &str) -> bool {
     entry.resource.group_version.group == place
 }
 
-/// Returns whether `place` is the version and group of the resource, such as `v1.apps`, or `v1` for the core group.
+/// Returns whether `place` is the version and group of the resource. Examples are `v1.apps`, or `v1` for the core
+/// group.
 fn is_version_and_group(entry: &DiscoveredResource, place: &str) -> bool {
     let own = &entry.resource.group_version;
     let (version, group) = place.split_once('.').unwrap_or((place, ""));

@@ -23,7 +23,7 @@ pub(crate) enum Body {
     #[default]
     Empty,
     Bytes(Bytes),
-    /// A stream. The first attempt consumes the stream, so a request with a stream is never retried.
+    /// A stream. The first attempt consumes the stream, so the client never retries a request with a stream.
     Stream(Arc<Mutex<Option<ByteSource>>>),
 }
 
@@ -32,7 +32,7 @@ impl Body {
         Self::Stream(Arc::new(Mutex::new(Some(Box::pin(source)))))
     }
 
-    /// Returns the size of the body in bytes, or `None` for a stream, whose size is unknown.
+    /// Returns the size of the body in bytes, or `None` for a stream of unknown size.
     pub(crate) fn size(&self) -> Option<usize> {
         match self {
             Self::Empty => Some(0),
@@ -45,7 +45,7 @@ impl Body {
         !matches!(self, Self::Stream(_))
     }
 
-    /// Returns the body to send in one attempt.
+    /// Returns a copy of the body for one attempt.
     pub(crate) fn to_http(&self) -> Result<HttpBody, InvalidRequest> {
         Ok(HttpBody::new(match self {
             Self::Empty => Pieces::Whole(None),
@@ -59,7 +59,7 @@ impl Body {
 }
 
 impl fmt::Debug for Body {
-    /// `Debug` shows only the size, because a body can be a Secret.
+    /// The `Debug` output contains only the size, because a body can be a Secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Empty => f.write_str("empty"),
@@ -69,7 +69,7 @@ impl fmt::Debug for Body {
     }
 }
 
-/// The request body in the form that the transport sends.
+/// A request body in the form that the transport needs.
 pub(crate) struct HttpBody {
     pieces: Pieces,
     /// A receiver that resolves when the response is dropped. After the response is dropped, the transport must not
@@ -77,8 +77,8 @@ pub(crate) struct HttpBody {
     over: Option<oneshot::Receiver<()>>,
 }
 
-/// The content of the body, in one of several forms. The mutexes are never contended. The mutexes make the body `Sync`,
-/// because the shared connection requires a `Sync` body.
+/// The content of a request body, which has several forms. The mutexes are never contended. The mutexes make the body
+/// `Sync`, because a shared connection requires a `Sync` body.
 enum Pieces {
     Whole(Option<Bytes>),
     Stream(Mutex<ByteSource>),
@@ -114,12 +114,12 @@ impl HttpBody {
         Self::new(Pieces::Layer(Mutex::new(body)))
     }
 
-    /// Returns a guard. If the returned guard is dropped before the body has ended, the body ends with an error.
+    /// Returns a guard. If the returned guard is dropped before the whole body was sent, the body ends with an error.
     ///
-    /// Without the guard, HTTP/2 would continue to send the body after the response was dropped. hyper polls the body
-    /// only when it can send more. A server may respond early without reading the remaining body or resetting the
-    /// stream. Without the guard, such a body would be dropped only when the connection ends. A body that is completely
-    /// in memory does not need a guard.
+    /// Without the guard, HTTP/2 would continue to send the body after the response is dropped. The crate hyper polls
+    /// the body only when hyper can send more data. A server may respond early, without reading the whole body and
+    /// without resetting the stream. Such a body would be dropped only when the connection ends. If a body is
+    /// completely in memory, it does not need this guard.
     pub(crate) fn cancel_guard(&mut self) -> Option<oneshot::Sender<()>> {
         if let Pieces::Whole(_) = self.pieces {
             return None;
@@ -191,8 +191,8 @@ impl Drop for HttpBody {
     }
 }
 
-/// Runs user code, such as a stream or a layer, and catches panics. Returns `None` if it panics. Over HTTP/2, the user
-/// code runs in the task of a shared connection.
+/// Runs user code, such as the body's stream or a layer, and catches its panics. Returns `None` if it panics. Over
+/// HTTP/2, this user code runs in the task of a shared connection.
 fn caught<T>(run: impl FnOnce() -> T) -> Option<T> {
     catch_unwind(AssertUnwindSafe(run)).ok()
 }

@@ -1,4 +1,4 @@
-//! The URL of a request, in the form that is sent and in the form for errors and logs.
+//! The URL of a request, as sent to the server and as shown in errors and logs.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::{Request, path};
 
-/// Parameters of the Kubernetes API whose values may appear in errors and logs.
+/// Parameters of the Kubernetes API whose values errors and logs may show.
 const PUBLIC_PARAMS: [&str; 32] = [
     "allowWatchBookmarks",
     "container",
@@ -49,8 +49,8 @@ const PUBLIC_PARAMS: [&str; 32] = [
 impl Request {
     /// Returns the whole URL of the request.
     ///
-    /// The format is `prefix[/namespaces/NAMESPACE][/resource][/name/subresource/suffix][?params]`. An empty namespace
-    /// is left out, the resource name is converted to lower case, and the parameters are sorted by key.
+    /// The format is `prefix[/namespaces/NAMESPACE][/resource][/name/subresource/suffix][?params]`. The URL has no
+    /// namespace if the namespace is empty. The resource name is in lower case, and the parameters are sorted by key.
     /// [`timeout`](Request::timeout) adds the parameter `timeout`.
     pub fn url(&self) -> String {
         let base = self.client.base();
@@ -58,15 +58,15 @@ impl Request {
         [base.scheme(), "://", &base.authority, &target].concat()
     }
 
-    /// Returns the URL without scheme and host. `line` must be the request line of this request, because the method
-    /// reuses its path.
+    /// Returns the URL without the scheme and the host. `line` must be the request line of this request, because this
+    /// method reuses the path in `line`.
     pub(crate) fn target(&self, line: &RequestLine) -> String {
         let base = self.client.base();
         let beneath = &line.url[base.scheme().len() + "://".len() + base.authority.len()..];
         self.with_query(beneath.split('?').next().unwrap_or_default().into())
     }
 
-    /// Appends the query to an escaped path.
+    /// Appends the query to a path that is already escaped.
     fn with_query(&self, mut text: String) -> String {
         let timeout = self.timeout.map(path::duration_text);
         let query = path::encode_query(self.pairs(timeout.as_deref()));
@@ -77,7 +77,7 @@ impl Request {
         text
     }
 
-    /// Returns the method and the URL of the request for errors and logs.
+    /// Returns the method and the URL of the request in the form that errors and logs show.
     pub(crate) fn line(&self) -> Arc<RequestLine> {
         let base = self.client.base();
         let timeout = self.timeout.map(path::duration_text);
@@ -85,8 +85,7 @@ impl Request {
         let mut separator = '?';
         for (key, value) in self.pairs(timeout.as_deref()) {
             target.push(std::mem::replace(&mut separator, '&'));
-            // Escape only non-ASCII and control characters, so that the value stays readable but cannot start a new log
-            // line.
+            // Escape only non-ASCII and control characters. The value stays readable but cannot start a new log line.
             target.extend(utf8_percent_encode(key, CONTROLS));
             target.push('=');
             let value = if PUBLIC_PARAMS.contains(&key) { value } else { "[redacted]" };
@@ -96,15 +95,17 @@ impl Request {
         Arc::new(RequestLine { method: self.method.as_str().into(), url: url.into() })
     }
 
-    /// Returns client-go's URL template for the request. There are few distinct templates. Placeholders replace the
-    /// names of objects and namespaces, and the values of parameters. Paths outside of the Kubernetes API are left out.
+    /// Returns the URL template of the request, in client-go's format. There are few distinct templates. The template
+    /// contains placeholders instead of the names of objects and namespaces, and instead of the values of parameters.
+    /// The template leaves out paths outside of the Kubernetes API.
     pub(crate) fn template(&self) -> String {
         #[cfg(test)]
         RENDERED.set(RENDERED.get() + 1);
         let (path, base) = (self.path(), &*self.client.base().path);
         let beneath = path.strip_prefix(base).unwrap_or(&path);
         let mut parts: Vec<&str> = beneath.split('/').filter(|part| !part.is_empty()).collect();
-        // The index of the path segment with the resource name. The resource name follows the group and the version.
+        // The index of the path segment that contains the resource name. In the path, the resource name follows the
+        // group and the version.
         let resource = match parts[..] {
             [] | [_] => None,
             ["api", ..] => Some(2),
@@ -146,7 +147,7 @@ impl Request {
             &self.subpath,
         ];
         if parts.iter().all(|part| part.is_empty()) {
-            // Keep the trailing slash of the prefix only if the prefix is the end of the path.
+            // Keep the trailing slash of the path prefix only if the path ends with the prefix.
             return if self.prefix.starts_with('/') { self.prefix.to_string() } else { format!("/{}", self.prefix) };
         }
         path::join(["/", &*self.prefix].into_iter().chain(parts))
@@ -167,13 +168,13 @@ thread_local! {
     static RENDERED: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
 }
 
-/// The number of templates that this thread has rendered.
+/// The number of URL templates that this thread has rendered.
 #[cfg(test)]
 pub(crate) fn templates_rendered() -> usize {
     RENDERED.get()
 }
 
-/// Returns the fields of an options object as query parameters.
+/// Returns the fields of an options struct as query parameters.
 pub(super) fn option_pairs(options: &impl Serialize) -> Result<Vec<(String, String)>, String> {
     let value = serde_json::to_value(options).map_err(|error| error.to_string())?;
     let Value::Object(members) = value else { return Err("it is not an object".into()) };

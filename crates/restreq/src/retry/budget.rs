@@ -5,17 +5,17 @@ use std::sync::{Mutex, PoisonError};
 
 use tokio::time::Instant;
 
-/// The retry budget that all requests of a client share. The budget grows by a fifth of a retry with each request and
+/// The retry budget that all requests of a client share. The budget grows by a fifth of a retry with each request, and
 /// by 50 retries per second. The maximum is 500 retries.
 ///
-/// Therefore, a client whose requests all fail adds little load to an overloaded server. A client that sends few
-/// requests can retry each request.
+/// As a result, a client whose requests all fail adds little load to an overloaded server. A client that sends only few
+/// requests can retry each of them.
 #[derive(Debug, Default)]
 pub(crate) struct Budget {
-    /// The state of the budget at the last retry. `None` before the first retry.
+    /// The state of the budget when the last retry was taken. `None` before the first retry.
     account: Mutex<Option<Account>>,
-    /// The number of requests since the last retry. Most requests are not retried, so counting them needs no lock and
-    /// no clock.
+    /// The number of requests since the last retry. Counting needs no lock and no clock, because most requests are not
+    /// retried.
     requests: AtomicU64,
 }
 
@@ -35,9 +35,9 @@ impl Budget {
         self.requests.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Takes one retry from the budget, if the budget is not empty. Returns whether the retry was available.
+    /// Takes a retry from the budget, unless the budget is empty. Returns whether a retry was available.
     pub(crate) fn withdraw(&self, now: Instant) -> bool {
-        // A panic while this lock is held leaves the data consistent, so a poisoned lock can still be used.
+        // If a panic has poisoned this lock, its data is still consistent and can be used.
         let mut account = self.account.lock().unwrap_or_else(PoisonError::into_inner);
         let Account { mut retries, at } = account.unwrap_or(Account { retries: MOST, at: now });
         retries += self.requests.swap(0, Ordering::Relaxed) as f64 * WITH_A_REQUEST;

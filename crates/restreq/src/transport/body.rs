@@ -1,4 +1,4 @@
-//! The response body. The body owns its connection until the body ends.
+//! The response body. A response body owns its connection until the body ends.
 
 #[cfg(feature = "gzip")]
 mod inflate;
@@ -16,7 +16,7 @@ pub(crate) use self::inflate::inflated;
 use super::connection_group::{Incoming, PooledConnection};
 use crate::request::BoxError;
 
-/// A response body. When the body ends, its connection can be used for another request.
+/// A response body. When the body ends, another request can use the connection.
 pub(crate) struct ResponseBody(Source);
 
 enum Source {
@@ -29,7 +29,7 @@ enum Source {
     Layer(Mutex<Pin<Box<dyn Body<Data = Bytes, Error = BoxError> + Send>>>),
     #[cfg(feature = "gzip")]
     Gzip(Box<inflate::Inflate>),
-    /// A body that is completely in memory.
+    /// A body that is completely stored in memory.
     #[cfg(feature = "ws")]
     Whole(Bytes),
 }
@@ -52,7 +52,7 @@ impl ResponseBody {
         Self(Source::Whole(bytes))
     }
 
-    /// Converts this gzip body to a body that returns the decompressed data.
+    /// Wraps this gzip body in a body that returns the decompressed data.
     #[cfg(feature = "gzip")]
     pub(crate) fn inflated(self) -> Self {
         Self(Source::Gzip(Box::new(inflate::Inflate::new(self))))
@@ -116,7 +116,7 @@ impl Body for ResponseBody {
             Source::Connection { incoming, .. } => incoming.size_hint(),
             #[cfg(feature = "tower")]
             Source::Layer(body) => body.lock().unwrap_or_else(PoisonError::into_inner).size_hint(),
-            // The decompressed size is not known before the end of the body.
+            // The decompressed size is unknown until the end of the body.
             #[cfg(feature = "gzip")]
             Source::Gzip(_) => SizeHint::default(),
             #[cfg(feature = "ws")]

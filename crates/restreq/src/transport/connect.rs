@@ -22,13 +22,14 @@ use crate::Http2Config;
 use crate::metrics::Instruments;
 use crate::request::BoxError;
 
-/// Opens connections to one server. One deadline limits the total time for TCP, the proxy and TLS.
+/// Opens connections to one server. One deadline limits the total time for the TCP connection, the proxy and the TLS
+/// handshake.
 #[derive(Clone)]
 pub(super) struct Connector {
     pub(super) host: String,
     pub(super) port: u16,
     pub(super) proxy: Option<Proxy>,
-    /// The TLS settings for a proxy that is reached over TLS.
+    /// The TLS settings for a proxy that the client connects to over TLS.
     pub(super) proxy_tls: Option<Arc<TlsSettings>>,
     pub(super) tls: Option<Arc<TlsSettings>>,
     pub(super) timeout: Duration,
@@ -36,16 +37,16 @@ pub(super) struct Connector {
     pub(super) metrics: Option<Arc<Instruments>>,
 }
 
-/// If no data arrives for this time, TCP keepalive probes the peer three times. Without keepalive, a watch over
-/// HTTP/1.1 would detect a dead peer only after hours, or never. HTTP/2 connections also use HTTP/2 pings.
+/// If no data arrives for this time, TCP keepalive sends three probes to the peer. Without keepalive, a watch over
+/// HTTP/1.1 would detect a dead peer only after hours, or never. HTTP/2 connections use HTTP/2 pings in addition.
 const KEEP_ALIVE: Duration = Duration::from_secs(30);
 const KEEP_ALIVE_AGAIN: Duration = Duration::from_secs(5);
-/// How long sent data may stay unacknowledged before the connection is closed. On Linux, the default is a quarter of an
-/// hour.
+/// How long sent data may stay unacknowledged before the system closes the connection. The default on Linux is a
+/// quarter of an hour.
 const UNACKNOWLEDGED: Duration = Duration::from_secs(45);
 
 impl Connector {
-    /// Offers only HTTP/1.1 in the TLS handshake, because HTTP/2 connections cannot be upgraded to another protocol.
+    /// Offers only HTTP/1.1 in the TLS handshake, because an HTTP/2 connection cannot be upgraded to another protocol.
     #[cfg(feature = "ws")]
     pub(super) fn without_http2(mut self) -> Self {
         self.tls = self.tls.as_deref().map(|tls| Arc::new(tls.without_http2()));
@@ -115,7 +116,7 @@ pub(crate) struct Conn {
 
 enum Stream {
     Plain(TcpStream),
-    /// TLS over TCP, or over a TLS connection to a proxy.
+    /// A TLS connection over TCP, or over a TLS connection to a proxy.
     Tls(Box<TlsStream<Stream>>),
 }
 

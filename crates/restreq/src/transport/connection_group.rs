@@ -1,5 +1,4 @@
-//! The connections that all requests of the same kind share. The module executes the actions that the [`Pool`] decides
-//! on.
+//! The connections that all requests of one kind share. This module executes the actions that the [`Pool`] returns.
 
 mod gate;
 mod http1;
@@ -30,8 +29,8 @@ use super::reads::Reads;
 use crate::Http2Config;
 use crate::request::{BoxError, HttpBody};
 
-/// The connections for one kind of requests. A connection closes after the group and the last response on the
-/// connection are dropped.
+/// The connections for one kind of request. A connection closes after the group and the connection's last response are
+/// dropped.
 pub(super) struct ConnectionGroup {
     connector: Connector,
     /// Whether cancelling a request also drops its connection.
@@ -42,12 +41,12 @@ pub(super) struct ConnectionGroup {
 #[derive(Default)]
 struct State {
     pool: Pool,
-    /// The open connections that the pool manages.
+    /// The open connections that the [`Pool`] manages.
     links: HashMap<ConnId, Link>,
     waiting: HashMap<Ticket, oneshot::Sender<Result<PooledConnection, Failure>>>,
     dials: HashMap<u64, Dial>,
     last_dial: u64,
-    /// The runtime of the last request that had to wait for a connection. New connections use this runtime.
+    /// The tokio runtime of the last request that had to wait for a connection. New connections use this runtime.
     runtime: Option<Handle>,
 }
 
@@ -61,8 +60,7 @@ struct Dial {
 /// An open connection and its sender.
 struct Link {
     sender: Sender,
-    /// Whether the connection has already served a request. A connection that was used before may have died while it
-    /// was idle.
+    /// Whether the connection has already served a request. A reused connection may have died while it was idle.
     has_served: bool,
 }
 
@@ -73,8 +71,8 @@ enum Sender {
 
 /// The time that a connection may need to finish the previous request.
 const READY_WITHIN: Duration = Duration::from_secs(1);
-/// A request waits for a new connection at most for the connect timeout plus this time. The request needs its own limit
-/// because the timer of the dial can stall together with its runtime.
+/// The maximum time that a request waits for a new connection, in addition to the connect timeout. The request needs
+/// its own limit because the timer of the dial stops if its runtime is blocked.
 const GRACE: Duration = Duration::from_secs(1);
 
 impl ConnectionGroup {
@@ -82,7 +80,7 @@ impl ConnectionGroup {
         Arc::new(Self { connector, drop_connection_on_cancel, state: Mutex::default() })
     }
 
-    /// Returns a connection on which one request can be sent.
+    /// Returns a connection that the caller can send one request on.
     pub(super) async fn acquire(self: &Arc<Self>) -> Result<PooledConnection, Failure> {
         loop {
             let mut connection = match self.ask() {
@@ -94,7 +92,7 @@ impl ConnectionGroup {
             }
             let has_served = connection.has_served();
             connection.discard();
-            // Return the error if a new connection ends immediately, because further connections would most likely end
+            // If a new connection ends immediately, return the error, because another connection would most likely end
             // in the same way.
             if !has_served {
                 let ended = "the peer ended the connection before it could be used";
@@ -114,8 +112,8 @@ impl ConnectionGroup {
             Acquired::Wait(ticket, actions) => {
                 let (result_tx, result_rx) = oneshot::channel();
                 state.waiting.insert(ticket, result_tx);
-                // A request outside of a runtime uses the runtime of an earlier request. If there is none, the request
-                // fails.
+                // Outside of a tokio runtime, a request uses the runtime of an earlier request. If there is no earlier
+                // runtime, the request fails.
                 state.runtime = Handle::try_current().ok().or(state.runtime.take());
                 self.apply(state, actions, None);
                 Err(Waiting { group: self, ticket, result_rx })
@@ -124,7 +122,7 @@ impl ConnectionGroup {
     }
 
     async fn wait(self: &Arc<Self>, mut waiting: Waiting<'_>) -> Result<PooledConnection, Failure> {
-        // Timers do not work outside of a tokio runtime, so wait without a timeout there.
+        // Timers do not work outside of a tokio runtime, so this code waits there without a timeout.
         let Ok(runtime) = Handle::try_current() else { return waiting.await };
         let max_wait = self.connector.timeout.saturating_add(GRACE);
         match tokio::time::timeout(max_wait, &mut waiting).await {
@@ -137,8 +135,8 @@ impl ConnectionGroup {
         }
     }
 
-    /// Abandons dials that are overdue because their runtime stalls. The method then dials again on the given runtime
-    /// for the requests that still wait.
+    /// Abandons dials that are overdue because their runtime is blocked. The method then starts new dials on the given
+    /// runtime for the requests that are still waiting.
     fn replace_stuck_dials(self: &Arc<Self>, runtime: Handle, max_wait: Duration) {
         let now = Instant::now();
         let mut state = self.lock();
@@ -154,15 +152,15 @@ impl ConnectionGroup {
         PooledConnection { group: Arc::downgrade(self), conn, link, is_used: false, upload: None }
     }
 
-    /// Calls `decide` on the pool and applies the actions that it returns.
+    /// Calls the closure `decide` with the pool and executes the actions that the closure returns.
     fn update_pool(self: &Arc<Self>, decide: impl FnOnce(&mut Pool) -> Actions) {
         let mut state = self.lock();
         let actions = decide(&mut state.pool);
         self.apply(state, actions, None);
     }
 
-    /// Applies the actions that the pool returned. The method first releases the lock. After that, the method sends
-    /// results, drops values and spawns tasks.
+    /// Executes the actions that the pool returned. The method first releases the lock, because it sends results, drops
+    /// values and spawns tasks.
     fn apply(self: &Arc<Self>, mut state: MutexGuard<'_, State>, actions: Actions, failure: Option<&Failure>) {
         let closed: Vec<_> = actions.close.iter().filter_map(|conn| state.links.remove(conn)).collect();
         let mut results = Vec::new();
@@ -185,23 +183,23 @@ impl ConnectionGroup {
         drop(state);
         drop(closed);
         for (result_tx, result) in results {
-            // If the request was cancelled, the [`PooledConnection`] is dropped. The drop returns the connection to the
-            // pool.
+            // If the request was cancelled, this code drops the [`PooledConnection`]. Dropping it returns the
+            // connection to the pool.
             drop(result_tx.send(result));
         }
         for dial in dials {
             let dial_guard = DialGuard { group: Arc::downgrade(self), dial };
             let connector = self.connector.clone();
             let task = async move {
-                // Free the memory of the dial before the driver runs, because the task of the driver continues until
-                // the connection ends.
+                // Free the memory of the dial before the driver starts, because the driver's task runs until the
+                // connection ends.
                 let opened = Box::pin(open(connector)).await;
                 if let Some(driver) = dial_guard.end(opened) {
                     driver.await;
                 }
             };
-            // The task runs on the runtime of the last request that had to wait. Without a runtime, the task is
-            // dropped, and the drop makes the waiting requests fail.
+            // The task runs on the runtime of the last request that had to wait. Without a runtime, this code drops the
+            // task, which makes the waiting requests fail.
             let Some(runtime) = &runtime else { continue };
             let task = runtime.spawn(task).abort_handle();
             if let Some(dial) = self.lock().dials.get_mut(&dial) {
@@ -210,9 +208,9 @@ impl ConnectionGroup {
         }
     }
 
-    /// Returns whether an idle HTTP/1 connection has already ended. If the connection is still open, its watcher is
-    /// notified when the peer sends data or closes the connection. An idle connection has no body to send, so no user
-    /// code runs under the lock.
+    /// Returns whether an idle HTTP/1 connection has ended already. If the connection is still open, its watcher is
+    /// notified when the peer sends data or closes it. An idle connection has no request body to send, so no user code
+    /// runs while the lock is held.
     fn has_ended(&self, conn: ConnId) -> bool {
         match self.lock().links.get_mut(&conn) {
             Some(Link { sender: Sender::Http1(http1), .. }) => !http1.hand_to_watcher(),
@@ -220,7 +218,7 @@ impl ConnectionGroup {
         }
     }
 
-    /// Returns the time until which an idle connection may stay open, or `None` if that time has passed.
+    /// Returns the time when an idle connection must close, or `None` if that time has passed.
     fn idle_deadline(&self, conn: ConnId) -> Option<Instant> {
         let mut state = self.lock();
         let until = state.pool.idle_deadline(conn, Instant::now());
@@ -231,14 +229,14 @@ impl ConnectionGroup {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // A panic while this lock is held leaves the data consistent, so a poisoned lock can still be used.
+        // If a panic has poisoned this lock, its data is still consistent and can be used.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl State {
-    /// Returns a sender for a connection. For HTTP/1, this is the only sender of the connection. For HTTP/2, this is a
-    /// clone of the sender.
+    /// Returns the sender for a connection. With HTTP/1, the method returns the connection's only sender. With HTTP/2,
+    /// the method returns a clone of the sender.
     fn link(&mut self, conn: ConnId) -> Option<Link> {
         if let Some(Link { sender: Sender::Http2(sender), has_served }) = self.links.get_mut(&conn) {
             let has_served = std::mem::replace(has_served, true);
@@ -281,7 +279,8 @@ impl Drop for Waiting<'_> {
     }
 }
 
-/// A dial in flight. If the guard is dropped early, for example together with its runtime, the dial has failed.
+/// A dial in flight. If this guard is dropped early, for example because its runtime shuts down, the dial counts as
+/// failed.
 struct DialGuard {
     group: Weak<ConnectionGroup>,
     dial: u64,
@@ -292,7 +291,7 @@ impl DialGuard {
     fn end(self, opened: Result<Opened, Failure>) -> Option<Driver> {
         let group = self.group.upgrade()?;
         let mut state = group.lock();
-        // `None` if the pool has given up this dial.
+        // `None` means that the pool has abandoned this dial.
         state.dials.remove(&self.dial)?;
         match opened {
             Ok(Opened { protocol, sender, drive }) => {
@@ -463,15 +462,15 @@ async fn drive(
     }
 }
 
-/// A permit to send one request over a pooled connection. If the permit is dropped during the request, an HTTP/1
-/// connection is closed. On an HTTP/2 connection, only the stream is reset, unless `drop_connection_on_cancel` is set.
+/// A permit to send one request on a pooled connection. If the permit is dropped during the request, an HTTP/1
+/// connection closes. With HTTP/2, only the request's stream is reset, unless `drop_connection_on_cancel` is set.
 pub(super) struct PooledConnection {
     group: Weak<ConnectionGroup>,
     conn: ConnId,
     link: Option<Link>,
     /// Whether a request was sent.
     is_used: bool,
-    /// A guard that stops the upload when it is dropped.
+    /// A guard that stops the upload of the request body when it is dropped.
     upload: Option<oneshot::Sender<()>>,
 }
 
@@ -538,12 +537,12 @@ impl PooledConnection {
         drop(link);
     }
 
-    /// Returns the connection to the pool, whether or not a request was sent on it.
+    /// Returns the connection to the pool, even if no request was sent on it.
     pub(super) fn release(&mut self) {
         let (Some(mut link), Some(group)) = (self.link.take(), self.group.upgrade()) else { return };
         let idle_signal = match &mut link.sender {
-            // If the server responded before it read the whole request, the upload may never end. The upload may also
-            // run user code, and user code must not run under the lock.
+            // If the server responded before it read the whole request, the upload might never end. The upload may also
+            // run user code, and user code must not run while the lock is held.
             Sender::Http1(http1) => match http1.hand_to_watcher() && http1.is_ready() {
                 true => Some(http1.idle_signal()),
                 false => return group.update_pool(|pool| pool.lost(self.conn)),

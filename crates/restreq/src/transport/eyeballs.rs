@@ -1,5 +1,5 @@
-//! TCP connections to a host with several addresses: "Happy Eyeballs" (RFC 8305). Each attempt gets some time before
-//! the attempt for the next address begins.
+//! Opens TCP connections to a host that has several addresses ("Happy Eyeballs", RFC 8305). An attempt to connect to an
+//! address has some time before the attempt with the next address begins.
 
 use std::future::poll_fn;
 use std::io;
@@ -13,22 +13,23 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::metrics::Instruments;
 
-/// The time for which only one address is tried before the next address is also tried.
+/// The time that an attempt with one address gets before the next address is also tried.
 const HEAD_START: Duration = Duration::from_millis(250);
 /// The timeout of one address.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Connects to the address that responds first. If all addresses fail, the error lists the failure of each address.
+/// Connects to the address that accepts the connection first. If all addresses fail, the error contains the failure of
+/// each address.
 pub(super) async fn connect(host: &str, port: u16, metrics: Option<&Instruments>) -> io::Result<TcpStream> {
-    // The lookup is measured only for host names, because an IP address is not looked up.
+    // Only lookups of host names are measured, because an IP address needs no lookup.
     let looking_up = metrics.filter(|_| host.parse::<IpAddr>().is_err()).map(|metrics| metrics.look_up(host));
     let addresses = tokio::net::lookup_host((host, port)).await;
     drop(looking_up);
     race(in_turns(addresses?.collect()), TcpStream::connect).await
 }
 
-/// Alternates IPv4 and IPv6 addresses, starting with the family that the resolver returns first. Therefore, an address
-/// family that does not work delays the connection by only one head start.
+/// Alternates between IPv4 and IPv6 addresses, starting with the family that the resolver returns first. If one address
+/// family does not work, this order delays the connection by only one head start.
 fn in_turns(addresses: Vec<SocketAddr>) -> Vec<SocketAddr> {
     let preferred = addresses.first().is_some_and(SocketAddr::is_ipv6);
     let (first, second): (Vec<_>, Vec<_>) = addresses.into_iter().partition(|address| address.is_ipv6() == preferred);

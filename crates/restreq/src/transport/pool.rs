@@ -1,5 +1,5 @@
-//! The connection pool: assigns connections to requests, and determines when to dial and which connections to close.
-//! The pool does no I/O, reads no clock and takes no lock.
+//! The connection pool. The pool assigns connections to requests, and decides when to dial and which connections to
+//! close. The pool does no I/O, does not read a clock and takes no lock.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 /// The ID of a connection. Older connections have lower IDs.
 pub(super) type ConnId = u64;
-/// The ID of a request that waits for a connection. Older requests have lower IDs.
+/// The ID of a request that is waiting for a connection. Older requests have lower IDs.
 pub(super) type Ticket = u64;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,29 +19,29 @@ pub(super) enum Protocol {
     Http2,
 }
 
-/// The pool of connections that requests of one kind share.
+/// The pool of connections that all requests of one kind share.
 ///
-/// - A request gets the most recently used idle HTTP/1 connection. If there is no such connection, the request gets a
-///   stream of the oldest HTTP/2 connection with free streams. If there is no free stream either, the request waits in
-///   FIFO order for a returned or a new connection.
-/// - Until the first dial shows which protocol the server speaks, there is only one dial for all requests. After that,
-///   there are as many concurrent dials as the waiting requests need.
-/// - An HTTP/2 connection has one stream until the server's settings are known.
-/// - If a dial fails and the remaining dials cannot serve all waiting requests, the oldest waiting requests fail. If a
-///   dial does not finish and a request has waited too long, the pool abandons the dial. The pool then dials again for
-///   the other waiting requests.
+/// - A request gets the idle HTTP/1 connection that was used most recently. If there is no idle HTTP/1 connection, the
+///   request gets a stream of the oldest HTTP/2 connection that has free streams. If there is no free stream, the
+///   request waits in FIFO order until a connection is returned or a new one is established.
+/// - Until the first dial shows which protocol the server supports, all requests share one dial. After that, the number
+///   of concurrent dials is the number that the waiting requests need.
+/// - An HTTP/2 connection has only one stream until the server's settings arrive.
+/// - If a dial fails and the remaining dials cannot serve all waiting requests, the requests that have waited longest
+///   fail. If a dial does not finish and a request has waited too long, the pool abandons the dial. The pool then
+///   starts new dials for the other waiting requests.
 #[derive(Debug, Default)]
 pub(super) struct Pool {
     /// The protocol that the last successful dial negotiated.
     protocol: Option<Protocol>,
-    /// The idle HTTP/1 connections and the times at which they became idle. HTTP/1 connections with a request in
-    /// progress are not in the pool.
+    /// The idle HTTP/1 connections, and the time when each became idle. HTTP/1 connections with a request in progress
+    /// are not in the pool.
     idle: Vec<(ConnId, Instant)>,
     streams: BTreeMap<ConnId, Streams>,
     /// The requests that wait for a connection, in FIFO order.
     waiting: BTreeSet<Ticket>,
     dials: usize,
-    /// The stream limit in the most recent settings from any connection.
+    /// The most recent stream limit that any connection has received from the server.
     last_limit: Option<usize>,
     last_id: u64,
 }
@@ -50,23 +50,23 @@ pub(super) struct Pool {
 #[derive(Debug)]
 struct Streams {
     used: usize,
-    /// The server's stream limit. `None` until the server's settings arrive.
+    /// The server's stream limit. The value is `None` until the server's settings arrive.
     limit: Option<usize>,
     since: Instant,
     idle_since: Instant,
 }
 
-/// The actions that the caller must execute immediately, in the order of the fields.
+/// The actions that the caller must execute immediately, in the order of these fields.
 #[derive(Debug, Default, PartialEq, Eq)]
 #[must_use]
 pub(super) struct Actions {
-    /// The connections to assign to waiting requests.
+    /// The connections that the caller assigns to waiting requests.
     pub(super) assign: Vec<(Ticket, ConnId)>,
-    /// The waiting requests to fail, because a dial failed.
+    /// The waiting requests that fail because a dial failed.
     pub(super) fail: Vec<Ticket>,
     /// The connections to close.
     pub(super) close: Vec<ConnId>,
-    /// The number of new connections to dial.
+    /// The number of new connections that the caller dials.
     pub(super) dial: usize,
 }
 
@@ -77,20 +77,20 @@ pub(super) enum Acquired {
     Wait(Ticket, Actions),
 }
 
-/// The time after which an idle connection is closed, as in Go.
+/// The time after which the pool closes an idle connection, as in Go.
 pub(super) const IDLE_TIMEOUT: Duration = Duration::from_secs(90);
-/// The maximum number of idle HTTP/1 connections. With Go's limit of 25, each burst of more than 25 requests would have
-/// to dial again. The connection that was used last is reused first. Therefore, connections that later bursts do not
-/// need are closed after [`IDLE_TIMEOUT`].
+/// The maximum number of idle HTTP/1 connections. With Go's limit of 25, the client would have to dial again for each
+/// burst of more than 25 requests. The pool reuses the most recently used connection first. As a result, connections
+/// that later bursts do not need close after [`IDLE_TIMEOUT`].
 const MAX_IDLE: usize = 256;
-/// The maximum number of streams on one connection, even if the server allows more. The windows of all these streams
-/// fit into the largest connection window (`CONNECTION_WINDOW` in connection_group.rs).
+/// The maximum number of streams on one connection, even if the server allows more of them. The flow-control windows of
+/// all these streams fit into the largest window of a connection (`CONNECTION_WINDOW` in connection_group.rs).
 pub(super) const MAX_STREAMS: usize = 511;
 
 impl Pool {
     /// Requests a connection.
     pub(super) fn acquire(&mut self) -> Acquired {
-        // Requests that are already waiting have priority.
+        // Requests that are already waiting have priority over new requests.
         if self.waiting.is_empty()
             && let Some(conn) = self.take()
         {
@@ -101,7 +101,7 @@ impl Pool {
         Acquired::Wait(ticket, self.next_actions())
     }
 
-    /// Removes a waiting request. The connection that was dialled for this request can serve other requests instead.
+    /// Removes a waiting request. Other requests can use the connection that was dialled for this request.
     pub(super) fn cancel(&mut self, ticket: Ticket) {
         self.waiting.remove(&ticket);
     }
@@ -134,8 +134,9 @@ impl Pool {
         Actions { fail, ..self.next_actions() }
     }
 
-    /// Abandons `dials` dials that do not finish. The method also abandons connections that are at least `max_wait` old
-    /// and whose settings have not arrived. The pool then dials again for the requests that still wait.
+    /// Abandons the given number of dials, because they do not finish. The method also abandons connections that are at
+    /// least `max_wait` old and have not received the server's settings. The pool then starts new dials for the
+    /// requests that are still waiting.
     pub(super) fn give_up(&mut self, dials: usize, now: Instant, max_wait: Duration) -> Actions {
         self.dials -= dials;
         let is_stuck = |streams: &Streams| now.saturating_duration_since(streams.since) >= max_wait;
@@ -146,8 +147,8 @@ impl Pool {
         actions
     }
 
-    /// Records the server's stream limit. The limit may change later. If the new limit is lower, existing streams above
-    /// the limit continue.
+    /// Records the server's stream limit. The limit may change later. If the new limit is lower, streams above the
+    /// limit continue until they end.
     pub(super) fn settled(&mut self, conn: ConnId, limit: usize) -> Actions {
         let limit = limit.clamp(1, MAX_STREAMS);
         if let Some(streams) = self.streams.get_mut(&conn) {
@@ -163,7 +164,7 @@ impl Pool {
         self.next_actions()
     }
 
-    /// Records the end of an HTTP/2 stream.
+    /// Records that a stream of an HTTP/2 connection has ended.
     pub(super) fn stream_ended(&mut self, conn: ConnId, now: Instant) -> Actions {
         if let Some(streams) = self.streams.get_mut(&conn) {
             streams.used -= 1;
@@ -172,7 +173,7 @@ impl Pool {
         self.next_actions()
     }
 
-    /// Removes a connection that is lost, or that the server is closing. Requests on the removed connection continue if
+    /// Removes a connection that is lost or that the server is closing. Requests on the removed connection continue if
     /// possible.
     pub(super) fn lost(&mut self, conn: ConnId) -> Actions {
         self.streams.remove(&conn);
@@ -182,8 +183,8 @@ impl Pool {
         actions
     }
 
-    /// Returns the time until which an idle connection may stay open. If that time has passed, the method removes the
-    /// connection and returns `None`.
+    /// Returns the time when an idle connection must close. If that time has passed, the method removes the connection
+    /// and returns `None`.
     pub(super) fn idle_deadline(&mut self, conn: ConnId, now: Instant) -> Option<Instant> {
         let is_conn = |(other, _): &(ConnId, Instant)| *other == conn;
         let since = match (self.streams.get(&conn), self.idle.iter().find(|entry| is_conn(entry))) {
@@ -200,7 +201,7 @@ impl Pool {
         None
     }
 
-    /// Takes a free connection or a free stream from the pool.
+    /// Takes an idle connection or a free stream from the pool.
     fn take(&mut self) -> Option<ConnId> {
         if let Some((conn, _)) = self.idle.pop() {
             return Some(conn);
@@ -210,7 +211,8 @@ impl Pool {
         Some(*conn)
     }
 
-    /// Assigns connections to waiting requests, closes surplus connections, and dials for the requests that still wait.
+    /// Assigns connections to waiting requests, closes unneeded connections, and dials for the requests that are still
+    /// waiting.
     fn next_actions(&mut self) -> Actions {
         let mut actions = Actions::default();
         while !self.waiting.is_empty()
@@ -233,7 +235,7 @@ impl Pool {
         actions
     }
 
-    /// Returns how many streams the connections without known settings are expected to have in total.
+    /// Returns the expected total number of streams of the connections whose settings have not arrived.
     fn expected_streams(&self) -> usize {
         let unsettled = self.streams.values().filter(|streams| streams.limit.is_none());
         unsettled.map(|streams| self.expected_limit().saturating_sub(streams.used)).sum()

@@ -11,11 +11,12 @@ use crate::auth::basic;
 use crate::base::{Base, split_port};
 use crate::error::ConfigError;
 
-/// The proxy through which a client sends all requests. A client has only one server, so the proxy is chosen only once.
+/// The proxy that a client sends all requests through. A client sends requests to only one server, so it chooses the
+/// proxy only once.
 #[derive(Clone)]
 pub(crate) enum Proxy {
-    /// An HTTP proxy. The client opens a tunnel for an https server. For an http server, the proxy forwards each
-    /// request. The connection to the proxy itself may use TLS.
+    /// An HTTP proxy. For an https server, the client opens a tunnel through the proxy. For an http server, the proxy
+    /// forwards each request. The connection from the client to the proxy may use TLS.
     Http { is_tls: bool, host: String, port: u16, auth: Option<HeaderValue> },
     /// A SOCKS5 proxy that resolves the host names.
     Socks5 { host: String, port: u16, auth: Option<(String, String)> },
@@ -31,8 +32,8 @@ pub(crate) struct Environment {
 }
 
 impl Proxy {
-    /// Returns the configured proxy, or the environment's proxy: `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and
-    /// `NO_PROXY`. The proxies of the environment are never used for localhost.
+    /// Returns the configured proxy. Without one, returns the proxy of the environment: `HTTPS_PROXY`, `HTTP_PROXY`,
+    /// `ALL_PROXY` and `NO_PROXY`. Requests to localhost never use the proxies of the environment.
     pub(crate) fn choose(
         base: &Base,
         configured: Option<&str>,
@@ -55,7 +56,7 @@ impl Proxy {
         if is_this_machine(&host) || env.no.as_deref().is_some_and(|list| bypasses(list, &host, port)) {
             return Ok(None);
         }
-        // As in Go, the default scheme of a proxy's address is http.
+        // If a proxy's address has no scheme, the scheme is http, as in Go.
         let whole = if url.contains("://") { url.clone() } else { format!("http://{url}") };
         Self::parse(&whole).map(Some).map_err(|why| fault(field, url, why))
     }
@@ -101,7 +102,8 @@ impl Environment {
             let mut set = names.iter().filter_map(|name| std::env::var(name).ok());
             set.find(|value| !value.trim().is_empty())
         };
-        // In a CGI program, the variable `HTTP_PROXY` can contain the request header `Proxy`, so ignore it.
+        // In a CGI program, the variable `HTTP_PROXY` can contain a request header named `Proxy`, so the client ignores
+        // it.
         let http = if std::env::var_os("REQUEST_METHOD").is_some() {
             &["http_proxy"][..]
         } else {
@@ -201,7 +203,8 @@ mod tests {
         }
     }
 
-    /// Do not fall back to a direct connection: the proxy may be configured to prevent direct connections.
+    /// The client never falls back to a direct connection, because the proxy may be configured to prevent direct
+    /// connections.
     #[test]
     fn malformed_environment_proxy_is_an_error_naming_its_variable() {
         for url in ["http://me:hush@p:port", "::", "ftp://me:hush@p"] {

@@ -1,4 +1,4 @@
-//! TLS settings from certificate and key files whose content can change.
+//! TLS settings from certificate and key files whose content may change.
 
 mod listed;
 
@@ -43,11 +43,12 @@ impl TlsSettings {
 /// The name of HTTP/1.1 in the TLS protocol negotiation.
 const HTTP1: &[u8] = b"http/1.1";
 
-/// The certificates and keys of a configuration, including those that are stored in files.
+/// The certificates and keys of a configuration, including those that files contain.
 ///
-/// Files are checked when a request is sent, but at most once every 10 s. New content is used only if all files are
-/// valid together. Therefore, a certificate is never combined with the wrong key, and a partly written file has no
-/// effect. If a CA bundle is only partly written, the certificates that are complete are used until the next check.
+/// The files are checked when a request is sent, but at most once every 10 s. New content is used only if the content
+/// of all files is valid together. As a result, a certificate is never combined with the wrong key, and a file that is
+/// only partly written has no effect. If a CA bundle is only partly written, its complete certificates are used until
+/// the next check.
 pub(super) struct TlsSource {
     config: TlsClientConfig,
     /// Whether to offer HTTP/2.
@@ -55,22 +56,23 @@ pub(super) struct TlsSource {
     /// `None` without files.
     files: Option<FileReader<Result<Arc<Material>, ConfigError>>>,
     looked_at: StdMutex<Instant>,
-    /// The number of the credential plugin run that set the current certificate.
+    /// The number of the credential plugin run that returned the current certificate.
     run: AtomicU64,
     state: Mutex<State>,
 }
 
 struct State {
-    /// The configured certificates and keys. For files, this is the content at the last check.
+    /// The configured certificates and keys. If the settings come from files, this is the files' content at the last
+    /// check.
     configured: Arc<Material>,
-    /// The certificate from a credential plugin. If set, it replaces the configured certificate.
+    /// The client certificate from a credential plugin. If set, it is used instead of the configured certificate.
     pair: Option<ClientPair>,
 }
 
-/// The certificate from one run of a credential plugin, or no certificate.
+/// The certificate from one run of a credential plugin. The run may also return no certificate.
 #[derive(Clone, Copy)]
 pub(crate) struct PluginCertificate<'a> {
-    /// The number of the run, starting at 1.
+    /// The number of the run. The first run has the number 1.
     pub(crate) run: u64,
     pub(crate) pair: Option<&'a ClientPair>,
 }
@@ -91,7 +93,7 @@ struct Material {
 }
 
 impl ClientPair {
-    /// Returns an error if no connection could use these certificates and keys.
+    /// Returns an error if no connection can use these certificates and keys.
     pub(crate) fn check(&self) -> Result<(), ConfigError> {
         let chain = certificates(CERTIFICATE, &self.certificate)?;
         let provider = rustls::crypto::aws_lc_rs::default_provider();
@@ -117,10 +119,10 @@ impl TlsSource {
         Ok((Self { config, offers_http2, files, looked_at: StdMutex::new(Instant::now()), run, state }, settings))
     }
 
-    /// Passes new settings to `replace` if the files have changed since the last check. Only one caller checks the
-    /// files at any time. Other callers continue with the current settings during the check.
+    /// If the files have changed since the last check, passes the new settings to `replace`. Only one caller at any
+    /// time checks the files. Other callers continue with the current settings during the check.
     ///
-    /// As for [`show`](Self::show), `replace` returns before another caller can get newer settings.
+    /// As with [`show`](Self::show), `replace` returns before any other caller can get newer settings.
     pub(super) async fn look(&self, replace: impl FnOnce(Arc<TlsSettings>)) {
         let Some(files) = self.files.as_ref().filter(|_| self.is_due()) else { return };
         let config = self.config.clone();
@@ -154,13 +156,13 @@ impl TlsSource {
         is_due
     }
 
-    /// Passes new settings to `replace` if the certificate changes.
+    /// If the certificate changes, passes the new settings to `replace`.
     pub(super) async fn show(
         &self,
         shown: PluginCertificate<'_>,
         replace: impl FnOnce(Arc<TlsSettings>),
     ) -> Result<(), ConfigError> {
-        // Ignore the certificate of an earlier run, so that a slow request does not restore an old certificate.
+        // Ignore the certificate of an earlier run. Otherwise, a slow request could restore an old certificate.
         if self.run.load(Ordering::Acquire) >= shown.run {
             return Ok(());
         }
@@ -176,8 +178,8 @@ impl TlsSource {
         if let Some(settings) = settings {
             replace(settings);
         }
-        // Store the number last, because a request that reads the number expects that the new settings are already in
-        // use.
+        // Store the number last, because a request that reads the number expects that the new settings are already
+        // visible.
         self.run.store(shown.run, Ordering::Release);
         Ok(())
     }
@@ -245,7 +247,7 @@ pub(crate) const CA: &str = "tls.ca";
 const CERTIFICATE: &str = "tls.certificate";
 const KEY: &str = "tls.key";
 
-/// Returns the PEM text that a configuration field contains or refers to.
+/// Returns the PEM text that a configuration field contains, or the PEM text in the file that the field names.
 pub(crate) fn pem(field: &'static str, source: &PemSource) -> Result<Zeroizing<Vec<u8>>, ConfigError> {
     match source {
         PemSource::Inline(text) => Ok(Zeroizing::new(text.clone())),
@@ -257,11 +259,11 @@ pub(crate) fn pem(field: &'static str, source: &PemSource) -> Result<Zeroizing<V
     }
 }
 
-/// Returns an error message that contains no text from the file. The parser's own message quotes lines, and a key
-/// without its line breaks is a single line.
+/// Returns an error message that contains no text of the file. The parser's own message quotes lines of the file, and a
+/// private key without line breaks is a single line.
 const PEM: &str = "it needs a BEGIN line, lines of base64, and an END line";
 
-/// Checks a PEM text as certificates and as keys, and returns the errors.
+/// Checks whether a PEM text is valid as certificates and as keys, and returns the errors.
 #[cfg(any(test, fuzzing))]
 pub(crate) fn pem_faults(pem: &[u8]) -> Vec<ConfigError> {
     let pair = ClientPair { certificate: pem.to_vec(), key: Zeroizing::new(pem.to_vec()) };
@@ -269,7 +271,7 @@ pub(crate) fn pem_faults(pem: &[u8]) -> Vec<ConfigError> {
     faults.into_iter().flatten().collect()
 }
 
-/// As in Go, skip a certificate that cannot be used, and use the other certificates.
+/// As in Go, skip a certificate that cannot be used, and continue with the other certificates.
 fn roots(pem: &[u8]) -> Result<(RootCertStore, Vec<CertificateDer<'static>>), ConfigError> {
     let (mut roots, mut listed) = (RootCertStore::empty(), Vec::new());
     let (mut broken, mut fault) = (0, "it contains no PEM certificate".to_owned());
@@ -319,9 +321,9 @@ impl fmt::Debug for TlsSource {
     }
 }
 
-/// Accepts any certificate, for `insecure-skip-tls-verify`. The signatures of the handshake are not checked either.
-/// A signature proves nothing without a trusted certificate, and rustls cannot check the signatures of some
-/// certificates that Go accepts.
+/// Accepts any certificate, for `insecure-skip-tls-verify`. The verifier also does not check the signatures of the
+/// handshake. Without a trusted certificate, a signature proves nothing. In addition, rustls cannot check the
+/// signatures of some certificates that Go accepts.
 #[derive(Debug)]
 struct AcceptAnyCertificate(Arc<CryptoProvider>);
 

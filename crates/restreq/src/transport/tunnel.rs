@@ -8,7 +8,7 @@ use http::HeaderValue;
 use memchr::memmem;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
-/// The reason why a proxy did not connect to the server.
+/// The reason why a proxy could not connect to the server.
 #[derive(Debug)]
 pub(super) struct ProxyError(String);
 
@@ -48,7 +48,7 @@ pub(crate) async fn connect<S: AsyncRead + AsyncWrite + Unpin>(
     let mut words = line.split(|byte| *byte == b' ');
     let is_http = words.next().is_some_and(|word| word.starts_with(b"HTTP/1."));
     match words.next().filter(|_| is_http).and_then(|code| std::str::from_utf8(code).ok()?.parse::<u16>().ok()) {
-        // Reject data after the headers, because the server sends no data before the client does.
+        // Reject data after the response headers, because the server must not send data before the client does.
         Some(200..300) if answer.len() > head_ends => Err(fault("the proxy sent data before the tunnel was used")),
         Some(200..300) => Ok(()),
         Some(407) => Err(fault("the proxy rejected the user and password")),
@@ -68,7 +68,7 @@ pub(crate) async fn socks5<S: AsyncRead + AsyncWrite + Unpin>(
     port: u16,
     auth: Option<&(String, String)>,
 ) -> io::Result<()> {
-    // Offer both authentication methods, because a proxy that needs no password may not support password
+    // Offer both authentication methods, because a proxy that does not require a password may not support password
     // authentication.
     match auth {
         Some(_) => stream.write_all(&[VERSION, 2, NO_AUTH, PASSWORD]).await?,
@@ -118,7 +118,7 @@ pub(crate) async fn socks5<S: AsyncRead + AsyncWrite + Unpin>(
                 4 => 16,
                 _ => usize::from(stream.read_u8().await?),
             };
-            // Skip the address and the port from which the proxy connects.
+            // Skip the address and port that the proxy connects from.
             stream.read_exact(&mut vec![0; length + 2]).await.map(drop)
         }
         2 => Err(fault("the proxy does not allow this server")),
@@ -151,7 +151,7 @@ impl std::error::Error for ProxyError {}
 mod tests {
     use super::*;
 
-    /// Runs the handshake with a proxy that sends its whole response in one write. Returns the bytes that the client
+    /// Runs the handshake with a proxy that sends its whole response at once. Returns the bytes that the client has
     /// sent, and the result of the handshake.
     async fn asked(host: &str, auth: Option<&HeaderValue>, answer: &[u8]) -> (String, Result<(), String>) {
         let (mut client, mut proxy) = tokio::io::duplex(20 << 10);

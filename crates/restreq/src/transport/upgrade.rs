@@ -20,31 +20,31 @@ use crate::request::HttpBody;
 /// A connection after its upgrade.
 pub(crate) struct Upgraded {
     pub(crate) io: Conn,
-    /// Data that the peer sent immediately after the response headers.
+    /// The data that the peer sent immediately after the response headers.
     pub(crate) received: Bytes,
 }
 
-/// A slot in the extensions of a response. The slot stores the upgraded connection. Extensions must be `Clone`. Therefore,
+/// A slot in the extensions of a response, which stores the upgraded connection. Extensions must be `Clone`. Therefore,
 /// all clones of a slot share one connection, and only the first call of [`take`] returns the connection.
 #[derive(Clone)]
 struct Slot(Arc<Mutex<Option<Upgraded>>>);
 
-/// The maximum size of the response body if the server rejects the upgrade.
+/// The maximum size of the response body if the server does not upgrade the connection.
 const MAX_REFUSAL: usize = 64 << 10;
-/// The timeout for reading the response body if the server rejects the upgrade.
+/// The timeout for reading that response body.
 const REFUSAL_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Takes the upgraded connection out of a 101 response. Returns `None` if a layer around the transport has dropped the
-/// connection.
+/// Takes the upgraded connection out of a response with status 101. Returns `None` if a layer around the transport has
+/// dropped the connection.
 pub(crate) fn take<B>(response: &Response<B>) -> Option<Upgraded> {
     let Slot(slot) = response.extensions().get()?;
     slot.lock().unwrap_or_else(PoisonError::into_inner).take()
 }
 
-/// Sends an upgrade request over a separate connection. Returns the response. If the server accepts the upgrade, the
+/// Sends an upgrade request on a separate connection. Returns the response. If the server accepts the upgrade, the
 /// extensions of the response contain the connection. Otherwise it contains the body.
 ///
-/// The connection is not in the pool, because it belongs to the caller after the upgrade.
+/// The connection does not belong to the pool, because the caller owns it after the upgrade.
 pub(super) async fn round_trip(
     connector: &Connector,
     request: Request<HttpBody>,
@@ -64,7 +64,7 @@ pub(super) async fn round_trip(
     let response = response.map_err(|error| Failure::of_exchange(error.into(), false, true))?;
     if response.status() != StatusCode::SWITCHING_PROTOCOLS {
         let (head, body) = response.into_parts();
-        // If the body of the rejection cannot be read, return the rejection without a body.
+        // If the client cannot read the body of the rejection, return the rejection without a body.
         let mut whole = BytesMut::new();
         drop(tokio::time::timeout(REFUSAL_TIMEOUT, driven.read(body, &mut whole)).await);
         whole.truncate(MAX_REFUSAL);
@@ -78,15 +78,15 @@ pub(super) async fn round_trip(
     Ok(response)
 }
 
-/// A connection that is not driven by a background task. Its only request polls it.
+/// A connection that has no background task to drive it. Its only request polls it.
 struct Driven {
     connection: Connection<TokioIo<Conn>, HttpBody>,
     is_over: bool,
 }
 
 impl Driven {
-    /// Polls the connection. Returns whether the connection was upgraded or has ended. If the connection fails, the
-    /// error is returned to the request.
+    /// Polls the connection. Returns whether the connection has been upgraded or has ended. If the connection fails,
+    /// the request returns the error.
     fn drive(&mut self, cx: &mut Context<'_>) -> bool {
         if !self.is_over {
             self.is_over = self.connection.poll_without_shutdown(cx).is_ready();

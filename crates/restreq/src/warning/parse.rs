@@ -5,8 +5,8 @@ use http::header::WARNING;
 
 use super::Warning;
 
-/// Returns all warnings in the headers of a response. If a warning is malformed, the remaining warnings in the same
-/// header are ignored. Other headers are not affected.
+/// Returns the warnings in the headers of a response. If a warning is malformed, the function ignores the rest of that
+/// header. Other headers are not affected.
 pub(crate) fn parse_all(headers: &HeaderMap) -> Vec<Warning> {
     let mut warnings = Vec::new();
     for value in headers.get_all(WARNING) {
@@ -27,7 +27,7 @@ pub(crate) fn parse_all(headers: &HeaderMap) -> Vec<Warning> {
     warnings
 }
 
-/// Parses the first warning. Returns the warning and the text that follows it.
+/// Parses the first warning. Returns the warning and the text after it.
 fn parse_one(text: &str) -> Result<(Warning, &str), &'static str> {
     let text = text.trim();
     let (code, rest) = text.split_once(' ').ok_or("fewer than three parts")?;
@@ -57,7 +57,7 @@ fn parse_one(text: &str) -> Result<(Warning, &str), &'static str> {
     Ok((Warning { code, agent: agent.into(), text: super::words::decode(&text) }, rest))
 }
 
-/// Parses a quoted string that may contain escapes. Returns the unescaped string and the text that follows it.
+/// Parses a quoted string, which may contain escapes. Returns the unescaped string and the text after it.
 fn quoted(text: &str) -> Result<(String, &str), &'static str> {
     let text = text.trim_start().strip_prefix('"').ok_or("the text is not in quotes")?;
     let mut plain = String::with_capacity(text.len());
@@ -76,7 +76,7 @@ fn quoted(text: &str) -> Result<(String, &str), &'static str> {
 mod tests {
     use super::*;
 
-    /// Returns the code, the agent and the text of the first warning, and the text that follows the warning.
+    /// Returns the code, the agent and the text of the first warning, and the text after that warning.
     fn parse(header: &str) -> Result<(u16, String, String, &str), &'static str> {
         parse_one(header).map(|(Warning { code, agent, text }, rest)| (code, agent, text, rest))
     }

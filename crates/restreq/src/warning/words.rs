@@ -4,8 +4,8 @@
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 
-/// Decodes encoded words in known charsets, and leaves all other text unchanged. White space between two encoded words
-/// is removed.
+/// Decodes encoded words whose charset is known, and leaves all other text unchanged. White space between two encoded
+/// words is removed.
 pub(super) fn decode(text: &str) -> String {
     let mut decoded = String::with_capacity(text.len());
     let mut rest = text;
@@ -30,7 +30,8 @@ pub(super) fn decode(text: &str) -> String {
     decoded
 }
 
-/// Decodes the encoded word at the start of a text. Returns the decoded text and the length of the encoded word.
+/// Decodes the encoded word that a text starts with. Returns the decoded text and the length of the encoded word in the
+/// input.
 fn word(text: &str) -> Option<(String, usize)> {
     let mut parts = text.strip_prefix("=?")?.splitn(3, '?');
     let (charset, encoding, rest) = (parts.next()?, parts.next()?, parts.next()?);

@@ -10,14 +10,15 @@ use pintle_meta::{Oversized, RawObject, WatchEvent, WatchEventType};
 use crate::json::{Container, Json, Token};
 use crate::oversized::BoundedBuffer;
 
-/// Splits a stream of bytes into JSON values: the frames of a watch.
+/// Splits a stream of bytes into JSON values, which are the frames of a watch.
 ///
-/// Frames are JSON objects or arrays, with any white space between them. Chunk boundaries can be anywhere. At most one
-/// unfinished frame is in memory, and its size is limited. A frame above the size limit is skipped and reported as an
-/// error. The error does not affect the next frame. A frame that is within one chunk is not copied.
+/// Frames are JSON objects or arrays. White space between frames is ignored. Chunk boundaries can be anywhere. The
+/// splitter stores at most one unfinished frame, and limits its size. The splitter skips a frame that exceeds the size
+/// limit, and returns an error. The error does not affect the next frame. If one chunk contains a whole frame, the
+/// frame is not copied.
 ///
-/// If a frame is not JSON, it ends at the first invalid byte. The decoder then rejects this frame. The splitter does no
-/// I/O.
+/// If a frame is not valid JSON, the frame ends at the first invalid byte. The decoder then rejects the frame. The
+/// splitter does no I/O.
 ///
 /// # Examples
 ///
@@ -33,23 +34,23 @@ use crate::oversized::BoundedBuffer;
 /// assert!(splitter.is_between_frames());
 /// ```
 pub struct FrameSplitter {
-    /// The received chunks that are not processed yet. The caller pushes a chunk only after all complete frames were
-    /// returned, so the buffer does not grow.
+    /// The received chunks that the splitter has not processed yet. The caller pushes a chunk only after the splitter
+    /// has returned all complete frames, so this buffer does not grow.
     chunks: VecDeque<Bytes>,
     frame: BoundedBuffer,
     json: Json,
-    /// The number of bytes of the current frame that were in earlier chunks.
+    /// The number of bytes of the current frame that earlier chunks contained.
     before: usize,
     members: Members,
 }
 
-/// The depth of a frame's fields.
+/// The nesting depth of a frame's fields.
 const MEMBER: usize = 1;
 
-/// A frame was larger than the limit and was skipped.
+/// A frame exceeded the size limit and was skipped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FrameTooLarge {
-    /// The event type. `None` if the type was not found or the frame was not JSON.
+    /// The event type. The value is `None` if the type was not found or the frame was not JSON.
     pub event_type: Option<WatchEventType>,
     /// The data that was extracted from the object in the skipped frame.
     pub object: Oversized,
@@ -64,7 +65,7 @@ impl fmt::Display for FrameTooLarge {
 impl std::error::Error for FrameTooLarge {}
 
 impl FrameSplitter {
-    /// Creates a splitter for frames of at most `limit` bytes.
+    /// Creates a splitter whose frames have at most `limit` bytes.
     pub fn new(limit: usize) -> Self {
         Self {
             chunks: VecDeque::new(),
@@ -82,16 +83,17 @@ impl FrameSplitter {
         }
     }
 
-    /// Returns the next complete frame, or `None` if the splitter needs more bytes.
+    /// Returns the next complete frame, or `None` if the splitter needs more of the stream.
     ///
     /// # Errors
     ///
-    /// Returns an error if the frame was larger than the limit. Later frames are not affected.
+    /// Returns an error if the next frame exceeds the size limit. Later frames are not affected.
     pub fn next_frame(&mut self) -> Option<Result<Bytes, FrameTooLarge>> {
         Some(self.next_marked()?.map(|(frame, _)| frame))
     }
 
-    /// Returns the next complete frame, and the position of its object if the frame is an event in the usual form.
+    /// Returns the next complete frame. If the frame is an event in the usual form, also returns the position of the
+    /// event's object.
     ///
     /// # Errors
     ///
@@ -125,12 +127,12 @@ impl FrameSplitter {
         None
     }
 
-    /// Returns whether there is no unfinished frame. If there is none, the stream may end here.
+    /// Returns whether the splitter stores no unfinished frame. In this state, the stream may end.
     pub fn is_between_frames(&self) -> bool {
         self.frame.is_empty() && self.chunks.iter().all(|chunk| chunk.iter().all(u8::is_ascii_whitespace))
     }
 
-    /// Returns the position after the last byte of the current frame, and whether the frame is JSON.
+    /// Returns the position after the last byte of the current frame, and whether the frame is valid JSON.
     fn end_of_frame(&mut self, chunk: &[u8]) -> Option<(usize, bool)> {
         let mut at = 0;
         loop {
@@ -157,8 +159,8 @@ pub(crate) struct Mark {
 }
 
 impl Mark {
-    /// Returns the event that a frame contains. Returns `None` if the event is not about an object of the resource,
-    /// such as an error.
+    /// Returns the event that the frame contains. Returns `None` if the event is not about an object of the resource.
+    /// An example is an error.
     pub(crate) fn event(self, frame: &Bytes) -> Option<WatchEvent<RawObject>> {
         let event = match self.event_type {
             WatchEventType::Added => WatchEvent::Added,
@@ -170,14 +172,14 @@ impl Mark {
     }
 }
 
-/// The fields of the current frame that were found so far.
+/// The fields that were found in the current frame so far.
 #[derive(Default)]
 struct Members {
     present: Member,
     event_type: Option<WatchEventType>,
     object_begins: usize,
     object: Option<Range<usize>>,
-    /// The frame does not have the usual form of an event, but may still be valid.
+    /// The frame is not an event in the usual form, but may still be valid.
     is_odd: bool,
 }
 
@@ -190,7 +192,7 @@ enum Member {
 }
 
 impl Members {
-    /// Records a token that ends at `end` and is at most as deep as the fields of a frame.
+    /// Records a token that ends at `end` and is not nested deeper than the fields of a frame.
     fn note(&mut self, token: Token, json: &Json, end: usize) {
         match (token, &self.present) {
             (Token::Name, _) => {
@@ -221,7 +223,7 @@ impl Members {
 }
 
 impl fmt::Debug for FrameSplitter {
-    /// `Debug` hides the buffered data, because it contains objects.
+    /// The `Debug` output hides the buffered data, because it contains objects.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("FrameSplitter").finish_non_exhaustive()
     }
@@ -234,8 +236,8 @@ mod tests {
 
     use super::*;
 
-    /// Splits a single frame that arrives in chunks of `step` bytes, and returns its event. Returns `None` if the
-    /// splitter does not recognize the event and only the parser can decode it.
+    /// Splits a single frame that arrives in chunks of `step` bytes, and returns the frame's event. Returns `None` if
+    /// only the parser can decode the event.
     fn marked(frame: &[u8], step: usize) -> Option<(Bytes, WatchEvent<RawObject>)> {
         let mut splitter = FrameSplitter::new(1_000);
         frame.chunks(step).for_each(|chunk| splitter.push(Bytes::copy_from_slice(chunk)));

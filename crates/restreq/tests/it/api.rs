@@ -1,4 +1,4 @@
-//! Tests of the requests that the methods of the typed API send.
+//! Tests which requests the methods of [`Api`] send.
 
 use std::time::Duration;
 
@@ -39,7 +39,7 @@ fn widget(namespace: &str) -> Widget {
     Widget { metadata: ObjectMeta::new(namespace, "a"), size: 3 }
 }
 
-/// Returns the method, URI and body of the last request.
+/// Returns the method, the URI and the body of the last request that the server received.
 fn last(server: &Server) -> (String, Value) {
     let seen = server.seen().pop().unwrap();
     (format!("{} {}", seen.method, seen.uri), serde_json::from_slice(&seen.body).unwrap_or_default())
@@ -100,7 +100,7 @@ async fn each_api_call_sends_its_request() {
         last(&server),
         (format!("DELETE {BASE}?labelSelector=a%3Db"), json!({"propagationPolicy": "Background"}))
     );
-    // A selector that matches nothing must never be sent in a form that matches everything.
+    // If a selector matches nothing, the client must not send a selector that matches everything.
     let which = ListOptions { label_selector: LabelSelector::nothing(), ..ListOptions::default() };
     let dry = DeleteOptions { dry_run: true, ..DeleteOptions::default() };
     soon(api.delete_collection(&which, &dry)).await.unwrap();
@@ -253,7 +253,7 @@ async fn watch_ends_shortly_after_its_timeout() {
     assert!(matches!(error.kind, ErrorKind::Timeout(_)), "{error}");
 }
 
-/// Returns a page that contains objects of these names and a continue token.
+/// Returns a page with a continue token and with objects of the given names.
 fn page(names: &[&str], token: &str) -> Reply {
     let items: Vec<_> = names.iter().map(|name| json!({"metadata": {"name": name}})).collect();
     let metadata = json!({"resourceVersion": "7", "continue": token});

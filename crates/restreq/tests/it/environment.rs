@@ -1,5 +1,5 @@
-//! Tests of the proxy settings in environment variables. The test starts itself as a second process, because
-//! environment variables apply to a whole process.
+//! Tests of proxy settings from environment variables. The test starts itself as a second process, because environment
+//! variables apply to a whole process.
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
@@ -47,8 +47,8 @@ fn client_uses_the_proxy_of_the_environment_unless_disabled() {
     run(answer(r#"{"kind":"proxy"}"#), answer(r#"{"kind":"server"}"#));
 }
 
-/// Connections to the address 0.0.0.0 reach this machine. The address is not a loopback address, so the client uses the
-/// proxy.
+/// A connection to the address 0.0.0.0 reaches this machine. The address is not a loopback address, so the client uses
+/// the proxy.
 #[tokio::test]
 #[ignore = "the test above runs it with a proxy in the environment"]
 async fn environment_decides_in_a_second_process() {

@@ -1,4 +1,4 @@
-//! Credential plugins. The plugin is a shell script that counts its runs.
+//! Credential plugins. The plugin in these tests is a shell script that counts its runs.
 
 use std::any::Any;
 use std::os::unix::fs::PermissionsExt;
@@ -16,28 +16,28 @@ use crate::support::{Reply, Server, skip, soon, until};
 
 const V1: &str = "client.authentication.k8s.io/v1";
 
-/// A credential plugin in a separate directory.
+/// A credential plugin that has its own directory.
 struct Program {
     dir: TempDir,
 }
 
 impl Program {
-    /// Creates a plugin that counts its runs in the file `runs` and then runs `script`.
+    /// Creates a plugin that counts its runs in the file `runs` and then executes `script`.
     fn new(script: &str) -> Self {
         let program = Self { dir: tempfile::tempdir().unwrap() };
         program.write(script);
         program
     }
 
-    /// Creates a plugin that prints a token. The token contains the number of the plugin run. `fields` are additional
-    /// fields in the printed status.
+    /// Creates a plugin that prints a token. The token contains the number of the current plugin run. `fields` contains
+    /// additional fields of the printed status.
     fn token(more: &str) -> Self {
         Self::new(&printing(V1, &format!(r#"{{"token":"t$n"{more}}}"#)))
     }
 
     fn write(&self, script: &str) {
         let count = r#"cd "$(dirname "$0")"; echo x >> runs; n=$(wc -l < runs | tr -d ' ')"#;
-        // Write another file and rename it, because a script that is open for writing cannot be run.
+        // Write another file and rename it, because a script that is open for writing cannot be executed.
         let beside = self.dir.path().join("beside");
         std::fs::write(&beside, format!("#!/bin/sh\n{count}\n{script}\n")).unwrap();
         std::fs::set_permissions(&beside, std::fs::Permissions::from_mode(0o755)).unwrap();
@@ -76,7 +76,7 @@ fn shown(server: &Server) -> Vec<String> {
     server.seen().iter().map(|seen| seen.header("authorization").unwrap_or("none").replace("Bearer ", "")).collect()
 }
 
-/// Returns the reason why the plugin provided no credentials.
+/// Returns the reason why the client got no credentials from the plugin.
 async fn why(program: &Program, change: impl FnOnce(&mut ExecConfig)) -> String {
     let server = Server::start([]).await;
     let mut config = program.config(&server);
@@ -114,7 +114,7 @@ async fn concurrent_requests_share_one_plugin_run() {
     assert_eq!(program.runs(), 1);
 }
 
-/// Returns the wall-clock time that is `seconds` seconds from now.
+/// Returns the time `seconds` seconds from now on the wall clock.
 fn expiry(seconds: u64) -> String {
     let at = std::time::SystemTime::now() + Duration::from_secs(seconds);
     let time = pintle_meta::Time(at.try_into().unwrap());
@@ -133,7 +133,7 @@ async fn expiring_credentials_are_renewed_before_use() {
     }
 }
 
-/// The plugin's clock may differ. Running the plugin again would not help.
+/// The plugin's clock may differ. Another run of the plugin would not help.
 #[tokio::test]
 async fn expired_on_issue_credentials_are_used_until_rejected() {
     let program = Program::token(r#","expirationTimestamp":"2001-01-01T00:00:00Z""#);
@@ -201,7 +201,7 @@ async fn plugin_run_ends_with_its_client() {
 
 #[tokio::test]
 async fn child_process_of_plugin_does_not_delay_the_result() {
-    // The child process keeps the stderr pipe open while its directory exists.
+    // The child process keeps the stderr pipe open as long as its directory exists.
     let left = "(while [ -e runs ]; do sleep 0.05; done) > /dev/null &";
     let program = Program::new(&format!("{left}\n{}", printing(V1, r#"{"token":"t"}"#)));
     let server = Server::start([]).await;
@@ -259,7 +259,7 @@ async fn plugin_failure_includes_its_command_and_stderr() {
 async fn failed_renewal_keeps_the_doubt_about_a_write() {
     let once = |status: &str| format!("[ $n -gt 1 ] && {{ echo no luck >&2; exit 73; }}\n{}", printing(V1, status));
     let lasting = once(r#"{"token":"t"}"#);
-    // The client renews the credentials before the second attempt.
+    // Before the second attempt, the client renews the credentials.
     let expiring = once(&format!(r#"{{"token":"t","expirationTimestamp":{}}}"#, expiry(60)));
     for (script, replies, in_doubt) in [
         (&lasting, vec![Reply::later(504, 0), Reply::json(401, "")], true),
@@ -375,7 +375,7 @@ async fn plugin_runs_are_counted_by_outcome() {
     assert_eq!([judged("allowed"), judged("denied")], [Some(3.0), Some(1.0)]);
 }
 
-/// A metrics provider that starts a request before it records a value.
+/// A metrics provider that sends a request before it records a value.
 #[derive(Debug)]
 struct Curious {
     memory: InMemoryProvider,
@@ -397,9 +397,9 @@ impl Provider for Curious {
             let (sender, answered) = std::sync::mpsc::channel();
             std::thread::spawn(move || {
                 let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-                // The server's runtime does not run here, so the request continues until it needs a response.
+                // The server's runtime does not run here, so the request progresses until it needs a response.
                 drop(runtime.block_on(async { request.send().now_or_never() }));
-                // Ignore the error: the receiver may have timed out.
+                // Ignore the error, because the receiver may have timed out.
                 sender.send(()).ok();
             });
             answered.recv_timeout(Duration::from_secs(10)).expect("a request waits for the metrics");

@@ -1,5 +1,5 @@
-//! Tests of the typed API beyond single objects and requests: subresources, apply, deletion, other representations,
-//! retried writes, and pages fetched ahead.
+//! Tests of other parts of the typed API: subresources, apply, deletion, other representations, retried writes, and
+//! pages fetched ahead.
 
 use std::cell::Cell;
 use std::num::NonZeroUsize;
@@ -38,7 +38,7 @@ fn api(server: &Server) -> Api<Widget> {
     Api::namespaced(server.client(), "ns")
 }
 
-/// Returns the methods and URIs of all requests so far.
+/// Returns the methods and URIs of all requests that the server has received.
 fn sent(server: &Server) -> Vec<String> {
     server.seen().iter().map(|seen| format!("{} {}", seen.method, seen.uri)).collect()
 }
@@ -226,7 +226,7 @@ async fn create_or_update_reaches_the_wanted_state() {
     let (result, sent, body) = settle(vec![stored(2), stored(3)]).await;
     assert_eq!((result.unwrap(), sent.as_str()), ((OperationResult::Updated, 3), "GET PUT"));
     assert_eq!((&body["size"], &body["metadata"]["resourceVersion"]), (&json!(3), &json!("7")));
-    // Another client creates the object and then changes it.
+    // In the meantime, another client creates the object and then changes it.
     let (result, sent, _) = settle(vec![missing(), conflict(), stored(2), conflict(), stored(2), stored(3)]).await;
     assert_eq!((result.unwrap(), sent.as_str()), ((OperationResult::Updated, 3), "GET POST GET PUT GET PUT"));
     let always = (0..5).flat_map(|_| [stored(2), conflict()]).collect();
@@ -241,7 +241,7 @@ fn body_or_null(server: &Server) -> Value {
     serde_json::from_slice(&server.seen().pop().unwrap().body).unwrap_or_default()
 }
 
-/// The server returns five pages with one widget each.
+/// The server returns five pages, each with one widget.
 fn page(seen: &crate::support::Seen, _: usize) -> Reply {
     let at: u32 = seen.uri.split("continue=").nth(1).map_or(0, |rest| rest.split('&').next().unwrap().parse().unwrap());
     let token = if at == 4 { String::new() } else { (at + 1).to_string() };

@@ -20,7 +20,7 @@ use crate::tls::{Authority, settings, trusting};
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// A layer that signs each request, and records the URL and the headers.
+/// A `tower` layer that signs each request, and records its URL and headers.
 #[derive(Clone)]
 struct Signing {
     inner: TransportService,
@@ -100,7 +100,7 @@ async fn transport_error_through_a_layer_keeps_its_type() {
     assert!(matches!(error, Error::Connect { refused: true, .. }), "{error}");
 }
 
-/// A body that panics if its size is queried before it is read.
+/// A request body that panics if its size is queried before the body is read.
 struct Jumpy(Full<Bytes>);
 
 impl Body for Jumpy {
@@ -120,7 +120,7 @@ impl Body for Jumpy {
     }
 }
 
-/// A service that sends the path of each request as its body.
+/// A service that returns the path of each request as the response body.
 #[derive(Clone)]
 struct Startling(TransportService);
 
@@ -154,7 +154,7 @@ async fn panicking_layer_body_breaks_no_connection() {
     assert_eq!(seen, [("/a".into(), 0), ("/b".into(), 0)]);
 }
 
-/// A service that responds with a status or an error without using the transport.
+/// A service that returns a status or an error without using the transport.
 #[derive(Clone)]
 struct Deaf(Option<StatusCode>);
 

@@ -63,8 +63,8 @@ async fn null_in_list_metadata_means_empty() {
     check(list(&[meta], End::Proper), &["at "]).await;
 }
 
-/// Informers treat objects that are missing from a list as deleted. Therefore, any response other than a list must be
-/// an error.
+/// Informers report objects that are missing from a list as deleted. The client must therefore return an error for any
+/// response other than a list.
 #[tokio::test]
 async fn status_is_not_a_list() {
     for (body, expected) in [

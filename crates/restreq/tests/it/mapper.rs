@@ -1,4 +1,4 @@
-//! Tests of resource lookups, and of the discovery requests that lookups send.
+//! Tests of lookups of resources, and of the discovery requests that the lookups send.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -14,7 +14,7 @@ fn document(value: Value) -> Reply {
     Reply::json(200, value.to_string())
 }
 
-/// Serves aggregated discovery as two documents. The group of widgets and its preferred version appear only after a
+/// Serves aggregated discovery as two documents. The group of widgets and its preferred version are served only after a
 /// number of requests.
 fn aggregated(seen: &Seen, before: usize) -> Reply {
     let pods = json!({
@@ -108,7 +108,7 @@ async fn concurrent_misses_share_one_fetch_per_second() {
     let server = Server::always(Reply::By(aggregated)).await;
     let mapper = RestMapper::new(server.client());
     let began = tokio::time::Instant::now();
-    // The first fetch is not repeated.
+    // The mapper does not repeat the first fetch.
     let error = mapper.named("gadgets").await.unwrap_err();
     assert!(matches!(&error, MappingError::NoMatch { name, .. } if name == "gadgets"), "{error}");
     assert_eq!(server.seen().len(), 2);

@@ -28,19 +28,19 @@ fn subject(token: &str) -> String {
     serde_json::from_slice::<Value>(&claims).unwrap()["sub"].as_str().unwrap().into()
 }
 
-/// The issuer's reply. The reply depends on the request and on the number of earlier requests.
+/// The issuer's reply. The reply to a request depends on the request and on the number of earlier requests.
 type Issuer = fn(&Seen, usize) -> Reply;
 
 const DESCRIPTION: &str = "/realms/a/.well-known/openid-configuration";
 
-/// Returns the reply with the discovery document, or `None` for other requests.
+/// Returns the reply that contains the discovery document, or `None` for other requests.
 fn described(seen: &Seen) -> Option<Reply> {
     let host = seen.header("host").unwrap();
     let endpoint = format!("https://{host}/realms/a/token?kind=x");
     (seen.uri == DESCRIPTION).then(|| Reply::json(200, json!({"token_endpoint": endpoint}).to_string()))
 }
 
-/// Returns tokens whose content includes the number of earlier requests.
+/// Returns tokens that contain the number of earlier requests.
 fn giving(seen: &Seen, before: usize) -> Reply {
     described(seen).unwrap_or_else(|| {
         let tokens = json!({"id_token": id_token(&format!("i{before}"), 600), "refresh_token": format!("r{before}")});
@@ -48,7 +48,7 @@ fn giving(seen: &Seen, before: usize) -> Reply {
     })
 }
 
-/// An issuer, an API server, and a client configuration for the API server.
+/// An issuer, an API server, and a configuration of a client for the API server.
 struct Setup {
     issuer: Server,
     server: Server,
@@ -80,13 +80,13 @@ impl Setup {
         RestClient::new(self.config.clone()).unwrap()
     }
 
-    /// Returns the subjects of the tokens that the API server received.
+    /// Returns the subjects of the tokens that the API server has received.
     fn shown(&self) -> Vec<String> {
         let token = |seen: &Seen| subject(seen.header("authorization").unwrap().strip_prefix("Bearer ").unwrap());
         self.server.seen().iter().map(token).collect()
     }
 
-    /// Returns the form data of the token requests that the issuer received.
+    /// Returns the form data of the token requests that the issuer has received.
     fn asked(&self) -> Vec<String> {
         let forms = self.issuer.seen().into_iter().filter(|seen| seen.uri != DESCRIPTION);
         forms.map(|seen| String::from_utf8(seen.body.to_vec()).unwrap()).collect()
@@ -163,7 +163,7 @@ async fn rejected_token_is_refreshed_once_with_a_refresh_token() {
     assert!(setup.issuer.seen().is_empty());
 }
 
-/// Go's library detects the supported authentication method in the same way.
+/// Go's library detects the issuer's authentication method in the same way.
 #[tokio::test]
 async fn client_secret_is_sent_in_header_then_body() {
     let by_header = |seen: &Seen, before: usize| match seen.header("authorization") {
@@ -186,7 +186,7 @@ async fn client_secret_is_sent_in_header_then_body() {
 #[tokio::test]
 async fn token_endpoint_comes_from_the_issuer() {
     let elsewhere = |seen: &Seen, before: usize| match described(seen) {
-        // The URL names the same server with another name, so the client needs another connection.
+        // The URL contains another name of the same server, so the client needs another connection.
         Some(_) => {
             let port = seen.header("host").unwrap().rsplit_once(':').unwrap().1;
             Reply::json(200, format!(r#"{{"token_endpoint":"HTTPS://me@127.0.0.1:{port}/other/"}}"#))
@@ -199,7 +199,7 @@ async fn token_endpoint_comes_from_the_issuer() {
     assert_eq!(setup.issuer.seen()[1].header("authorization"), None, "the user of a URL is ignored");
 }
 
-/// Returns the reason why the login could not be refreshed.
+/// Returns the reason why the client could not refresh the login.
 async fn why(setup: &Setup) -> String {
     let error = soon(setup.client().get().send()).await.unwrap_err();
     assert!(setup.server.seen().is_empty(), "nothing is sent without credentials");
@@ -239,7 +239,7 @@ async fn failed_refresh_reports_its_cause_without_secrets() {
     setup.oidc().refresh_token = None;
     setup.oidc().id_token = Some(Secret::new(id_token("hush", -600)));
     assert!(why(&setup).await.contains("no refresh token"));
-    // The client must not send the token to another server.
+    // The client must not send the refresh token to another server.
     let mut setup = Setup::new(giving, []).await;
     setup.oidc().ca = Some(PemSource::Inline(Authority::new().pem().into()));
     assert!(why(&setup).await.contains("certificate"));
@@ -279,7 +279,7 @@ async fn clients_share_a_login() {
     for client in &clients {
         soon(client.get().send()).await.unwrap();
     }
-    // A third client uses the tokens that were stored.
+    // A third client reads the stored tokens.
     setup.oidc().refresh_token = Some(Secret::new("r1"));
     soon(setup.client().get().send()).await.unwrap();
     assert_eq!((setup.shown(), setup.asked().len()), (vec!["i1".to_owned(); 3], 1));
@@ -309,8 +309,8 @@ async fn failed_refresh_is_not_repeated_for_each_request() {
         for _ in 0..2 {
             let error = soon(client.get().send()).await.unwrap_err();
             assert!(error.to_string().contains("responded with status 500"), "{error}");
-            // A failed refresh is not repeated within one second. The check is skipped if the test itself took longer
-            // than that second.
+            // The client does not repeat a failed refresh within one second. Skip this check if the test itself took
+            // longer than one second.
             let is_pause = began.elapsed() < Duration::from_secs(1);
             assert!(!is_pause || setup.asked().len() == questions, "a failed refresh is not repeated at once");
         }
@@ -318,7 +318,7 @@ async fn failed_refresh_is_not_repeated_for_each_request() {
     }
 }
 
-/// A token store that blocks until the test releases it.
+/// A token store that blocks its caller until the test releases the store.
 struct Hanging {
     begun: AtomicUsize,
     gate: Mutex<mpsc::Receiver<()>>,
@@ -328,7 +328,7 @@ struct Hanging {
 impl TokenStore for Hanging {
     fn store(&self, id_token: &Secret, refresh_token: &Secret) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
         self.begun.fetch_add(1, Ordering::SeqCst);
-        // Dropping the sender also releases the store.
+        // Dropping the sender releases the store, too.
         self.gate.try_lock().expect("the store is called by one thread at a time").recv().ok();
         self.kept.store(id_token, refresh_token)
     }
@@ -345,7 +345,7 @@ async fn hanging_token_store_delays_requests_only_briefly() {
         let request = client.get();
         let mut sending = tokio::spawn(async move { request.send().await });
         soon(until(|| setup.asked().len() == refreshed && store.begun.load(Ordering::SeqCst) == 1)).await;
-        // Advance the clock repeatedly, because the test cannot detect when the wait begins.
+        // Advance the clock repeatedly, because the test cannot detect when the caller begins to wait.
         for _ in 0..4 {
             skip(6).await;
             if tokio::time::timeout(Duration::from_millis(300), until(|| sending.is_finished())).await.is_ok() {
@@ -440,7 +440,7 @@ async fn refreshed_login_is_written_to_the_kubeconfig() {
     let left = config().oidc.unwrap();
     assert_eq!(subject(left.id_token.unwrap().expose()), "i1");
     assert_eq!(left.refresh_token.unwrap().expose(), "r1");
-    // The next start of the program uses the stored tokens.
+    // After a restart, the program uses the stored tokens.
     soon(RestClient::new(config()).unwrap().get().send()).await.unwrap();
     assert_eq!((setup.shown(), setup.asked().len()), (vec!["i1".to_owned(); 2], 1));
 }
@@ -461,7 +461,7 @@ fn invalid_login_is_rejected_when_client_is_created() {
     refused(&|config| config.oidc.as_mut().unwrap().id_token = Some(Secret::new("hush\n")));
 }
 
-/// The issuer may have invalidated the old refresh token, so the new one must be stored.
+/// The issuer may have invalidated the old refresh token, so the client must store the new one.
 #[tokio::test]
 async fn refresh_in_flight_outlives_its_client() {
     static SENDING: Mutex<Option<tokio::task::AbortHandle>> = Mutex::new(None);

@@ -1,5 +1,5 @@
-//! Tests of the connection pool: how many connections requests use, when requests share them, when they close, and how
-//! failures affect requests.
+//! Tests of the connection pool. The tests check how many connections requests use and share, when connections close,
+//! and how failures affect requests.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -29,7 +29,7 @@ async fn http2(script: impl IntoIterator<Item = Reply>, after: Reply) -> (Server
     (server, client)
 }
 
-/// The size is much larger than the buffers of the kernel and the window of a stream.
+/// The body is much larger than the kernel's buffers and the flow-control window of a stream.
 fn flood() -> Reply {
     let chunks = vec![Bytes::from(vec![b' '; 1 << 20]); 16];
     Reply::Answer { status: 200, headers: Vec::new(), chunks, end: End::Stall }
@@ -130,7 +130,7 @@ async fn panicking_body_fails_only_its_request() {
     assert_eq!(server.connections(), 1, "other requests share the connection");
 }
 
-/// tokio's cooperative budget makes a task yield after a number of operations.
+/// Because of tokio's cooperative budget, a task must yield after a number of operations.
 #[tokio::test]
 async fn http1_request_progresses_without_task_budget() {
     const BUDGET: usize = 128;
@@ -141,7 +141,7 @@ async fn http1_request_progresses_without_task_budget() {
         let mut polls = spent;
         let starved = poll_fn(|cx| {
             polls += BUDGET;
-            // Leave enough of tokio's budget at every second poll, so that the request can finish.
+            // At every second poll, leave enough of tokio's budget for the request to finish.
             for _ in 0..if (polls / BUDGET).is_multiple_of(2) { spent % BUDGET } else { 0 } {
                 if pin!(consume_budget()).poll(cx).is_pending() {
                     break;
@@ -149,7 +149,7 @@ async fn http1_request_progresses_without_task_budget() {
             }
             exchange.as_mut().poll(cx)
         });
-        // Do not use `soon` here, because it polls once more after the timeout.
+        // This test cannot use `soon`, because `soon` polls once more after the timeout.
         tokio::select! {
             biased;
             () = tokio::time::sleep(Duration::from_secs(20)) => panic!("the test timed out"),
@@ -237,10 +237,10 @@ async fn watches_share_connection_with_drop_connection_on_cancel() {
     }
 }
 
-/// The reaction of the raw HTTP/2 server to a request.
+/// How the raw HTTP/2 server reacts to a request.
 #[derive(Clone, Copy, Debug)]
 enum Move {
-    /// Sends a GOAWAY whose last stream ID is 0, then closes the connection.
+    /// Sends a GOAWAY with the last stream ID 0, and then closes the connection.
     GoAway,
     /// Resets the stream with REFUSED_STREAM.
     Refuse,
@@ -250,18 +250,19 @@ enum Move {
     Close,
     /// Sends an empty response with status 200.
     Answer,
-    /// Sends settings that allow only one stream, then an empty response.
+    /// Sends settings that allow only one stream, and then an empty response.
     Narrow,
-    /// Sends response headers, then an endless body.
+    /// Sends the response headers and then an endless body.
     Open,
-    /// Sends one byte on each earlier stream, then an empty response.
+    /// Sends one byte on each earlier stream, and then an empty response.
     Late,
     /// Nothing.
     Silence,
 }
 
-/// Starts a server that reacts to each request with the next entry of the script. After the end of the script, the
-/// server sends empty responses. Returns the client configuration and a counter of requests.
+/// Starts a server that reacts to each request according to the next entry of the script. After the end of the script,
+/// the server responds to each request with an empty response. Returns the client configuration and a counter of the
+/// requests that the server received.
 async fn frames(script: &'static [Move]) -> (ClientConfig, Arc<AtomicUsize>) {
     let authority = Authority::new();
     let acceptor = TlsAcceptor::from(settings(&authority.issue("127.0.0.1"), &["h2"], None));
@@ -275,7 +276,7 @@ async fn frames(script: &'static [Move]) -> (ClientConfig, Arc<AtomicUsize>) {
             let (tcp, _) = listener.accept().await.unwrap();
             let mut stream = acceptor.accept(tcp).await.unwrap();
             let counted = counted.clone();
-            // The server ends when the client closes its connection.
+            // The server stops when the client closes the connection.
             tokio::spawn(async move { drop(serve(&mut stream, script, &counted).await) });
         }
     });
@@ -302,7 +303,7 @@ async fn serve(
         }
         let id = &head[5..9];
         let reset = |code: u8| [&[0, 0, 4, 3, 0], id, &[0, 0, 0, code]].concat();
-        // The two flags are END_STREAM and END_HEADERS. The index 8 of HPACK's static table is ":status: 200".
+        // The two flags mean END_STREAM and END_HEADERS. The entry 8 of HPACK's static table is ":status: 200".
         let answer = [&[0, 0, 1, 1, 5], id, &[0x88]].concat();
         let answer = match script.get(seen.fetch_add(1, Ordering::SeqCst)).unwrap_or(&Move::Answer) {
             Move::GoAway => {
@@ -328,7 +329,7 @@ async fn serve(
     }
 }
 
-/// A retry happens even for a request that would create a second object if it were repeated.
+/// The client retries even a request that would create a second object if the server had processed it.
 #[tokio::test]
 async fn unprocessed_request_is_retried_for_any_verb() {
     for script in [&[Move::GoAway][..], &[Move::Refuse], &[Move::Answer, Move::GoAway, Move::Refuse]] {
@@ -343,12 +344,13 @@ async fn unprocessed_request_is_retried_for_any_verb() {
     }
 }
 
-/// One retry per request does not use the budget. Further retries use the client's retry budget.
+/// The first retry of each request is not taken from the budget. Further retries are taken from the client's retry
+/// budget.
 #[tokio::test]
 async fn server_that_refuses_streams_is_not_retried_forever() {
     const REQUESTS: usize = 1000;
-    // The bound is the sum of the initial budget, the budget from requests, and the budget from the 20 s that `soon`
-    // allows. Therefore, the bound does not depend on a clock.
+    // The bound is the sum of three numbers: the initial budget, the budget that the requests add, and the budget of
+    // the 20 s that `soon` allows. The bound therefore does not depend on a clock.
     const MOST: usize = 2 * REQUESTS + 500 + REQUESTS / 5 + 50 * 20;
     let (config, seen) = frames(&[Move::Refuse; 7 * REQUESTS]).await;
     let client = RestClient::new(config).unwrap();
@@ -382,7 +384,7 @@ async fn write_on_broken_stream_or_connection_is_not_retried() {
     }
 }
 
-/// Otherwise, the stream would stay open until its upload ends.
+/// If the upload continued, the stream would stay open until the upload ends.
 #[tokio::test]
 async fn http2_upload_ends_with_its_response() {
     let (config, _) = frames(&[Move::Answer, Move::Open]).await;
@@ -404,7 +406,7 @@ async fn http2_upload_ends_with_its_response() {
     soon(until(|| Arc::strong_count(&held) == 1)).await;
 }
 
-/// Late frames of cancelled streams must not end the connection.
+/// Frames that arrive late for cancelled streams must not end the connection.
 #[tokio::test]
 async fn many_cancelled_streams_do_not_break_others() {
     const GONE: usize = 1500;
@@ -458,7 +460,8 @@ async fn idle_connection_closed_by_server_is_closed_at_once() {
     assert_eq!(soon(stream.read(&mut [0])).await.unwrap(), 0, "the client closes its end without another request");
 }
 
-/// Otherwise, one stalled runtime of a program, such as the runtime of a finished test, would block all other runtimes.
+/// Otherwise, one blocked runtime of a program, such as the runtime of a finished test, would block the requests of all
+/// other runtimes.
 #[test]
 fn dial_on_stalled_runtime_is_replaced() {
     let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -474,7 +477,7 @@ fn dial_on_stalled_runtime_is_replaced() {
         let begin = async move { request.stream().now_or_never().is_none() };
         let (waits, standing) = std::thread::spawn(move || (standing.block_on(begin), standing)).join().unwrap();
         assert!(waits, "for a connection");
-        // The paused clock advances automatically, so it may be ahead of the system clock.
+        // The paused clock advances automatically, so it can be ahead of the system clock.
         tokio::time::sleep(Duration::from_secs(60)).await;
 
         let stream = async || {

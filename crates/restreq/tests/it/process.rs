@@ -74,7 +74,7 @@ async fn attach_requests_only_the_wanted_streams() {
     assert!(target.ends_with("/pods/web-1/attach?stderr=false&stdin=false&stdout=true&tty=false"), "{target}");
 }
 
-/// Closes the input of a process by calling `close`. Returns the close signal that the server receives after that.
+/// Calls `close` to close the input of a process. Returns the close signal that the server then receives.
 async fn closed_by(close: impl AsyncFnOnce(AttachedProcess) -> AttachedProcess) {
     let (pods, server) = pods(async |peer: Peer| {
         let mut socket = peer.accept(V5).await;
@@ -142,7 +142,7 @@ async fn old_protocol_cannot_close_the_input() {
     server.await.unwrap();
 }
 
-/// Runs a command on a scripted server that calls `serve`. Returns the result of the command.
+/// Runs a command on a scripted server whose behavior is `serve`. Returns the result of the command.
 async fn status_after<F, Fut>(run: F) -> Result<(), ExecError>
 where
     F: FnOnce(Socket) -> Fut + Send + 'static,
@@ -160,7 +160,7 @@ async fn exit_code_is_a_typed_error() {
     let failure = r#"{"status":"Failure","message":"command terminated with non-zero exit code","reason":
         "NonZeroExitCode","details":{"causes":[{"reason":"Other","message":"x"},{"reason":"ExitCode","message":"7"}]}}"#;
     let error = status_after(async |mut socket| {
-        // The status can arrive in several messages, and data of unknown channels is ignored.
+        // The status can arrive in several messages. The client ignores data of unknown channels.
         socket.send(77, "x").await;
         socket.send(3, &failure[..60]).await;
         socket.end(&failure[60..]).await;
@@ -208,7 +208,7 @@ async fn lost_connection_is_a_read_error() {
             if !status.is_empty() {
                 socket.send(3, status).await;
             }
-            // Read the input first. Otherwise, the kernel would send a reset that could arrive before the data.
+            // Read the input first. Without this, the kernel would send a reset, which could arrive before the data.
             assert_eq!(socket.next().await.unwrap(), "\0in");
         })
         .await;
@@ -250,7 +250,7 @@ fn frame(first: u8, data: &[u8]) -> Vec<u8> {
 async fn frames_can_be_split_anywhere() {
     let script = [
         frame(0x82, b"\x01one "),
-        // The server sends a message in three frames, with a ping between them.
+        // The server sends one message in three frames, and sends a ping between the frames.
         frame(0x02, b"\x01tw"),
         frame(0x89, b"ping"),
         frame(0x00, b"o "),
@@ -283,7 +283,7 @@ async fn frames_can_be_split_anywhere() {
         soon(process.status()).await.unwrap();
         drop(process);
         let rest = soon(server).await.unwrap();
-        // The bytes are the response to the ping. Its payload is masked.
+        // These bytes are the client's response to the ping. Its payload is masked.
         assert_eq!(rest[..2], [0x8a, 0x84], "{rest:?}");
     }
 }
@@ -312,7 +312,7 @@ async fn message_above_the_limit_is_an_error() {
     }
 }
 
-/// Returns bytes that depend on their position, so that the test detects lost or repeated data.
+/// Returns bytes whose values depend on their position, so that the test detects lost or repeated data.
 fn pattern(from: usize, size: usize) -> Vec<u8> {
     (from..from + size).map(|at| (at / 251 + at) as u8).collect()
 }
@@ -335,7 +335,7 @@ async fn slow_reader_blocks_the_server_and_loses_nothing() {
     soon(async {
         let mut process = pods.exec("web-1", ["x"], &ExecOptions::default()).await.unwrap();
         let mut stdout = process.stdout.take().unwrap();
-        // Wait until the server is blocked.
+        // Wait until the server cannot send more data.
         let sent = || sent.load(std::sync::atomic::Ordering::SeqCst);
         let mut calm = 0;
         while calm < 1000 {

@@ -13,12 +13,12 @@ use tokio::task::JoinHandle;
 use crate::support::{Reply, Server, soon, steady_clock};
 use crate::tls::{Authority, settings, trusting};
 
-/// A proxy for one tunnel. Returns the proxy's address and the request that the proxy receives.
+/// A proxy for one tunnel. Returns the address of the proxy and the request that the proxy receives.
 pub(crate) async fn tunnel() -> (SocketAddr, JoinHandle<String>) {
     tunnel_over(None).await
 }
 
-/// Works like `proxy`, but the client reaches the proxy over TLS.
+/// Works like `proxy`, but the client connects to the proxy over TLS.
 async fn tunnel_over(tls: Option<Arc<rustls::ServerConfig>>) -> (SocketAddr, JoinHandle<String>) {
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
     let addr = listener.local_addr().unwrap();
@@ -42,7 +42,7 @@ async fn through(mut client: impl AsyncRead + AsyncWrite + Unpin) -> String {
     client.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await.unwrap();
     client.flush().await.unwrap();
     let mut server = TcpStream::connect(target).await.unwrap();
-    // The tunnel ends when either side ends for any reason.
+    // If either side of the tunnel closes for any reason, the tunnel ends.
     drop(copy_bidirectional(&mut client, &mut server).await);
     head
 }
@@ -83,7 +83,8 @@ async fn tls_connection_uses_a_tunnel() {
     assert!(asked.starts_with("CONNECT 127.0.0.1:") && asked.to_lowercase().contains("proxy-authorization"), "{asked}");
 }
 
-/// The connection uses TLS within TLS. The client verifies the proxy with the CA of the server.
+/// The client opens a TLS connection inside the TLS connection to the proxy. The client verifies the proxy with the
+/// same CA as the server.
 #[tokio::test]
 async fn proxy_may_use_tls() {
     let (authority, other) = (Authority::new(), Authority::new());
@@ -99,7 +100,7 @@ async fn proxy_may_use_tls() {
         let asked = soon(asked).await.unwrap().to_lowercase();
         assert!(asked.starts_with("connect 127.0.0.1:") && asked.contains("proxy-authorization: basic"), "{asked}");
     }
-    // Requests to a plain HTTP server are also sent to the proxy over TLS.
+    // The client also sends requests for a plain HTTP server to the proxy over TLS.
     let proxy = Server::start_with([], Reply::ok(), Some(tls(&authority, &[]))).await;
     let mut config = ClientConfig::new("http://server.invalid/prefix");
     config.tls.ca = Some(PemSource::Inline(authority.pem().into()));

@@ -1,4 +1,4 @@
-//! Tests that `Debug`, errors, sources of errors and log lines never contain secrets of a configuration.
+//! Tests that `Debug` output, errors, their sources and log lines never contain secrets of a configuration.
 
 use std::collections::BTreeSet;
 use std::error::Error as StdError;
@@ -28,7 +28,7 @@ use crate::support::{End, Reply, Server, closed_port, soon};
 /// The value of every secret.
 const CANARY: &str = "hush-0815";
 
-/// All text that was printed so far, and the types whose values were printed.
+/// All text that was printed so far, and the types of the printed values.
 #[derive(Clone, Default)]
 struct Shown(Arc<Mutex<Vec<u8>>>, Arc<Mutex<BTreeSet<&'static str>>>);
 
@@ -57,7 +57,7 @@ impl Shown {
         self.1.lock().unwrap().insert(std::any::type_name::<T>());
     }
 
-    /// Prints an error and its sources.
+    /// Prints an error and all of its sources.
     fn error<T: StdError + 'static>(&self, error: &T) {
         for error in std::iter::successors(Some(error as &dyn StdError), |error| StdError::source(*error)) {
             writeln!(self.clone(), "{error}\n{error:?}").unwrap();
@@ -65,7 +65,7 @@ impl Shown {
         self.debug(error);
     }
 
-    /// Prints the error of a request, and all errors into which it can be converted.
+    /// Prints the error of a request, and all errors that it can be converted to.
     fn failure(&self, error: Error) {
         match &error {
             Error::Auth { source, .. } => self.error(source),
@@ -76,7 +76,7 @@ impl Shown {
         self.error(&ApiError::from(error));
     }
 
-    /// Returns whether a value of this type was printed.
+    /// Returns whether a value of the given type was printed.
     fn knows(&self, name: &str) -> bool {
         let types = self.1.lock().unwrap();
         types.iter().any(|path| path.split(|c: char| !c.is_alphanumeric() && c != '_').any(|part| part == name))
@@ -86,7 +86,7 @@ impl Shown {
         String::from_utf8_lossy(&self.0.lock().unwrap()).into_owned()
     }
 
-    /// Prints a client if it can be created, and the results of its requests.
+    /// Prints a client if it can be created, and prints the results of its requests.
     async fn requests(&self, config: ClientConfig) {
         self.debug(&config);
         let config = RestClientConfig { logged_body: Some(1 << 20), ..config.into() };
@@ -136,7 +136,7 @@ impl Shown {
         }
     }
 
-    /// Prints the results of methods that exist only for particular kinds.
+    /// Prints the results of methods for specific kinds.
     async fn kinds(&self) {
         let token = json!({"token": CANARY, "expirationTimestamp": "2026-11-20T08:30:00Z"});
         let server = Server::start([
@@ -252,7 +252,7 @@ impl Shown {
     }
 }
 
-/// Returns configurations with different credentials. All secrets in these values contain [`CANARY`].
+/// Returns configurations with different credentials. All secrets in the printed values contain [`CANARY`].
 fn configs(url: &str) -> Vec<ClientConfig> {
     let secret = || Secret::new(CANARY);
     let basic = |password| Some(BasicAuth { username: "me".into(), password });
@@ -308,7 +308,7 @@ fn configs(url: &str) -> Vec<ClientConfig> {
     let (begin, end) = ("-----BEGIN PRIVATE KEY-----", "-----END PRIVATE KEY-----");
     for key in [
         CANARY.to_owned(),
-        // A private key without its line breaks.
+        // A private key whose line breaks were removed.
         format!("{begin}{CANARY}{end}"),
         format!("{begin} {CANARY}\n{end}\n"),
         format!("-----BEGIN {CANARY}\n{end}\n"),
@@ -325,7 +325,7 @@ fn configs(url: &str) -> Vec<ClientConfig> {
     configs
 }
 
-/// Prints the types that exist only with the feature `ws`.
+/// Prints values of the types that require the feature `ws`.
 const STREAMS: [&str; 9] = [
     "AttachedProcess",
     "CommandOutput",
@@ -338,7 +338,7 @@ const STREAMS: [&str; 9] = [
     "TerminalSize",
 ];
 
-/// A proxy that rejects every request for a tunnel.
+/// Starts a proxy that rejects every request for a tunnel.
 async fn refusing() -> (std::net::SocketAddr, tokio::task::JoinHandle<()>) {
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
     let addr = listener.local_addr().unwrap();
@@ -354,8 +354,8 @@ async fn refusing() -> (std::net::SocketAddr, tokio::task::JoinHandle<()>) {
 #[tokio::test]
 async fn configuration_secrets_are_never_shown() {
     let shown = Shown::default();
-    // If a process has only one subscriber, tracing caches the interest of the thread that reaches an event first. If
-    // that thread has no subscriber, the event is disabled for all threads.
+    // If a process has only one subscriber, tracing caches whether an event is enabled for the thread that reaches it
+    // first. If that thread has no subscriber, the event is disabled for all threads.
     let _another =
         tracing::Dispatch::new(tracing_subscriber::fmt().with_max_level(Level::TRACE).with_writer(io::sink).finish());
     let log = tracing_subscriber::fmt().with_max_level(Level::TRACE).with_writer(shown.clone()).finish();
@@ -369,7 +369,7 @@ async fn configuration_secrets_are_never_shown() {
     let mut servers = Vec::new();
     for reply in [
         Reply::json(401, ""),
-        // A response body that is not a `Status`. A proxy or another server can send such a body.
+        // A response body that cannot be decoded as a `Status`. A proxy or another server can send such a body.
         Reply::json(403, json!({"kind": "Secret", "data": {"token": CANARY}}).to_string()),
         Reply::json(500, CANARY),
         Reply::later(503, 0),
@@ -426,7 +426,7 @@ async fn configuration_secrets_are_never_shown() {
         OperationResult::Created,
         Http2Config::default(),
     ));
-    // Prints other public types, because users may print them.
+    // Print values of other public types, because users may print them.
     shown.debug(&(Table::default(), TableColumn::default(), TableRow::default()));
     shown.debug(&Deletion::Object(Box::new(PartialObject::default())));
     shown.debug(&Vec::<DiscoveredResource>::new());
@@ -449,7 +449,7 @@ async fn configuration_secrets_are_never_shown() {
     let library = include_str!("../../src/lib.rs");
     let exported = library.split("\npub use ").skip(1).filter_map(|rest| rest.split_once(';'));
     for name in exported.flat_map(|(names, _)| names.split(|c: char| !c.is_alphanumeric() && c != '_')) {
-        // Traits, and types of disabled features, have no values to print.
+        // Traits have no values to print, and types of disabled features do not exist.
         let is_other = name == "WarningHandler"
             || !cfg!(feature = "tower") && name.starts_with("Transport")
             || !cfg!(feature = "ws") && STREAMS.contains(&name);

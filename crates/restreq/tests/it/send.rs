@@ -1,4 +1,4 @@
-//! Tests of sent requests: successes, rejections, retries and lost connections.
+//! Tests of sent requests. The requests succeed, are rejected, are retried or lose the connection.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -224,7 +224,7 @@ async fn generate_name_create_is_retried_only_if_rejected() {
 async fn unsent_retry_keeps_the_doubt_about_a_write() {
     let server = Server::start([Reply::later(504, 0)]).await;
     let mut config = server.config();
-    // The limiter admits one request. The next permit is available after a period that is longer than a clock can
+    // The limiter admits one request. The next permit becomes available after a period that is longer than a clock can
     // represent.
     (config.qps, config.burst) = (Some(f32::MIN_POSITIVE), Some(1));
     let client = RestClient::new(config).unwrap();
@@ -407,8 +407,8 @@ async fn request_credentials_replace_client_credentials() {
 
 #[tokio::test(start_paused = true)]
 async fn read_on_dead_connection_is_retried_at_once() {
-    // A paused clock does not advance as long as a blocking task runs. Therefore, the elapsed time is zero unless a
-    // request waits for the clock until the blocking task has timed out.
+    // A paused clock does not advance as long as a blocking task runs. Therefore, the elapsed time is zero. If a
+    // request waited for the clock, it would wait until the blocking task times out.
     let (done, is_done) = std::sync::mpsc::channel::<()>();
     let still = tokio::task::spawn_blocking(move || is_done.recv_timeout(Duration::from_secs(10)));
     let server = Server::start([Reply::ok(), Reply::Hang]).await;
@@ -423,7 +423,7 @@ async fn read_on_dead_connection_is_retried_at_once() {
     still.await.unwrap().unwrap_err();
 }
 
-/// No byte of the response had arrived yet, so no event is delivered twice.
+/// No byte of the response had arrived, so the client delivers no event twice.
 #[tokio::test]
 async fn stream_or_watch_on_dead_connection_is_retried() {
     let server = Server::start([Reply::ok(), Reply::Hang, Reply::ok(), Reply::Hang]).await;
@@ -439,7 +439,7 @@ async fn stream_or_watch_on_dead_connection_is_retried() {
     assert_eq!(connections, [0, 0, 1, 1, 2]);
 }
 
-/// The body of the rejected request was a stream, so the request cannot be sent again.
+/// The body of the rejected request was a stream, so the client cannot send the request again.
 #[tokio::test]
 async fn unrepeatable_request_with_401_renews_credentials_for_next() {
     let server = Server::start([Reply::ok(), Reply::json(401, "")]).await;
@@ -503,8 +503,7 @@ async fn status_error_carries_the_audit_id() {
     }
 }
 
-/// Each request waits separately. If the whole client waited, the other requests would have to wait for the blocked
-/// request.
+/// Each request waits separately. If the delay applied to the whole client, the other requests would have to wait, too.
 #[tokio::test]
 async fn hanging_request_blocks_no_other_after_429() {
     let refusal = Reply::json(429, "Too many requests").header("content-type", "text/plain");

@@ -1,4 +1,4 @@
-//! Tests of the tracing span of a request, and of logged bodies.
+//! Tests of the tracing spans of requests, and of the logging of bodies.
 
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
@@ -34,7 +34,7 @@ impl<'a> MakeWriter<'a> for Log {
 }
 
 impl Log {
-    /// Returns the spans that ended since the previous call.
+    /// Returns the spans that have ended since the previous call.
     fn ended(&self) -> Vec<String> {
         let text = String::from_utf8(std::mem::take(&mut self.0.lock().unwrap())).unwrap();
         text.lines().filter(|line| line.contains(": close")).map(str::to_owned).collect()
@@ -45,8 +45,8 @@ impl Log {
 async fn request_span_has_stable_field_names() {
     let log = Log::default();
     let subscriber = || tracing_subscriber::fmt().with_max_level(Level::DEBUG).with_ansi(false);
-    // If a process has only one subscriber, tracing caches the interest of the thread that reaches a span first. If
-    // that thread has no subscriber, the span is disabled for all threads.
+    // If a process has only one subscriber, tracing caches whether a span is enabled for the thread that reaches it
+    // first. If that thread has no subscriber, the span is disabled for all threads.
     let _another = tracing::Dispatch::new(subscriber().with_writer(io::sink).finish());
     let subscriber = subscriber().with_span_events(FmtSpan::CLOSE).with_writer(log.clone()).finish();
     let _guard = tracing::subscriber::set_default(subscriber);

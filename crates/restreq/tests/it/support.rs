@@ -1,5 +1,5 @@
-//! A scripted server on loopback. The server responds to requests as a script says, can simulate failures, and records
-//! the requests.
+//! A scripted server on loopback. The server follows a script when it responds to requests, can simulate failures, and
+//! records the requests.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -28,7 +28,7 @@ pub(crate) struct Seen {
     pub(crate) uri: String,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
-    /// The number of the request's connection, starting at 0.
+    /// The number of the connection that the request arrived on, starting at 0.
     pub(crate) connection: usize,
     pub(crate) version: http::Version,
     /// The client's TLS certificate.
@@ -41,7 +41,7 @@ impl Seen {
     }
 }
 
-/// How the server reacts to a request.
+/// How the server responds to a request.
 #[derive(Clone, Debug)]
 pub(crate) enum Reply {
     /// Responds.
@@ -50,7 +50,7 @@ pub(crate) enum Reply {
     Hang,
     /// Never responds.
     Silence,
-    /// Calls a function with the request and with the number of earlier requests.
+    /// Calls a function that gets the request and the number of earlier requests.
     By(fn(&Seen, usize) -> Reply),
 }
 
@@ -84,7 +84,7 @@ impl Reply {
         Self::json(status, "").header("retry-after", seconds.to_string())
     }
 
-    /// A watch response in which each frame is a separate chunk.
+    /// Returns a watch response that sends each frame as a separate chunk.
     pub(crate) fn watch(frames: &[&'static str], end: End) -> Self {
         let chunks = frames.iter().map(|frame| Bytes::from_static(frame.as_bytes())).collect();
         Self::Answer { status: 200, headers: vec![("content-type", "application/json".into())], chunks, end }
@@ -106,7 +106,7 @@ impl Reply {
     }
 }
 
-/// The scripted server. The server stops when this value is dropped.
+/// The scripted server. Dropping the server stops it.
 pub(crate) struct Server {
     pub(crate) addr: SocketAddr,
     state: Arc<State>,
@@ -116,7 +116,7 @@ pub(crate) struct Server {
 
 struct State {
     script: Mutex<VecDeque<Reply>>,
-    /// The reply to all requests after the end of the script.
+    /// The reply to all requests after the script has ended.
     after: Reply,
     seen: Mutex<Vec<Seen>>,
     connections: AtomicUsize,
@@ -125,8 +125,8 @@ struct State {
 }
 
 impl Server {
-    /// Starts a server that follows the script. After the end of the script, the server responds to each request with
-    /// an empty object.
+    /// Starts a server that follows the script. After the script has ended, the server responds to each request with an
+    /// empty object.
     pub(crate) async fn start(script: impl IntoIterator<Item = Reply>) -> Self {
         Self::start_with(script, Reply::ok(), None).await
     }
@@ -164,7 +164,7 @@ impl Server {
         ClientConfig::new(self.url())
     }
 
-    /// Returns a client with the given `max_object`.
+    /// Returns a client whose `max_object` has the given value.
     pub(crate) fn narrow_client(&self, max_object: usize) -> RestClient {
         let mut config = self.config();
         config.max_object = Some(max_object);
@@ -196,11 +196,11 @@ impl Drop for Server {
 }
 
 async fn accept(listener: TcpListener, state: Arc<State>, tls: Option<Arc<rustls::ServerConfig>>) {
-    // The tasks of the connections end when the server is dropped.
+    // The tasks of the server's connections end when the server is dropped.
     let mut connections = JoinSet::new();
     loop {
         let Ok((stream, _)) = listener.accept().await else { return };
-        // Without `TCP_NODELAY`, the second packet of a response would wait up to 40 ms for the client's
+        // Without `TCP_NODELAY`, the second packet of a response could wait up to 40 ms for the client's
         // acknowledgement of the first packet.
         stream.set_nodelay(true).unwrap();
         let connection = state.connections.fetch_add(1, Ordering::SeqCst);
@@ -214,7 +214,7 @@ async fn accept(listener: TcpListener, state: Arc<State>, tls: Option<Arc<rustls
                 })
             };
             let builder = hyper_util::server::conn::auto::Builder::new(TokioExecutor::new());
-            // Ignore errors of connections. The tests check on the client's side how a connection ends.
+            // Ignore errors of connections. The tests check at the client how a connection ends.
             match tls {
                 None => drop(builder.serve_connection(TokioIo::new(stream), service(None)).await),
                 Some(tls) => {
@@ -285,7 +285,7 @@ async fn serve(
 struct ScriptedBody {
     chunks: VecDeque<Bytes>,
     end: End,
-    /// Whether all data that was written so far has been sent.
+    /// Whether all data written so far has been sent.
     flushed: bool,
 }
 
@@ -311,9 +311,9 @@ impl http_body::Body for ScriptedBody {
     }
 }
 
-/// Advances a paused clock in tests that use sockets. A paused clock jumps to the next deadline as soon as no task is
-/// ready. A jump leaves the kernel no time to transfer data. Therefore, this function advances the clock in steps, and
-/// waits a real millisecond before each step.
+/// Advances a paused clock, for tests that use sockets. A paused clock jumps to the next deadline as soon as no task is
+/// ready. The kernel then has no time to transfer data. Therefore, this function advances the clock in small steps, and
+/// waits for a real millisecond before each step.
 pub(crate) fn steady_clock() -> impl Drop {
     const STEP: Duration = Duration::from_millis(500);
     struct Clock(JoinHandle<()>);
@@ -331,31 +331,31 @@ pub(crate) fn steady_clock() -> impl Drop {
     }))
 }
 
-/// Advances the clock of the client, but not the clocks of servers and plugins.
+/// Advances the clock of the client, but not the clocks of servers and credential plugins.
 pub(crate) async fn skip(seconds: u64) {
     tokio::time::pause();
     tokio::time::advance(Duration::from_secs(seconds)).await;
     tokio::time::resume();
 }
 
-/// Waits for a future. Panics if the future takes longer than 20 s, so that a test does not hang.
+/// Waits for a future. Panics if the future takes longer than 20 s, so that a test cannot hang.
 pub(crate) async fn soon<F: Future>(future: F) -> F::Output {
     tokio::time::timeout(Duration::from_secs(20), future).await.expect("the test timed out")
 }
 
-/// Polls a condition repeatedly until it is true.
+/// Polls a condition until it is true.
 pub(crate) async fn until(is_so: impl Fn() -> bool) {
     while !is_so() {
         tokio::task::yield_now().await;
     }
 }
 
-/// Returns a loopback port on which no process listens.
+/// Returns a loopback port that no process listens on.
 pub(crate) async fn closed_port() -> SocketAddr {
     TcpListener::bind(("127.0.0.1", 0)).await.unwrap().local_addr().unwrap()
 }
 
-/// Creates a named pipe that has no writer. An attempt to open the pipe for reading blocks.
+/// Creates a named pipe without a writer. Opening the pipe for reading blocks.
 #[cfg(unix)]
 pub(crate) fn pipe(dir: &std::path::Path) -> std::path::PathBuf {
     let path = dir.join("pipe");

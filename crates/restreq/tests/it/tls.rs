@@ -1,4 +1,4 @@
-//! Tests of TLS: server verification, client certificates, protocol negotiation, and changing certificates.
+//! Tests of TLS: verification of servers, client certificates, protocol negotiation, and changes of certificates.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use crate::support::{Reply, Server, soon, steady_clock};
 /// The CA of a test.
 pub(crate) struct Authority(CertifiedIssuer<'static, KeyPair>);
 
-/// A certificate and its key, as PEM.
+/// A certificate and its private key, as PEM text.
 pub(crate) struct Pair {
     pub(crate) certificate: String,
     pub(crate) key: String,
@@ -45,7 +45,8 @@ impl Authority {
     }
 }
 
-/// A server with this certificate and these protocols. The server requests client certificates from this CA.
+/// Starts a server with this certificate and these protocols. The server requests client certificates that this CA has
+/// signed.
 async fn server(pair: &Pair, alpn: &[&str], clients: Option<&Authority>) -> Server {
     scripted([], pair, alpn, clients).await
 }
@@ -59,7 +60,8 @@ async fn scripted(
     Server::start_with(script, Reply::ok(), Some(settings(pair, alpn, clients))).await
 }
 
-/// Server settings with this certificate and these protocols. The server requests client certificates from this CA.
+/// Returns server settings with this certificate and these protocols. The server requests client certificates that this
+/// CA has signed.
 pub(crate) fn settings(pair: &Pair, alpn: &[&str], clients: Option<&Authority>) -> Arc<rustls::ServerConfig> {
     versioned(rustls::DEFAULT_VERSIONS, pair, alpn, clients)
 }
@@ -117,8 +119,8 @@ async fn server_is_trusted_only_by_its_ca() {
     assert_eq!(server.seen().len(), 2, "nothing is sent to an untrusted server");
 }
 
-/// As in Go, a server certificate that is itself in the bundle does not need a CA. The name and the validity period of
-/// the certificate must still match.
+/// As in Go, a server certificate that is in the bundle does not need a CA. The name and the validity period of the
+/// certificate must still match.
 #[tokio::test]
 async fn listed_server_certificate_needs_no_ca() {
     let authority = Authority::new();
@@ -143,7 +145,7 @@ async fn listed_server_certificate_needs_no_ca() {
         config.tls.ca = Some(PemSource::Inline(shown.certificate.clone().into()));
         let outcome = get(config.clone()).await;
         assert_eq!(outcome.is_ok(), is_trusted, "{outcome:?} {}", shown.certificate);
-        // Another certificate with the same name must not be accepted.
+        // The client must not accept another certificate with the same name.
         config.tls.ca = Some(PemSource::Inline(authority.issue("127.0.0.1").certificate.into()));
         get(config).await.unwrap_err();
     }
@@ -169,8 +171,8 @@ async fn invalid_certificate_in_bundle_is_skipped() {
     }
 }
 
-/// After the request was sent, a failure does not show whether the server processed the request, even if it is a TLS
-/// failure.
+/// After the client has sent the request, a failure does not show whether the server processed the request. A TLS
+/// failure after the request was sent does not show it either.
 #[tokio::test]
 async fn write_with_garbled_response_may_have_been_executed() {
     let authority = Authority::new();
@@ -187,7 +189,7 @@ async fn write_with_garbled_response_may_have_been_executed() {
                 stream.flush().await.unwrap();
             }
             assert!(stream.read(&mut [0; 4096]).await.unwrap() > 0);
-            // A TLS record that is not encrypted.
+            // A TLS record without encryption.
             let tcp = stream.get_mut().0;
             tcp.write_all(&[&[23, 3, 3, 0, 32][..], &[0; 32]].concat()).await.unwrap();
             stream
@@ -229,7 +231,7 @@ async fn http2_is_used_if_the_server_supports_it() {
         get(trusting(&server, &authority)).await.unwrap();
         assert_eq!(server.seen()[0].version, version, "{alpn:?}");
     }
-    // If HTTP/2 is disabled, the client must not offer it.
+    // If HTTP/2 is disabled, the client must not offer HTTP/2.
     let server = server(&authority.issue("127.0.0.1"), &["h2", "http/1.1"], None).await;
     let http2 = Http2Config { enabled: false, ..Http2Config::default() };
     let client = RestClient::new(RestClientConfig { http2, ..trusting(&server, &authority).into() }).unwrap();
@@ -237,7 +239,7 @@ async fn http2_is_used_if_the_server_supports_it() {
     assert_eq!(server.seen()[0].version, http::Version::HTTP_11);
 }
 
-/// A peer that negotiates HTTP/2, then only reads and never responds.
+/// Starts a peer that negotiates HTTP/2, and then only reads data and never responds.
 async fn silent(pair: &Pair) -> (std::net::SocketAddr, tokio::task::JoinHandle<()>) {
     const SETTINGS: [u8; 9] = [0, 0, 0, 4, 0, 0, 0, 0, 0];
     let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
@@ -315,8 +317,8 @@ async fn client_certificate_authenticates_requests() {
         let server = Server::start_with([], Reply::ok(), Some(tls)).await;
         let refused = |outcome: Result<(), Error>| match outcome.unwrap_err() {
             Error::Connect { refused: false, .. } => {}
-            // In TLS 1.3, the rejection arrives only after the handshake. The client reports the rejection if it
-            // arrives before the connection is lost.
+            // With TLS 1.3, the rejection arrives only after the handshake. If the rejection arrives before the
+            // connection is lost, the client returns the rejection.
             Error::Transport { .. } if version == &TLS13 => {}
             error => panic!("{version:?}: {error:?}"),
         };
@@ -366,7 +368,7 @@ async fn changed_client_certificate_applies_to_new_connections() {
     let client = RestClient::new(config).unwrap();
     client.get().max_retries(0).send().await.unwrap_err();
 
-    // If only one of the two files changes, the change is not used yet.
+    // If only one of the two files has changed, the client does not use the change yet.
     let fresh = authority.issue("me");
     std::fs::write(dir.path().join("cert"), &fresh.certificate).unwrap();
     tokio::time::sleep(Duration::from_secs(11)).await;
@@ -401,7 +403,7 @@ async fn changed_ca_is_trusted_without_restart() {
     std::fs::write(&ca, new.pem()).unwrap();
     tokio::time::sleep(Duration::from_secs(11)).await;
     client.get().send().await.unwrap();
-    // Files that are invalid or endless do not replace working certificates.
+    // The client keeps working certificates if the files become invalid or endless.
     std::fs::write(&ca, "garbage").unwrap();
     tokio::time::sleep(Duration::from_secs(11)).await;
     client.get().send().await.unwrap();
@@ -434,7 +436,7 @@ mod program {
 
     use super::*;
 
-    /// A credential plugin in a separate directory. The nth run of the plugin returns the nth status.
+    /// Creates a credential plugin that has its own directory. In its nth run, the plugin returns the nth status.
     fn giving(dir: &Path, statuses: impl IntoIterator<Item = Value>) -> pintle_meta::ExecConfig {
         const VERSION: &str = "client.authentication.k8s.io/v1";
         for (at, status) in statuses.into_iter().enumerate() {
@@ -473,8 +475,8 @@ mod program {
         let error = soon(client.get().max_retries(0).send()).await.unwrap_err();
         assert!(matches!(&error, Error::Connect { .. } | Error::Transport { .. }), "{error:?}");
 
-        // Another client runs the plugin again. The first response is a 401, so the plugin runs once more and its new
-        // certificate is used.
+        // Another client runs the plugin again. The first response has the status 401, so the plugin runs once more and
+        // the client uses its new certificate.
         let memory = InMemoryProvider::new();
         let metrics = Some(Arc::new(memory.clone()) as _);
         let client = RestClient::new(RestClientConfig { metrics, ..config.into() }).unwrap();

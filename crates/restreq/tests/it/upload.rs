@@ -1,4 +1,4 @@
-//! Tests of uploads to a server that responds before it has read the whole upload.
+//! Tests of uploads to a server that responds before it has read the whole body.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,8 +14,8 @@ use tokio::net::{TcpListener, TcpStream};
 
 use crate::support::{soon, until};
 
-/// Starts a server that rejects an upload immediately and then continues to read it. The server responds normally to
-/// all other requests. Returns a client for the server, and the number of connections that have ended.
+/// Starts a server that rejects each upload immediately and then continues to read the body. The server responds
+/// normally to all other requests. Returns a client for this server, and the number of connections that have ended.
 async fn hasty() -> (RestClient, Arc<AtomicUsize>) {
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
     let client = RestClient::new(ClientConfig::new(format!("http://{}", listener.local_addr().unwrap()))).unwrap();
@@ -60,7 +60,7 @@ fn is_too_large(error: &Error) -> bool {
     matches!(error, Error::Status { status, .. } if status.code == 413)
 }
 
-/// Otherwise, the next request would wait for an upload that may never end.
+/// Otherwise, the next request would wait for an upload that might never end.
 #[tokio::test]
 async fn early_response_to_upload_closes_the_connection() {
     let (client, ended) = hasty().await;
@@ -71,7 +71,7 @@ async fn early_response_to_upload_closes_the_connection() {
     soon(client.get().send()).await.unwrap();
 }
 
-/// Use a separate thread, because a timer could not end a test that blocks its thread.
+/// Use a separate thread, because a timer cannot end a test that blocks its thread.
 #[test]
 fn upload_may_send_requests_with_its_own_client() {
     let (sender, ended) = mpsc::channel();

@@ -20,7 +20,7 @@ fn pods(server: &Server) -> Api<DynamicObject> {
     api(server, "v1", "Pod", "pods")
 }
 
-/// Returns the method, URI and body of the last request.
+/// Returns the method, the URI and the body of the last request that the server received.
 fn last(server: &Server) -> (String, Value) {
     let seen = server.seen().pop().unwrap();
     (format!("{} {}", seen.method, seen.uri), serde_json::from_slice(&seen.body).unwrap())
@@ -144,7 +144,7 @@ async fn token_is_created_and_not_printed() {
 async fn verbs_reject_other_resources() {
     let server = Server::start([]).await;
     let jobs = api(&server, "batch/v1", "Job", "jobs");
-    // Another API group can also have a resource named pods.
+    // The resource pods can also exist in another API group.
     let metrics = api(&server, "metrics.k8s.io/v1beta1", "PodMetrics", "pods");
     for (error, expected) in [
         (soon(jobs.restart("a", &WriteOptions::default())).await.unwrap_err(), "deployments, daemonsets, statefulsets"),

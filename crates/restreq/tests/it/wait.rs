@@ -1,4 +1,4 @@
-//! Tests of watches that resume, and of methods that wait for a state of an object.
+//! Tests of watches that resume, and of methods that wait until an object is in a given state.
 
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ fn watch(server: &Server) -> RetryWatch<Widget> {
     api(server).retry_watch(&from("3")).unwrap()
 }
 
-/// An event for widget `a` at a given revision.
+/// Returns an event for widget `a` at the given revision.
 fn frame(event: &str, revision: &str) -> &'static str {
     let object = json!({"metadata": {"name": "a", "namespace": "ns", "uid": "u", "resourceVersion": revision}});
     json!({"type": event, "object": object}).to_string().leak()
@@ -39,7 +39,7 @@ fn failing(code: u16) -> &'static str {
     json!({"type": "ERROR", "object": status}).to_string().leak()
 }
 
-/// Returns the revisions from which watches were started.
+/// Returns the revisions that watches were started at.
 fn revisions(server: &Server) -> Vec<String> {
     let uris = server.seen().into_iter().map(|seen| seen.uri);
     let revision =
@@ -130,7 +130,7 @@ async fn cancelled_next_loses_no_event() {
     let server = Server::always(Reply::watch(&frames, End::Stall)).await;
     let mut watch = watch(&server);
     let is_at = |event: &WatchEvent<Widget>, revision: &str| matches!(event, WatchEvent::Modified(it) if it.metadata.resource_version == revision);
-    // Each future is polled once and then dropped, until one returns an event.
+    // Poll each future once and then drop it, until one of the futures returns an event.
     let mut events = 0;
     while events < 2 {
         tokio::select! {
@@ -234,13 +234,13 @@ async fn wait_for_deletion_notices_a_recreated_object() {
     let gone = Reply::watch(&[frame("MODIFIED", "4"), frame("DELETED", "5")], End::Stall);
     let server = Server::start([there(), gone]).await;
     api(&server).wait_for_deletion("a", "u").await.unwrap();
-    // The object was deleted while no watch was open.
+    // The object was deleted at a time when no watch was open.
     let server = Server::start([there(), Reply::json(410, "{}"), there()]).await;
     let other = api(&server).wait_for_deletion("a", "other").await;
     assert!(other.is_ok() && server.seen().len() == 1, "the existing object has another UID");
 }
 
-/// Starts a server that lists one running widget, `b`, and responds to each watch with an expired revision.
+/// Starts a server that lists one running widget `b`, and rejects each watch because its revision has expired.
 fn only_another(seen: &crate::support::Seen, _: usize) -> Reply {
     match seen.uri.contains("watch=true") {
         true => Reply::json(410, "{}"),

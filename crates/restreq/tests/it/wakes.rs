@@ -16,7 +16,7 @@ use tokio_rustls::TlsAcceptor;
 use crate::support::{End, Reply, Server, soon};
 use crate::tls::{Authority, settings};
 
-/// A server that responds to each request with one write, so that headers and body arrive together.
+/// Starts a server that sends each response with one write, so that headers and body arrive together.
 async fn answer(mut stream: impl AsyncRead + AsyncWrite + Unpin) {
     let mut request = Vec::new();
     while stream.read_buf(&mut request).await.is_ok_and(|read| read > 0) {
@@ -47,7 +47,7 @@ async fn serve(tls: Option<TlsAcceptor>) -> SocketAddr {
     addr
 }
 
-/// A future that counts its wakes and forwards them to the task.
+/// A future that counts how often it is woken, and forwards each wake-up to the task.
 #[derive(Default)]
 struct Wakes {
     count: AtomicUsize,
@@ -61,7 +61,7 @@ impl Wake for Wakes {
     }
 }
 
-/// Runs a future until it completes. Returns how often the future was polled and woken.
+/// Runs a future until it completes. Returns how often the future was polled and how often it was woken.
 async fn counted(future: impl Future) -> (usize, usize) {
     let (wakes, mut polls, mut future) = (Arc::new(Wakes::default()), 0, pin!(future));
     let waker = Waker::from(wakes.clone());
@@ -78,7 +78,7 @@ async fn counted(future: impl Future) -> (usize, usize) {
 }
 
 async fn expect_two_polls_and_one_wake(client: RestClient) {
-    // The first requests connect, and TLS sends session tickets with the first response.
+    // The first requests open connections. With TLS, the server sends session tickets with the first response.
     for _ in 0..3 {
         soon(client.get().send()).await.unwrap();
     }
@@ -104,8 +104,8 @@ async fn get_over_tls_polls_once_after_the_answer() {
     expect_two_polls_and_one_wake(RestClient::new(config).unwrap()).await;
 }
 
-/// The server sends on another thread, so wakes can arrive while the request takes data. None of these wakes may be
-/// lost.
+/// The server sends from another thread, so a wake-up can arrive while the request takes data. None of these wake-ups
+/// may be lost.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn streamed_bodies_lose_no_wake_across_threads() {
     let chunks: Vec<Bytes> = (0..400).map(|at| Bytes::from(format!("{at} "))).collect();

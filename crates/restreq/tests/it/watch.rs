@@ -1,4 +1,4 @@
-//! Tests of watches and streams: events from frames, and the end of a watch.
+//! Tests of watches and streams: how frames become events, and how a watch ends.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ const BOOKMARK: &str = r#"{"type":"BOOKMARK","object":{"metadata":{"resourceVers
 const GONE: &str =
     r#"{"type":"ERROR","object":{"kind":"Status","code":410,"reason":"Expired","message":"too old resource version"}}"#;
 
-/// Returns the events of a watch as strings: `added a`, and at the end `end` or `error: …`.
+/// Returns the events of a watch as strings, such as `added a`. The last string is `end` or `error: …`.
 async fn events(mut watch: Watch<DynamicObject>) -> Vec<String> {
     let mut events = Vec::new();
     loop {
@@ -74,8 +74,7 @@ async fn lost_connection_ends_the_watch_with_an_error() {
     }
 }
 
-/// All earlier events are valid. Therefore, a watcher can resume without a list, in the same way as after a lost
-/// connection.
+/// All earlier events are valid. A watcher can therefore resume without a list, as after a lost connection.
 #[tokio::test]
 async fn end_within_a_frame_is_a_lost_connection() {
     for frames in [&[ADDED, "{\"type\""][..], &[ADDED, &MODIFIED[..60]], &[ADDED, "\n{"]] {
@@ -170,7 +169,7 @@ async fn large_frame_without_event_type_ends_the_watch() {
 }
 
 /// The watch ends at the first invalid byte of a large frame, because the start of the next frame is unknown. If the
-/// watch continued, it could start to read in the middle of a frame.
+/// watch continued, it could begin to read in the middle of a frame.
 #[tokio::test]
 async fn large_invalid_json_frame_ends_the_watch() {
     let frame = format!(r#"{{"type":"ADDED","object":{{"metadata":{{"name":"a"}},"pad":"{}"]"#, "x".repeat(500));
@@ -302,7 +301,7 @@ fn value() -> impl Strategy<Value = serde_json::Value> {
                 .prop_map(|members| members.into_iter().collect::<serde_json::Map<_, _>>().into()),
         ]
     });
-    // Numbers without a surrounding object or array cannot be frames: `1` `2` would be read as 12.
+    // Numbers cannot be frames unless an object or array surrounds them: `1` `2` would be read as 12.
     nested.prop_filter("a container", |value| value.is_object() || value.is_array())
 }
 

@@ -1,4 +1,4 @@
-//! Tests of the watcher: a list and its changes as one stream.
+//! Tests of the watcher, which returns a list and its changes as one stream.
 
 use std::time::Duration;
 

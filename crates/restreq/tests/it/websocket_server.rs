@@ -24,7 +24,7 @@ pub(crate) trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
 
 impl<S: AsyncRead + AsyncWrite + Unpin + Send> Stream for S {}
 
-/// The server's side of an accepted connection.
+/// The server's end of an accepted connection.
 pub(crate) struct Peer {
     /// The head of the request.
     pub(crate) head: String,
@@ -72,7 +72,7 @@ impl Peer {
     }
 }
 
-/// The server's side of a WebSocket.
+/// The server's end of a WebSocket.
 pub(crate) struct Socket(pub(crate) WebSocketStream<Box<dyn Stream>>);
 
 impl Socket {
@@ -81,7 +81,7 @@ impl Socket {
         self.0.send(Message::Binary(message.into())).await.unwrap();
     }
 
-    /// Returns the next data message, or `None` at the end.
+    /// Returns the next data message, or `None` if there are no more messages.
     pub(crate) async fn next(&mut self) -> Option<Bytes> {
         loop {
             match self.0.next().await {
@@ -111,7 +111,7 @@ impl Socket {
     }
 }
 
-/// Accepts one connection and calls this function with it. Returns the server's address and the result of the function.
+/// Accepts one connection and passes it to this function. Returns the server's address and the result of the function.
 pub(crate) async fn serve<F, Fut>(
     tls: Option<Arc<rustls::ServerConfig>>,
     run: F,
@@ -134,7 +134,7 @@ where
     (addr, task)
 }
 
-/// Returns an `Api` for the pods of a server that serves one connection with this function.
+/// Returns an `Api` for pods. The server accepts one connection and passes it to this function.
 pub(crate) async fn pods<F, Fut>(run: F) -> (Api<DynamicObject>, JoinHandle<Fut::Output>)
 where
     F: FnOnce(Peer) -> Fut + Send + 'static,

@@ -1,8 +1,8 @@
-//! Tests which version of the lock a write replaces, and which versions belong to a leadership term.
+//! Tests of which version of the lock a write replaces, and which versions belong to a leadership term.
 
 use super::*;
 
-/// Returns a state that has this record in another version of the lock.
+/// Returns a state with the same record in another version of the lock.
 fn version_of(uid: &str, number: u64, record: &LeaderElectionRecord) -> LockState {
     let version = Version { uid: uid.into(), resource_version: number.to_string() };
     LockState::new(version, record.clone())
@@ -17,7 +17,7 @@ fn recreated_lock_with_own_record_is_not_released() {
     machine.step(written(), at(0, 0));
     let restored = || Signal::Read(Ok(Some(version_of("restored", 9, &record))));
 
-    // In the first case, the work ends before the deadline of the leadership term.
+    // In the first case, the work ends before the deadline of its leadership term.
     let mut released = machine.clone();
     assert_eq!(sent(&released.step(Signal::WorkEnded, at(1, 1))), LockRequest::Read);
     let instructions = released.step(restored(), at(1, 1));
@@ -26,7 +26,7 @@ fn recreated_lock_with_own_record_is_not_released() {
         "{instructions:?}"
     );
 
-    // In the second case, the leadership term is lost before the request to stop.
+    // In the second case, the leadership term is lost before the stop is requested.
     machine.step(Signal::Tick, at(2, 2));
     machine.step(Signal::Written(Err(Failure { effect: Effect::None, retry_after: None })), at(2, 2));
     let lost = machine.step(Signal::Tick, at(10, 10));
@@ -38,8 +38,8 @@ fn recreated_lock_with_own_record_is_not_released() {
     assert_eq!(machine.step(restored(), at(10, 10)), [Instruction::Finish]);
 }
 
-/// The create request is stored late. In the meantime, another holder's lock existed and was deleted. The other holder
-/// may not have observed the deletion of its lock.
+/// The server stores the create request late. In the meantime, another holder created a lock, and that lock was
+/// deleted. The other holder may not have observed the deletion of its lock.
 #[test]
 fn late_create_after_foreign_lock_begins_no_term() {
     for by_watch in [true, false] {
@@ -63,8 +63,8 @@ fn late_create_after_foreign_lock_begins_no_term() {
     }
 }
 
-/// Between the read and the write of the machine, another program writes a label. The watch reports this write before
-/// the machine writes.
+/// Another program writes a label between the `Machine`'s read and its write. The watch reports the other write before
+/// the `Machine` writes.
 #[test]
 fn write_replaces_the_version_that_the_watch_reported() {
     let mut candidate = watching();

@@ -1,4 +1,4 @@
-//! An API that delays responses while the machine of its client is suspended.
+//! An `Api` that delays responses while its client's machine is suspended.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::world::clock::NodeClock;
 #[derive(Clone)]
 pub(super) struct Asleep {
     pub(super) client: Client<Lease>,
-    /// The machine of the client. `None` if the machine is never suspended.
+    /// The machine of the client. The value is `None` if the machine is never suspended.
     pub(super) machine: Option<Arc<NodeClock>>,
 }
 

@@ -1,4 +1,4 @@
-//! Tests of runs that are dropped, and of how long the next run waits.
+//! Tests in which the future of a run is dropped. The tests check how long the next run waits.
 
 use std::sync::Mutex;
 use std::time::Duration;
@@ -14,9 +14,9 @@ use super::ledger::Ledger;
 use super::{SHARDS, Setup, usual};
 use crate::contender::{TestClock, pass};
 
-/// Returns the times at which the work on two shards began, both before and after a run was dropped at 2.5 s. A permit
-/// for the first shard is returned `given_back` seconds after the drop. If `given_back` is `None`, the permit is never
-/// returned.
+/// Returns the times when the work on two shards began, before and after the first run was dropped at 2.5 s. A permit
+/// for the first shard is dropped `given_back` seconds after the run. If `given_back` is `None`, the permit is never
+/// dropped.
 async fn starts(reuse_identity: bool, given_back: Option<f64>) -> Vec<(u32, f64)> {
     let server = Collection::<Lease>::default();
     let election = LeaderElectionConfig {
@@ -70,10 +70,11 @@ async fn shard_work_resumes_after_permits_of_dropped_run() {
     };
     let (held, other) = after_drop(true, Some(1.5)).await;
     assert!((2.5..3.0).contains(&other) && (4.0..4.5).contains(&held), "{held} {other}");
-    // A term lasts ten seconds from the last renewal that extended it.
+    // A leadership term lasts ten seconds, counted from the last renewal that extended it.
     let (held, other) = after_drop(true, None).await;
     assert!((2.5..3.0).contains(&other) && (10.0..13.0).contains(&held), "{held} {other}");
-    // The leases of the dropped run count as leases of another contender. These leases expire after fifteen seconds.
+    // The new run treats the leases of the dropped run as leases of another contender. The leases of the dropped run
+    // expire after fifteen seconds.
     let (held, other) = after_drop(false, Some(1.5)).await;
     assert!(other >= 15.5 && held >= 15.5, "{held} {other}");
 }
@@ -91,7 +92,7 @@ async fn run_after_dropped_run_moves_only_its_share() {
     pass(1.0).await;
     assert_eq!((ledger.owners(), ledger.starts_so_far()), (owners, starts + share));
     ledger.check(0);
-    // The new run lists rivals. The new run recognizes its own leases by their records.
+    // The new run lists rivals. The new run recognizes its leases by their records.
     let requests = server.take_requests();
     assert!(requests.iter().any(|request| request.verb() == Verb::List));
     assert_eq!(ledger.owners().len(), SHARDS as usize);

@@ -1,4 +1,4 @@
-//! A ledger that records which replica works on each shard. The ledger checks the invariants at every step.
+//! A ledger of the shards that each replica works on. The ledger checks the invariants at every step of the work.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -9,8 +9,9 @@ use tokio::time::Instant;
 
 use crate::world::clock::NodeClock;
 
-/// Checks two rules. The leadership must be valid at each step of the work. When work on a shard begins, no other worker of this shard
-/// may be working or still be able to work. The work on a suspended machine is dropped when the machine resumes, before its next step.
+/// Checks two rules. The leadership must be valid at every step of the work. When work on a shard begins, no other
+/// worker of the shard may still work, or be able to work. When a suspended machine resumes, its work is dropped before
+/// the work makes another step.
 #[derive(Clone, Default)]
 pub(super) struct Ledger(Arc<Mutex<Book>>);
 
@@ -18,7 +19,7 @@ pub(super) struct Ledger(Arc<Mutex<Book>>);
 struct Book {
     /// The workers of each shard.
     entries: BTreeMap<u32, Vec<Worker>>,
-    /// The times since which shards have had no worker.
+    /// The time since which each of these shards has had no worker.
     free: BTreeMap<u32, Instant>,
     gaps: Vec<Duration>,
     starts: usize,
@@ -39,8 +40,8 @@ impl Worker {
     }
 }
 
-/// Returns whether some objects belong to both shards. The two shards may belong to divisions with different numbers of
-/// shards.
+/// Returns whether some objects belong to both of the given shards. The two shards may come from replicas with
+/// different numbers of shards.
 fn meet(one: Shard, other: Shard) -> bool {
     let before = |one: Shard, other: Shard| one.index() * other.count() < (other.index() + 1) * one.count();
     before(one, other) && before(other, one)

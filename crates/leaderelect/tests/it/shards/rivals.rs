@@ -1,4 +1,4 @@
-//! Tests of replicas with different numbers of shards, as in a rollout that changes this number.
+//! Tests of replicas with different numbers of shards, as during a rollout that changes this number.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -59,8 +59,8 @@ async fn new_shard_count_waits_for_leases_of_dead_replicas() {
     assert!(ledger.longest_gap() <= Duration::from_millis(15_500), "{:?}", ledger.longest_gap());
 }
 
-/// The old replicas were cut off from the server. When the old replicas return, their own leases are free, and replicas
-/// with another number of shards work.
+/// The old replicas had lost their connection to the server. When they reach the server again, their own leases are
+/// free, and replicas with another number of shards work.
 #[tokio::test(start_paused = true)]
 async fn returning_replicas_with_old_shard_count_wait() {
     let (server, ledger) = (Collection::default(), Ledger::default());
@@ -96,7 +96,7 @@ async fn replicas_with_different_shard_counts_do_not_deadlock() {
             let number = shards.first().map(|shard| shard.count() as usize);
             Some(shards.len()) == number
         };
-        // Without a watch, replicas wait for up to a lease duration after each conflict.
+        // Without a watch, a replica waits up to a lease duration after each conflict.
         let patience = if watched { 60 } else { 900 };
         let mut waited = 0;
         while !all_of_one_number() && waited < patience {
@@ -122,8 +122,8 @@ async fn replica_without_list_access_does_not_work() {
     assert_eq!(ledger.shards().len(), 6);
 }
 
-/// If this replica were a member, other replicas would give up shards for it. The replica would keep the leases of
-/// these shards without working.
+/// If this replica became a member, other replicas would release shards for it. The replica would then keep the leases
+/// of these shards without working.
 #[tokio::test(start_paused = true)]
 async fn replica_without_list_access_is_not_a_member() {
     let (server, ledger) = (Collection::<Lease>::default(), Ledger::default());
@@ -175,7 +175,7 @@ async fn rivals_with_other_labels_are_detected() {
 #[tokio::test(start_paused = true)]
 async fn shard_taken_while_rivals_work_is_always_released() {
     let (server, ledger) = (Collection::<Lease>::default(), Ledger::default());
-    // Without a watch, a replica detects changes that happen after its first list only when it has taken leases.
+    // Without a watch, a replica detects changes after its first list only when it has taken leases.
     server.faults().when(|request| (request.verb() == Verb::Watch).then(|| Outcome::refused(403, Reason::Forbidden)));
     let _a = Setup { release_on_cancel: false, ..of(6) }.start(&server, &ledger, "a");
     pass(5.0).await;
@@ -214,7 +214,7 @@ async fn unreadable_lease_counts_as_rival_for_its_duration() {
     assert_eq!(ledger.shards().len(), 6);
 }
 
-/// The two fleets have the same name but are in different namespaces, and the API is for all namespaces.
+/// The two fleets have the same name in different namespaces, and the `Api` is for all namespaces.
 #[tokio::test(start_paused = true)]
 async fn other_namespaces_are_ignored() {
     let (server, ledger) = (Collection::<Lease>::default(), Ledger::default());

@@ -1,4 +1,4 @@
-//! The clocks of a simulated machine, and how these clocks stop.
+//! The clocks of a simulated machine, and the ways in which they stop.
 
 use std::pin::Pin;
 use std::sync::Mutex;
@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use pintle_leaderelect::{Clocks, Deadline, Now};
 use tokio::time::Instant;
 
-/// The time of day at the start of each world, in seconds.
+/// The time of day when each world starts, in seconds.
 pub(super) const DAWN: i64 = 1_800_000_000;
 
 /// How a process is halted.
@@ -18,7 +18,7 @@ pub(crate) enum Halt {
     Stopped,
     /// The monotonic clock stops.
     Suspended,
-    /// Only the time of day continues to run.
+    /// Only the time of day continues.
     VmPaused,
 }
 
@@ -33,7 +33,7 @@ pub(crate) struct NodeClock {
 struct Halts {
     wall_offset: i64,
     present: Option<(Halt, Instant, Instant)>,
-    /// How long the clocks have been stopped in total.
+    /// The total time for which the clocks have been stopped.
     boot_lag: Duration,
     monotonic_lag: Duration,
 }
@@ -48,21 +48,21 @@ impl NodeClock {
         self.rate
     }
 
-    /// Returns the monotonic time, in the same way as [`Clocks::now`]. This method is faster than `now`, because it
-    /// does not compute the other clocks.
+    /// Returns the same monotonic time as [`Clocks::now`]. This method is faster than `now`, because it does not
+    /// compute the other clocks.
     pub(crate) fn monotonic(&self) -> Duration {
         let now = Instant::now();
         let (_, lag) = self.state.lock().unwrap().lags(now);
         self.on_clock(now - self.born - lag)
     }
 
-    /// Converts a time to whole microseconds, because a lease stores whole microseconds.
+    /// Rounds a time to whole microseconds, because a lease stores whole microseconds.
     fn on_clock(&self, lived: Duration) -> Duration {
-        // Use floating-point numbers, because 128-bit arithmetic would take ten times as long.
+        // Use floating-point numbers, because 128-bit arithmetic would be ten times slower.
         Duration::from_micros((lived.as_micros() as u64 as f64 * self.rate) as u64)
     }
 
-    /// Halts the process until the given time. Returns `false` if the process is already halted.
+    /// Halts the process until the given time. Returns `false` if the process is halted already.
     pub(crate) fn halt(&self, how: Halt, until: Instant) -> bool {
         let runs = !self.is_halted();
         if runs {
@@ -77,7 +77,7 @@ impl NodeClock {
         self.state.lock().unwrap().present.is_some_and(|(_, _, until)| until > Instant::now())
     }
 
-    /// Waits until the process is not halted any more.
+    /// Waits until the process is no longer halted.
     pub(crate) async fn awake(&self) {
         loop {
             let until = self.state.lock().unwrap().present.map(|(_, _, until)| until);
@@ -101,7 +101,7 @@ impl NodeClock {
 }
 
 impl Halts {
-    /// Returns how far the boot clock and the monotonic clock lag behind at `now`.
+    /// Returns how far the boot clock and the monotonic clock are behind at `now`.
     fn lags(&self, now: Instant) -> (Duration, Duration) {
         let stood = self.present.map_or(Duration::ZERO, |(_, since, until)| until.min(now) - since);
         let how = self.present.map(|(how, _, _)| how);
@@ -122,7 +122,7 @@ impl Clocks for NodeClock {
         let state = self.state.lock().unwrap();
         let (boot_lag, monotonic_lag) = state.lags(now);
         let on_clock = |lag| self.on_clock(now - self.born - lag);
-        // The time of day is not synchronized, so it runs at the same rate as the other clocks.
+        // The time of day is not synchronized, so it runs at the same rate as the machine's other clocks.
         let wall = Timestamp::constant(DAWN + state.wall_offset, 0) + on_clock(Duration::ZERO);
         Now { boot: on_clock(boot_lag), monotonic: on_clock(monotonic_lag), wall }
     }

@@ -12,11 +12,11 @@ use super::clock::DAWN;
 use super::node::Node;
 use super::{State, World};
 
-/// The lease duration, in seconds, that an assignment by the control plane contains.
+/// The lease duration in an assignment by the control plane, in seconds.
 const GIVEN: i32 = 5;
 
 impl World {
-    /// Chooses a holder about once a second, until the simulation ends.
+    /// Chooses a holder about once per second, until the simulation ends.
     pub(super) async fn choose(self: Arc<Self>) {
         loop {
             let pause = self.lock().rng.u64(500..1_500);
@@ -28,12 +28,12 @@ impl World {
 }
 
 impl State {
-    /// If the lock has no valid holder, assigns it to the chosen candidate. Otherwise sets the preferred holder.
+    /// If the lock has no valid holder, assigns the lock to the chosen candidate. Otherwise sets the preferred holder.
     fn choose(&mut self, time: Timestamp) {
-        // Sometimes a candidate with another version appears, or a candidate that has just answered a ping disappears.
+        // Sometimes a candidate with another version appears, or a candidate disappears that has just answered a ping.
         let (luck, is_gone) = (self.rng.u8(..24), self.rng.u8(..8) == 0);
-        // The lease has expired, and its holder was asked to give up the lease. kube-apiserver then ignores the lease if it would
-        // choose the same holder again (kubernetes 138066).
+        // The lease has expired, and its holder was asked to give it up. In this state, kube-apiserver does not write
+        // the lease if it would choose the same holder again (kubernetes 138066).
         let is_stuck = |record: &LeaderElectionRecord| record.preferred_holder.is_some() && has_expired(record, time);
         let is_stuck = self.halves[0].as_ref().is_some_and(|stored| is_stuck(&stored.record));
         if (luck == 0 && !self.calm) || (luck < 12 && is_stuck) {
@@ -57,7 +57,7 @@ impl State {
                 self.last_uid += 1;
                 given(LeaderElectionRecord::default())
             }
-            // The chosen candidate already holds the lease, so do not change it, even if it has expired.
+            // The chosen candidate already holds the lease. Do not change the lease, even if it has expired.
             Some(last) if last.holder_identity == electee => return,
             Some(last) if last.is_vacant() || has_expired(last, time) => given(last.clone()),
             Some(last) if last.preferred_holder.as_ref() == Some(&electee) => return,
@@ -67,12 +67,12 @@ impl State {
     }
 }
 
-/// Returns whether the node answers a ping of the control plane.
+/// Returns whether the node answers a ping from the control plane.
 fn answers(node: &Node) -> bool {
     node.cut_off_until <= Instant::now() && !node.clock.is_halted() && !node.has_ended()
 }
 
-/// Returns whether the record has expired according to the times in it.
+/// Returns whether the record has expired according to its own times.
 fn has_expired(record: &LeaderElectionRecord, time: Timestamp) -> bool {
     let lasts = record.lease_duration(Duration::ZERO);
     record.renew_time.is_none_or(|renewed| renewed.0 + lasts < time)

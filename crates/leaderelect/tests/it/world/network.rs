@@ -1,4 +1,4 @@
-//! The simulated network between the electors and the lock, and the lock itself.
+//! The simulated network between electors and the lock, and the lock itself.
 
 use std::future::pending;
 use std::pin::Pin;
@@ -18,7 +18,7 @@ use super::clock::NodeClock;
 use super::node::Write;
 use super::{State, Stored, World};
 
-/// The connection of a process to the lock, or to one half of the lock.
+/// The connection between a process and the lock, or between a process and one half of the lock.
 pub(crate) struct Line {
     pub(crate) world: Arc<World>,
     pub(crate) key: ObjectKey,
@@ -38,7 +38,7 @@ pub(crate) enum Request {
 type Answer = Result<Option<LockState>, ApiError>;
 
 impl Line {
-    /// Sends a request. The request continues even if the caller drops its future.
+    /// Sends a request. If the caller drops its future, the request still continues.
     pub(crate) async fn call(&self, request: Request) -> Answer {
         let (world, clock, node, incarnation) = (self.world.clone(), self.clock.clone(), self.node, self.incarnation);
         let half = self.half;
@@ -78,16 +78,16 @@ impl Line {
     }
 }
 
-/// The node that sent a write request, and the time at which it was sent.
+/// The node that sent a write request, and the time of sending.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sender {
     pub(crate) node: usize,
     pub(crate) incarnation: u64,
-    /// The half of the lock that the write request changes.
+    /// The half of the lock that the write changes.
     pub(crate) half: usize,
-    /// The time at which the write was sent, on the clock of the simulated world.
+    /// The time when the write was sent, on the clock of the world.
     pub(crate) sent: Instant,
-    /// The time at which the write was sent, on the clock of the node.
+    /// The time when the write was sent, on the node's own clock.
     pub(crate) sent_locally: Duration,
 }
 
@@ -105,7 +105,7 @@ impl World {
         (Duration::from_micros(delay), lost)
     }
 
-    /// Returns whether a write request is sent twice.
+    /// Returns whether the network sends a write request twice.
     fn again(&self, request: &Request) -> bool {
         let mut state = self.lock();
         !state.calm && !matches!(request, Request::Get) && state.rng.f64() < self.chaos.resent
@@ -146,8 +146,7 @@ fn refusal(code: u16, reason: Reason) -> ApiError {
 }
 
 impl State {
-    /// Applies a write. The process that sent the write may have been restarted since, or the write may have timed out
-    /// long ago.
+    /// Applies a write. Since the write was sent, its process may have been restarted, or the write may have timed out.
     fn store(&mut self, by: &Sender, record: &LeaderElectionRecord) -> LockState {
         self.writes += 1;
         self.check_write(by, record);
@@ -180,7 +179,7 @@ impl State {
     }
 }
 
-/// A watcher of one half of the lock.
+/// A watcher that observes one half of the lock.
 pub(crate) type Watcher = (usize, mpsc::UnboundedSender<LockEvent<LockState>>);
 
 fn changed(stored: &Stored) -> LockEvent<LockState> {

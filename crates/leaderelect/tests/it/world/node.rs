@@ -1,5 +1,5 @@
-//! A simulated process with an elector and its work. The process runs the elector of this crate or a model of
-//! client-go's elector.
+//! A simulated process, which consists of an elector and its work. The process runs the elector of this crate or a
+//! model of client-go's elector.
 
 use std::collections::BTreeMap;
 use std::pin::Pin;
@@ -30,7 +30,7 @@ pub(crate) struct Node {
     pub(crate) clock: Arc<NodeClock>,
     pub(crate) renew_deadline: Duration,
     pub(crate) cut_off_until: Instant,
-    /// By how much responses to this node are delayed additionally.
+    /// The additional delay of responses to this node.
     pub(crate) answers_late: Duration,
     pub(crate) watch_lag: Duration,
     pub(crate) watchers: Vec<Watcher>,
@@ -38,26 +38,26 @@ pub(crate) struct Node {
     pub(crate) run: Option<JoinHandle<()>>,
     /// Its stored writes.
     pub(crate) stored: Vec<Write>,
-    /// The leadership of the node's last term.
+    /// The leadership of the node's most recent term.
     pub(crate) guard: Option<Leadership>,
-    /// The time until which the model of client-go's elector believes that it leads.
+    /// The time until which the model of client-go's elector assumes that it leads.
     pub(crate) belief: Option<Deadline>,
     pub(crate) works: bool,
-    /// The latest times at which the node's actions under a permit end, on the clock of this node.
+    /// The latest end times of the node's actions under a permit, on the node's clock.
     pub(crate) effects: Vec<Duration>,
-    /// The end times of actions that were in progress when the machine was suspended. The timeouts of these actions use a clock
-    /// that stops during a suspend, so the actions may last longer than the leadership term. Only a fencing token would stop
-    /// these actions. Actions that resume after a suspend are counted, but they break no rule.
+    /// The end times of those actions that were in progress when the machine was suspended. The actions may last longer
+    /// than the leadership term, because their timeouts use a clock that stops during a suspend. Only a fencing token
+    /// would stop these actions. Actions that resume after a suspend are counted, but do not break a rule.
     pub(crate) slept: Vec<Duration>,
     pub(crate) last_leader: Option<String>,
-    /// The time at which this node last observed another holder.
+    /// The time when this node last observed that another node holds the lock.
     pub(crate) usurped: Option<Instant>,
-    /// The uid of the lock that this node observed last.
+    /// The uid of the lock that this node has observed most recently.
     pub(crate) knows: Option<u64>,
-    /// The versions of the lock that this node has observed. The value is the time when the node first observed the
-    /// version, on the node's own clock.
+    /// The versions of the lock that this node has observed. Each value is the time on the node's own clock at which
+    /// the node first observed the version.
     pub(crate) observed: BTreeMap<u64, Duration>,
-    /// The time at which the node's last leadership term ended, on the clock of this node.
+    /// The time when the node's last leadership term ended, on the node's clock.
     pub(crate) rested: Option<Duration>,
 }
 
@@ -65,14 +65,14 @@ pub(crate) struct Node {
 #[derive(Debug)]
 pub(crate) struct Write {
     pub(crate) half: usize,
-    /// The time at which the write was sent, on the clock of the node.
+    /// The time when the write was sent, on the node's clock.
     pub(crate) sent: Duration,
     pub(crate) record: LeaderElectionRecord,
 }
 
 impl Node {
-    /// Returns whether the write that was sent at this time was stored. If the node uses both halves of the lock, both
-    /// must have stored the write.
+    /// Returns whether the write that the node sent at this time was stored. If the node uses both halves of the lock,
+    /// both halves must have stored the write.
     pub(crate) fn has_stored(&self, sent: Duration) -> bool {
         let other_half = |write: &Write| {
             let is_other = |other: &&Write| other.half != write.half && other.record == write.record;
@@ -81,7 +81,7 @@ impl Node {
         self.stored.iter().rev().any(|write| write.sent == sent && other_half(write))
     }
 
-    /// Returns whether the node has written a record that belongs to the same leadership term.
+    /// Returns whether the node has written a record of the same leadership term.
     pub(crate) fn has_written(&self, record: &LeaderElectionRecord) -> bool {
         self.stored.iter().rev().any(|write| is_same_term(&write.record, record))
     }
@@ -91,9 +91,9 @@ impl Node {
         self.observed.entry(version.resource_version.parse().unwrap()).or_insert(now);
     }
 
-    /// Returns whether the node may send a write request at this time. The node may write if the last version that it has observed has
-    /// not expired. The node may also write if another lease duration has passed since that version expired. The node does not record
-    /// versions during a leadership term or a release.
+    /// Returns whether the node may send a write request at the given time. The node may write before the last version
+    /// that it has observed expires. The node may also write when another lease duration has passed after the expiry of
+    /// that version. The node records no versions during a leadership term or a release.
     pub(crate) fn has_in_time(&self, sent: Duration, stored: &Stored) -> bool {
         let Some(observed) = self.observed.get(&stored.version).copied() else { return false };
         let was_unaware = self.rested.is_some_and(|rested| observed < rested + self.renew_deadline);
@@ -104,12 +104,12 @@ impl Node {
 
     pub(crate) fn leads(&self) -> bool {
         let guarded = self.guard.as_ref().is_some_and(|guard| guard.check().is_ok());
-        // A halted process does nothing, but when it resumes, it acts on its last known state.
+        // A halted process does nothing. When it resumes, it acts on the last state that it has observed.
         let believes = self.belief.is_some_and(|deadline| self.clock.monotonic() < deadline.monotonic);
         guarded || self.has_effects() || (believes && !self.clock.is_halted())
     }
 
-    /// Returns whether an action under a permit is in progress.
+    /// Returns whether an action with a permit is in progress.
     pub(crate) fn has_effects(&self) -> bool {
         !self.effects.is_empty() && {
             let now = self.clock.monotonic();
@@ -117,7 +117,7 @@ impl Node {
         }
     }
 
-    /// Cuts the node off from the network for `span`. No message from the node or to the node arrives during this time.
+    /// Disconnects the node from the network for `span`. During this time, no message from or to the node arrives.
     pub(crate) fn cut_off_for(&mut self, span: Duration) {
         self.cut_off_until = Instant::now() + span;
         self.watchers.clear();
@@ -128,19 +128,19 @@ impl Node {
     }
 }
 
-/// Returns whether two records belong to the same leadership term.
+/// Returns whether two records belong to one leadership term.
 pub(crate) fn is_same_term(one: &LeaderElectionRecord, other: &LeaderElectionRecord) -> bool {
     let term = |record: &LeaderElectionRecord| (record.acquire_time, record.leader_transitions);
     one.holder_identity == other.holder_identity && term(one) == term(other)
 }
 
 impl World {
-    /// Starts a process. The previous process on this machine is killed at an await point.
+    /// Starts a process. The previous process on this machine was killed at an await point.
     pub(crate) fn start(self: &Arc<Self>, index: usize, incarnation: u64) {
         let mut state = self.lock();
         let rate = 1.0 + self.chaos.rate_error * (2.0 * state.rng.f64() - 1.0);
         let offset = match self.chaos.coordinated {
-            // After this point, the offset of the clock is corrected.
+            // After that, the offset of the clock is corrected.
             true => self.start.elapsed().as_secs() as i64 + state.rng.i64(-1..=1),
             false => state.rng.i64(-3_600..3_600),
         };
@@ -208,7 +208,7 @@ impl World {
     }
 }
 
-/// The connection between a process and the simulated world.
+/// The connection between a process and its world.
 #[derive(Clone, Debug)]
 pub(crate) struct Process {
     world: Arc<World>,
@@ -217,7 +217,7 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// Updates the state of the node, unless another process has taken the place of this process.
+    /// Updates the state of the node. Does nothing if another process has replaced this process.
     fn update(&self, change: impl FnOnce(&mut super::State, usize)) {
         let mut state = self.world.lock();
         if state.nodes[self.index].incarnation == self.incarnation {
@@ -237,7 +237,8 @@ impl Process {
         elector.run(&stop, callbacks).await;
     }
 
-    /// The work of a term. The work makes steps, and sometimes starts an action that runs independently of the work.
+    /// The work of a term. The work makes steps, and sometimes starts an action that continues independently of the
+    /// work.
     async fn work(self, leadership: Leadership, clock: Arc<NodeClock>) {
         self.update(|state, node| state.started(node, &leadership));
         let _rest = Rest(&self);
@@ -249,7 +250,7 @@ impl Process {
             };
             if effect && let Ok(permit) = leadership.permit() {
                 let (process, clock) = (self.clone(), clock.clone());
-                // The action takes at most the remaining time of its permit, like a request with a timeout.
+                // Like a request with a timeout, the action takes at most the remaining time of its permit.
                 let span = Duration::from_millis(drain).min(permit.remaining());
                 let end = clock.monotonic() + span;
                 self.update(|state, node| state.nodes[node].effects.push(end));
@@ -315,7 +316,7 @@ impl Process {
     }
 }
 
-/// Sends a request for the model of client-go's elector, with a timeout.
+/// Sends a request of the model of client-go's elector, with a timeout.
 async fn exchange(line: Arc<Line>, request: LockRequest, timeout: Duration) -> Signal {
     let read = request == LockRequest::Read;
     let request = match request {
@@ -334,7 +335,7 @@ async fn exchange(line: Arc<Line>, request: LockRequest, timeout: Duration) -> S
     }
 }
 
-/// Records the end of the work when it is dropped, whether or not the work has finished.
+/// When this value is dropped, it records the end of the work, even if the work has not finished.
 struct Rest<'a>(&'a Process);
 
 impl Drop for Rest<'_> {

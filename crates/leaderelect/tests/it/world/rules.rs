@@ -17,8 +17,8 @@ impl State {
         }
     }
 
-    /// S1, S2, S3 and S17: at most one node leads, and a node leads only after its write was stored. If the lock has
-    /// two halves, both halves must have stored the write.
+    /// Checks S1, S2, S3 and S17: at most one node leads, and a node leads only after its write was stored. If the lock
+    /// has two halves, both halves must have stored the write.
     pub(crate) fn exclusion(&mut self, world: &World) {
         if !world.chaos.tampering && self.nodes.iter().filter(|node| node.leads()).nth(1).is_some() {
             let leaders = self.nodes.iter().filter(|node| node.leads()).map(|node| &node.identity);
@@ -39,8 +39,8 @@ impl State {
         });
     }
 
-    /// Counts actions that were in progress at a suspend and resume while another node leads. Each effect is counted
-    /// once.
+    /// Counts actions that were in progress at a suspend and that resume while another node leads. Each effect is
+    /// counted once.
     fn outlive(&mut self) {
         for index in 0..self.nodes.len() {
             let node = &self.nodes[index];
@@ -52,14 +52,14 @@ impl State {
         }
     }
 
-    /// Reports processes that have panicked, because such a process has broken one of its own invariants.
+    /// Reports processes that have panicked, because each of them has broken one of its own invariants.
     pub(crate) fn see_panics(&mut self) {
         let fallen = self.nodes.iter().find(|node| node.has_ended() && !node.stop.is_cancelled());
         let fallen = fallen.map(|node| node.identity.clone());
         self.rule(fallen.is_none(), || format!("the process of {fallen:?} has ended by itself"));
     }
 
-    /// S4, S14 and S18: checks a request at the time at which it is sent.
+    /// Checks S4, S14 and S18 when a request is sent.
     pub(crate) fn sending(&mut self, node: usize, incarnation: u64, request: &Request) {
         let sender = &self.nodes[node];
         if sender.incarnation != incarnation {
@@ -84,14 +84,14 @@ impl State {
         if let (true, Ok(Some(state))) = (node.incarnation == incarnation, answer) {
             node.observe(&state.version);
         }
-        // A state of one half is used only after the other half was also read.
+        // The state of one half is used only after the other half was also read.
         if node.incarnation == incarnation
             && node.holds != Holds::Both
             && let Ok(Some(state)) = answer
         {
             node.knows = state.version.uid.parse().ok();
-            // S13: a record with the node's name that belongs to no term of the node counts as a record of another
-            // holder.
+            // For S13, a record with the node's name that belongs to none of the node's terms counts as a record of
+            // another holder.
             let term = node.guard.as_ref().filter(|_| node.works).map(|guard| &guard.term().record);
             let is_foreign = |term| !is_same_term(term, &state.record);
             if state.record.holder_identity != node.identity || term.is_some_and(is_foreign) {
@@ -109,7 +109,7 @@ impl State {
         }
     }
 
-    /// S8 and S11: checks the beginning of a leadership term.
+    /// Checks S8 and S11 at the beginning of a leadership term.
     pub(crate) fn started(&mut self, node: usize, leadership: &Leadership) {
         let began = leadership.term().version.clone();
         // If the lock has two halves, the token is the version of the secondary half.
@@ -135,7 +135,7 @@ impl State {
         (node.guard, node.works, node.usurped) = (Some(leadership.clone()), true, None);
     }
 
-    /// S3 and S7: checks one step of the work.
+    /// Checks S3 and S7 at one step of the work.
     pub(crate) fn at_work(&mut self, node: usize) {
         let node = &self.nodes[node];
         let identity = node.identity.clone();
@@ -145,7 +145,7 @@ impl State {
         self.rule(!usurped, || format!("S7: {identity} works after it saw another holder"));
     }
 
-    /// S11: checks the end of a leadership term.
+    /// Checks S11 at the end of a leadership term.
     pub(crate) fn stopped(&mut self, node: usize, reason: &EndReason) {
         let node = &mut self.nodes[node];
         node.rested = Some(node.clock.monotonic());
@@ -154,14 +154,14 @@ impl State {
         self.rule(over && !works, || format!("S11: {identity} was notified of {reason} before its work had ended"));
     }
 
-    /// S11: checks that a new leader is reported correctly.
+    /// Checks S11 when a new leader is reported.
     pub(crate) fn new_leader(&mut self, node: usize, leader: &str) {
         let last = self.nodes[node].last_leader.replace(leader.into());
         let identity = self.nodes[node].identity.clone();
         self.rule(last.as_deref() != Some(leader), || format!("S11: {leader:?} was reported twice to {identity}"));
     }
 
-    /// S4, S6, S9, S10, S13 and S18: checks a write that changes an existing lock.
+    /// Checks S4, S6, S9, S10, S13 and S18 when a write changes an existing lock.
     pub(crate) fn check_write(&mut self, by: &Sender, new: &LeaderElectionRecord) {
         let Some(old) = self.halves[by.half].clone() else { return };
         let node = &self.nodes[by.node];
@@ -177,8 +177,7 @@ impl State {
             return self
                 .rule(of_both || counted == 0, || format!("S9: a release of {identity} changes the transitions"));
         }
-        // S13: if the node has not written a record with the node's name, the record counts as a record of another
-        // holder.
+        // For S13, a record with the node's name that the node has not written counts as a record of another holder.
         let foreign = was.holder_identity != identity || (!of_both && !node.has_written(was));
         if self.coordinated {
             let given = was.holder_identity == identity && was.preferred_holder.is_none();
@@ -186,8 +185,8 @@ impl State {
             self.rule(given, || format!("S18: {identity} takes or renews the lock of {was:?}"));
             self.rule(lasts, || format!("S18: {identity} takes an expired assignment"));
         } else if foreign && !was.holder_identity.is_empty() {
-            // S6 and S15: the new leader has observed the record unchanged for the lease duration in the record, even
-            // if clocks were set.
+            // For S6 and S15, the new leader has observed the record without a change for the record's lease duration,
+            // even if clocks were set.
             let seen = by.sent.saturating_duration_since(old.committed).mul_f64(rate);
             let needed = was.lease_duration(Duration::from_secs(15));
             let enough = seen + Duration::from_micros(5) >= needed;
@@ -202,8 +201,8 @@ impl State {
             let same = new.acquire_time == term.acquire_time;
             return self.rule(same, || format!("S10: the acquire time of {identity} moves within a term"));
         }
-        // Each half stores its own number of transitions. A write sets the numbers of both halves, based on the number
-        // in the primary half.
+        // Each half stores its own number of transitions. A write sets both numbers, based on the number in the primary
+        // half.
         self.rule(of_both || counted == 1, || {
             format!("S9: a change to {identity} changes the transitions by {counted}")
         });

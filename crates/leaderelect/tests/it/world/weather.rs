@@ -1,4 +1,4 @@
-//! The usual combinations of faults, and a function that runs many worlds in parallel.
+//! Common combinations of faults, and a function that runs many worlds in parallel.
 
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -31,8 +31,8 @@ pub(crate) const QUIET: Chaos = Chaos {
     coordinated: false,
 };
 
-/// The usual faults. The clock rates differ by a factor of at most `(1 + 0.19) / (1 - 0.19)`. The factor is just below the
-/// limit for the default durations, 15 s / 10 s.
+/// The usual faults. The rates of two clocks differ by a factor of at most `(1 + 0.19) / (1 - 0.19)`. This factor is
+/// just below the limit for the default durations, which is 15 s / 10 s.
 pub(crate) const STORM: Chaos = Chaos {
     nodes: 4,
     rate_error: 0.19,
@@ -57,21 +57,21 @@ pub(crate) const STORM: Chaos = Chaos {
     coordinated: false,
 };
 
-/// Suspended machines and paused virtual machines. The time of day is never set to another time.
+/// A world with suspended machines and paused virtual machines. The time of day is never set.
 pub(crate) const NIGHT: Chaos = Chaos { suspends: true, wall_jumps: false, ..STORM };
 
-/// The control plane chooses the leader in these worlds. The control plane uses the times of renewals, so the clocks
-/// have an error of at most two seconds.
+/// In these worlds, the control plane chooses the leader. The control plane compares the times of renewals, so each
+/// clock may be wrong by at most two seconds.
 pub(crate) const RULED: Chaos =
     Chaos { rate_error: 0.005, wall_jumps: false, touches: false, coordinated: true, ..STORM };
 
-/// The limits within which client-go's elector is safe. The work of client-go's elector ends up to `retry_period +
-/// renew_deadline` after a response.
+/// The faults are limited to those for which client-go's elector is safe. The work of client-go's elector ends up to
+/// `retry_period + renew_deadline` after a response.
 pub(crate) const BREEZE: Chaos =
     Chaos { rate_error: 0.05, slow: 0.0, pauses: false, wall_jumps: false, client_go: Share::Half, ..STORM };
 
-/// Runs a world for two minutes with faults. After the faults, the world runs until the last lease has expired even on
-/// the slowest clock.
+/// Runs a world for two minutes with faults. After the faults have ended, the world runs until the last lease has
+/// expired on the slowest clock.
 pub(crate) fn survive(chaos: Chaos, seed: u64) -> Tally {
     in_world(chaos, seed, async |world| {
         world.run(120).await;
@@ -82,7 +82,7 @@ pub(crate) fn survive(chaos: Chaos, seed: u64) -> Tally {
     })
 }
 
-/// Runs many worlds in parallel on all processors. Returns the results of the worlds, and the first seed. The first
+/// Runs many worlds in parallel on all processors. Returns the results of all worlds, and the first seed. The first
 /// seed is random unless `PINTLE_SEED` sets it.
 pub(crate) fn many<T: Send>(worlds: u64, world: impl Fn(u64) -> T + Sync) -> (u64, Vec<T>) {
     let first = env::var("PINTLE_SEED").map_or_else(|_| fastrand::u64(..), |seed| seed.parse().expect("PINTLE_SEED"));

@@ -1,4 +1,4 @@
-//! Stores refreshed tokens, so that the next start of the program can use them.
+//! Stores refreshed tokens so that the program can use them after a restart.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,8 +11,8 @@ use tokio::sync::watch;
 use crate::error::AuthError;
 use crate::transport::in_one_line;
 
-/// Stores new tokens in a background thread. Only one set of tokens is stored at any time. A network file system may
-/// hang, so callers wait only for a limited time.
+/// Stores new tokens in a background thread. At any time, the thread stores only one set of tokens. A network file
+/// system can hang, so callers do not wait longer than a fixed limit.
 pub(super) struct TokenWriter(Arc<Shared>);
 
 struct Shared {
@@ -32,16 +32,16 @@ struct State {
 /// The latest tokens.
 #[derive(Clone, PartialEq)]
 pub(super) struct Tokens {
-    /// The ID token, or an empty string if there is none.
+    /// The ID token. The string is empty if there is no ID token.
     pub(super) id: Secret,
     pub(super) refresh: Secret,
 }
 
-/// The number of attempts to store tokens, and the pause between two attempts. An attempt can fail because another
-/// program writes the same file.
+/// The maximum number of attempts to store tokens, and the pause between attempts. An attempt can fail because another
+/// program writes the same file at the same time.
 const TRIES: u32 = 3;
 const PAUSE: Duration = Duration::from_millis(200);
-/// The maximum time that a caller waits until its tokens are stored.
+/// The maximum time that a caller waits for its tokens to be stored.
 pub(super) const TIMEOUT: Duration = Duration::from_secs(5);
 
 impl TokenWriter {
@@ -50,11 +50,11 @@ impl TokenWriter {
         Self(Arc::new(Shared { store, issuer: issuer.into(), state: Mutex::default() }))
     }
 
-    /// Stores tokens. Waits for a limited time until the tokens are stored. After that time, the method returns and the
-    /// thread continues. Failures are logged.
+    /// Stores tokens. Waits until the tokens are stored, or until the time limit has passed. After the time limit, this
+    /// method returns and the thread continues in the background. Failures are logged.
     pub(super) async fn keep(&self, tokens: Tokens) {
         let mut end = self.begin(tokens);
-        // The channel closes when the thread has stored all tokens.
+        // The channel closes after the thread has stored all tokens.
         if tokio::time::timeout(TIMEOUT, end.changed()).await.is_err() {
             tracing::warn!("{}", self.0.fault(&format!("storing its new tokens takes longer than {TIMEOUT:?}")));
         }
@@ -69,7 +69,7 @@ impl TokenWriter {
         let (sender, end) = watch::channel(());
         state.keeping = Some(end.clone());
         let shared = self.0.clone();
-        // Use a separate thread, because the shutdown of a runtime would wait for a blocking task.
+        // Use a separate thread, because the shutdown of a tokio runtime would wait for a blocking task.
         let spawned = thread::Builder::new().name("pintle-tokens".into()).spawn(move || {
             while let Some(tokens) = shared.next() {
                 shared.keep(&tokens);
@@ -86,7 +86,7 @@ impl TokenWriter {
 }
 
 impl Shared {
-    /// Returns the tokens to store next. If there are none, the thread ends.
+    /// Returns the tokens to store next, and ends the thread if there are none.
     fn next(&self) -> Option<Tokens> {
         let mut state = self.lock();
         let next = state.next.take();
@@ -98,7 +98,7 @@ impl Shared {
 
     fn keep(&self, Tokens { id, refresh }: &Tokens) {
         for left in (0..TRIES).rev() {
-            // The store is user code, so it may panic.
+            // The token store is user code, so it may panic.
             let stored = catch_unwind(AssertUnwindSafe(|| self.store.store(id, refresh)));
             let why = match stored {
                 Ok(Ok(())) => return,
@@ -119,7 +119,7 @@ impl Shared {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // A panic while this lock is held leaves the data consistent, so a poisoned lock can still be used.
+        // If a panic has poisoned this lock, its data is still consistent and can be used.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

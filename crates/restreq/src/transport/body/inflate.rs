@@ -11,13 +11,13 @@ use http_body::{Body as _, Frame};
 use super::ResponseBody;
 use crate::request::BoxError;
 
-/// A gzip body. A single step decompresses at most about 64 KiB, even if the compression ratio is high. The size limits
-/// of the reader apply to the decompressed size.
+/// A gzip body. One step decompresses at most about 64 KiB, even if the compression ratio is high. The size limits of
+/// the reader apply to the data after decompression.
 pub(super) struct Inflate {
     body: ResponseBody,
-    /// Compressed input that is not decompressed yet.
+    /// Compressed input that has not been decompressed yet.
     input: Bytes,
-    /// `None` before the first input arrives, and after the end or an error.
+    /// The value is `None` before the first input arrives, and after the end or an error.
     decoder: Option<MultiGzDecoder<Vec<u8>>>,
     is_over: bool,
 }
@@ -39,7 +39,7 @@ impl Inflate {
                     Some(Err(error)) => Err(error),
                     None => {
                         self.is_over = true;
-                        // The gzip stream must be complete, unless the body is empty.
+                        // The gzip stream must be complete, but an empty body is also valid.
                         self.decoder.take().map_or(Ok(Vec::new()), MultiGzDecoder::finish).map_err(BoxError::from)
                     }
                 }
@@ -65,7 +65,7 @@ fn go_on(decoder: &mut MultiGzDecoder<Vec<u8>>, input: &mut Bytes) -> io::Result
     let taken = decoder.write(input)?;
     input.advance(taken);
     if input.is_empty() {
-        // Return the data that is already decompressed before reading more input.
+        // Return the data that is already decompressed before more input is read.
         decoder.flush()?;
     } else if taken == 0 && decoder.get_ref().is_empty() {
         return Err(io::Error::new(
@@ -76,7 +76,7 @@ fn go_on(decoder: &mut MultiGzDecoder<Vec<u8>>, input: &mut Bytes) -> io::Result
     Ok(std::mem::take(decoder.get_mut()))
 }
 
-/// Decompresses a body that arrives as `pieces`. Reads at most `most` bytes.
+/// Decompresses a body that arrives in the given `pieces`. Reads at most `most` bytes.
 #[cfg(any(test, fuzzing))]
 pub(crate) fn inflated<'a>(pieces: impl Iterator<Item = &'a [u8]>, most: usize) -> io::Result<Vec<u8>> {
     let mut decoder = MultiGzDecoder::new(Vec::new());

@@ -1,12 +1,12 @@
-//! The waker that polls of a hyper connection use.
+//! The waker that is passed to hyper when a connection is polled.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Wake, Waker};
 
-/// A gate that forwards wakes to the task that waits for the connection. While that task takes data from the
-/// connection, the gate is closed and forwards no wakes. hyper wakes the task whenever data is taken, but the task
-/// polls the connection again anyway.
+/// A gate that forwards wake-ups to the task that waits for the connection. While that task takes data from the
+/// connection, the gate is closed and forwards no wake-ups. Whenever data is taken, hyper wakes the task, but the task
+/// polls the connection again in any case.
 #[derive(Default)]
 pub(super) struct Gate {
     waiter: Mutex<Option<Waker>>,
@@ -14,11 +14,11 @@ pub(super) struct Gate {
 }
 
 const CLOSED: u8 = 1;
-/// The waker was woken after the gate was closed.
+/// Whether the waker was woken after the gate was closed.
 const WOKEN: u8 = 2;
 
 impl Gate {
-    /// Sets the task to which wakes are forwarded.
+    /// Sets the task that the gate wakes.
     pub(super) fn set_target(&self, waker: &Waker) {
         let mut waiter = self.lock();
         if !waiter.as_ref().is_some_and(|waiter| waiter.will_wake(waker)) {
@@ -28,8 +28,8 @@ impl Gate {
         }
     }
 
-    /// Runs `take` while the gate is closed. Returns the result of `take`, and whether the waker was woken. If the
-    /// waker was woken, the caller must poll the connection before it waits.
+    /// Closes the gate while it calls the closure `take`. Returns the result of `take`, and whether the waker was woken
+    /// during the call. If the waker was woken, the caller must poll the connection before the caller waits.
     pub(super) fn closed_while<T>(&self, take: impl FnOnce() -> T) -> (T, bool) {
         self.state.store(CLOSED, Ordering::SeqCst);
         let taken = take();
@@ -37,7 +37,7 @@ impl Gate {
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Waker>> {
-        // A panic while this lock is held leaves the data consistent, so a poisoned lock can still be used.
+        // If a panic has poisoned this lock, its data is still consistent and can be used.
         self.waiter.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -51,7 +51,7 @@ impl Wake for Gate {
         if self.state.fetch_or(WOKEN, Ordering::SeqCst) & CLOSED != 0 {
             return;
         }
-        // Wakers run code of the runtime, so they are called without holding the lock.
+        // Wakers run code of the runtime, so the code calls them after it has released the lock.
         let waiter = self.lock().clone();
         waiter.iter().for_each(Waker::wake_by_ref);
     }

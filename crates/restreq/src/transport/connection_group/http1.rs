@@ -1,4 +1,4 @@
-//! An HTTP/1 connection that is polled by its requests.
+//! An HTTP/1 connection that its requests poll.
 
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
@@ -20,20 +20,20 @@ use super::gate::Gate;
 use crate::request::HttpBody;
 use crate::transport::connect::Conn;
 
-/// The sender and the connection task of hyper for one connection.
+/// hyper's sender and connection future for one HTTP/1 connection.
 ///
-/// The request in progress polls the connection. A separate task is not needed, because only one request uses the
-/// connection at any time. With a separate task, the request and the task would wake each other, often across CPUs.
-/// While the connection is idle, its watcher is notified when the peer sends data or closes the connection. hyper gets
-/// only the waker of the [`Gate`].
+/// The request in progress polls the connection. No separate task is needed, because only one request uses the
+/// connection at any time. If there were a separate task, the request and the task would wake each other, often across
+/// CPUs. While the connection is idle, a watcher task is notified when the peer sends data or closes the connection.
+/// The crate hyper gets only the waker of the [`Gate`].
 pub(super) struct Http1 {
     gate: Arc<Gate>,
     waker: Waker,
     sender: SendRequest<HttpBody>,
-    /// `None` after the connection has ended.
+    /// The value is `None` after the connection has ended.
     connection: Option<Connection<TokioIo<Conn>, HttpBody>>,
-    /// Whether no request was sent over the connection yet. The first request may be queued before the connection is
-    /// ready. If the connection fails before it is ready, polling the connection returns the error.
+    /// Whether no request has been sent over the connection yet. The first request may be queued before the connection
+    /// is ready to send. If the connection fails before it is ready, polling the connection returns the error.
     is_fresh: bool,
     idle_signal: Arc<IdleSignal>,
 }
@@ -46,7 +46,7 @@ impl Http1 {
         Ok(Self { gate, waker, sender, connection: Some(connection), is_fresh: true, idle_signal: Arc::default() })
     }
 
-    /// Returns the signal that notifies the idle watcher.
+    /// Returns the signal that notifies the watcher of the idle connection.
     pub(super) fn idle_signal(&self) -> Arc<IdleSignal> {
         self.idle_signal.clone()
     }
@@ -66,13 +66,13 @@ impl Http1 {
         .await
     }
 
-    /// Sends a request. If the error contains the request, not a single byte of the request was sent.
+    /// Sends a request. If the error contains the request, no byte of the request was sent.
     pub(super) async fn send(
         &mut self,
         request: Request<HttpBody>,
     ) -> Result<Response<Incoming>, TrySendError<Request<HttpBody>>> {
         self.is_fresh = false;
-        // The caller polls the connection next, so no other task needs to be woken.
+        // The caller polls the connection next, so this code needs to wake no other task.
         let (answer, _) = self.gate.closed_while(|| self.sender.try_send_request(request));
         let mut answer = pin!(answer);
         poll_fn(|cx| self.drive_until(cx, |_, cx| answer.as_mut().poll(cx))).await
@@ -92,14 +92,14 @@ impl Http1 {
         }
     }
 
-    /// Hands the connection over to the watcher of idle connections. Returns whether the connection is still open.
+    /// Passes the connection to the watcher of idle connections. Returns whether the connection is still open.
     pub(super) fn hand_to_watcher(&mut self) -> bool {
         self.idle_signal.is_set.store(false, Ordering::Release);
         self.drive(&Waker::from(self.idle_signal.clone()));
         self.connection.is_some()
     }
 
-    /// Polls the connection until `take` returns a value, or until the connection must wait for the peer.
+    /// Polls the connection until `take` returns a value, or until the connection must wait for data.
     fn drive_until<T>(
         &mut self,
         cx: &mut Context<'_>,
@@ -109,14 +109,14 @@ impl Http1 {
         loop {
             self.drive(cx.waker());
             match gate.closed_while(|| poll_without_waking(|cx| take(self, cx))) {
-                // `take` or the peer has woken the task, so poll the connection again.
+                // `take` or the peer has woken the task in the meantime, so poll the connection again.
                 (Poll::Pending, true) => {}
                 (taken, _) => return taken,
             }
         }
     }
 
-    /// Polls the connection until it makes no further progress.
+    /// Polls the connection until a further poll would have no effect.
     fn drive(&mut self, waker: &Waker) {
         self.gate.set_target(waker);
         if let Some(connection) = &mut self.connection
@@ -135,13 +135,14 @@ impl Drop for Http1 {
     }
 }
 
-/// Polls the connection without registering a waker, because the request itself polls it. Ignores tokio's cooperative
-/// budget. Otherwise, a task without cooperative budget would get `Pending`, and no waker would wake it.
+/// Polls the connection without registering a waker, because the request polls the connection itself. Ignores tokio's
+/// cooperative budget. Otherwise, a task that has used up its cooperative budget would get `Pending` and never be
+/// woken.
 fn poll_without_waking<T>(poll: impl FnMut(&mut Context<'_>) -> Poll<T>) -> Poll<T> {
     pin!(unconstrained(poll_fn(poll))).poll(&mut Context::from_waker(Waker::noop()))
 }
 
-/// Notifies the watcher of an idle connection.
+/// Notifies the watcher of an idle connection that the peer has sent data or closed the connection.
 #[derive(Default)]
 pub(super) struct IdleSignal {
     notify: Notify,
@@ -156,8 +157,8 @@ impl IdleSignal {
         !self.is_over.load(Ordering::Acquire)
     }
 
-    /// Repeats a notification that arrived while the connection was handed over to the watcher. The watcher may have
-    /// missed the first notification.
+    /// Repeats a notification that arrived while the watcher took over the connection. The watcher may have missed that
+    /// notification.
     pub(super) fn repeat(&self) {
         if self.is_set.load(Ordering::Acquire) {
             self.notify.notify_one();

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::*;
 
-/// The state of the model: the connections and the requests outside of the pool.
+/// The state of the model: the connections and the requests that are outside of the pool.
 struct World {
     pool: Pool,
     http2: bool,
@@ -14,10 +14,10 @@ struct World {
     waiting: BTreeSet<Ticket>,
     dials_in_flight: usize,
     has_dialled: bool,
-    /// The usable connections. For each connection, the number of its users, and whether the server's settings are
-    /// known.
+    /// The usable connections. For each connection: the number of its users, and whether the server's settings have
+    /// arrived.
     open: BTreeMap<ConnId, (usize, bool)>,
-    /// The connections of the requests in flight. The list has one entry for each request.
+    /// The connections of the requests in flight, with one entry for each request.
     used: Vec<ConnId>,
 }
 
@@ -238,7 +238,7 @@ fn stuck_dial_is_replaced_for_waiting_requests() {
     let tickets: Vec<Ticket> = (0..3).map(|_| waits(pool.acquire()).0).collect();
     pool.cancel(tickets[0]);
     assert_eq!(pool.give_up(1, start + TIMEOUT, TIMEOUT), Actions { dial: 1, ..Actions::default() });
-    // The connection is established, but the server's settings never arrive.
+    // The connection is established, but the server never sends its settings.
     let (conn, actions) = pool.dialled(Protocol::Http2, start + TIMEOUT);
     assert_eq!(actions.assign, [(tickets[1], conn)]);
     assert_eq!(pool.give_up(0, start + TIMEOUT * 3 / 2, TIMEOUT), Actions::default(), "the settings may still arrive");

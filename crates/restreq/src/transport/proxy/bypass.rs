@@ -8,12 +8,12 @@ use crate::base::split_port;
 /// of:
 ///
 /// - `*`: every server
-/// - `10.0.0.0/8`: the addresses of a network
+/// - `10.0.0.0/8`: all addresses of a network
 /// - `10.1.2.3`, `2001:db8::1`: an address
 /// - `example.com`: the host and its subdomains
 /// - `.example.com`, `*.example.com`: only subdomains
 ///
-/// If an address or name is followed by a port, it matches only that port.
+/// If an entry ends with a port, it matches only that port.
 pub(crate) fn bypasses(list: &str, host: &str, port: u16) -> bool {
     let host = host.trim_end_matches('.').to_ascii_lowercase();
     let address: Option<IpAddr> = host.parse().ok();

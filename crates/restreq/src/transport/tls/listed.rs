@@ -1,4 +1,4 @@
-//! Accepts servers whose own certificate is in the CA bundle.
+//! Accepts servers whose own certificate is part of the CA bundle.
 
 use std::sync::Arc;
 
@@ -8,13 +8,13 @@ use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
 use rustls::{CertificateError, DigitallySignedStruct, Error, SignatureScheme};
 
-/// A verifier that checks servers against the CA certificates. Like Go, the verifier also accepts a server whose own
-/// certificate is in the bundle. The certificate may even be self-signed or from an unknown CA. The server's name and
-/// the validity period are always checked.
+/// A verifier that checks a server's certificate against the CA certificates. Like Go, the verifier also accepts a
+/// server whose own certificate is part of the bundle. Such a certificate may even be self-signed or have an unknown
+/// issuer. The verifier always checks the server's name and the validity period.
 #[derive(Debug)]
 pub(super) struct ListedVerifier {
     pub(super) authorities: Arc<WebPkiServerVerifier>,
-    /// All certificates in the bundle, even those that are not CA certificates.
+    /// All certificates of the bundle, including those that are not CA certificates.
     pub(super) listed: Vec<CertificateDer<'static>>,
 }
 
@@ -61,13 +61,14 @@ impl ServerCertVerifier for ListedVerifier {
     }
 }
 
-/// Returns whether the error means that only the issuer of the certificate is not trusted. The function returns true
-/// for an unknown issuer, for a signature that does not match a CA of this name, and for a CA certificate that is used
-/// as a server certificate. webpki checks the validity period before it returns any of these errors.
+/// Returns whether the error means that the only problem is an untrusted issuer of the certificate. The function
+/// returns true for an unknown issuer, for a signature that does not match a CA of this name, and for a CA certificate
+/// that is used as a server certificate. The crate webpki checks the validity period before it returns any of these
+/// errors.
 fn fails_only_for_its_issuer(refused: &CertificateError) -> bool {
     match refused {
         CertificateError::UnknownIssuer | CertificateError::BadSignature => true,
-        // rustls has no separate variant for this error of webpki.
+        // rustls has no separate variant for this webpki error.
         CertificateError::Other(other) => other.0.to_string() == "CaUsedAsEndEntity",
         _ => false,
     }
