@@ -15,8 +15,10 @@ const NAME: &str = "in-cluster";
 /// order:
 ///
 /// 1. The kubeconfig file at `path`, if `path` is not `None`. The file must exist.
-/// 2. The files of `KUBECONFIG`, or the file `.kube/config` in the home directory. 3. In a pod, the service account of
-/// the pod. Overrides apply to a service account in the same way as to a kubeconfig. Each override replaces only its
+/// 2. The files of `KUBECONFIG`, or the file `.kube/config` in the home directory.
+/// 3. In a pod, the service account of the pod.
+///
+/// Overrides apply to a service account in the same way as to a kubeconfig. Each override replaces only its
 /// own setting. For example, if only the server is overridden, the client still uses the service account's token.
 ///
 /// A kubeconfig that cannot be read or is invalid is an error. Overrides that choose a context, cluster or user that
