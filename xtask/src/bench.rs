@@ -1,44 +1,45 @@
-//! `cargo xtask bench AREA`: compares our crates with their peers in one run.
+//! `cargo xtask bench AREA` compares our crates with their peers in the same run.
 //!
-//! An *area* ([`Area`]) is a list of *workloads* ([`Workload`]), declared in one file ([`queue`], for example). Each side of a workload is one program:
+//! An *area* ([`Area`]) is a list of *workloads* ([`Workload`]). Each area is declared in a file of its own, such as [`queue`]. For each
+//! side, a workload names one program:
 //!
-//! * Our programs are binaries of `crates/bench` ([`Program::Rust`]), built with `--release`, or examples of other crates
-//!   ([`Program::Example`]).
-//! * The programs with kube-rs are binaries of `crates/bench/kube` ([`Program::Kube`]). The folder is a separate workspace with its own
-//!   `Cargo.lock`. It is built into `target/bench/kube/`.
-//! * The programs in Go are `main` packages below `crates/bench/go/AREA` ([`Program::Go`]). Their `go.sum` pins the versions. They are
-//!   built into `target/bench/AREA/`.
+//! * Our programs are binaries of `crates/bench` ([`Program::Rust`]), or examples of other crates ([`Program::Example`]).
+//!   All of these programs are built with `--release`.
+//! * The programs for kube-rs are binaries of `crates/bench/kube` ([`Program::Kube`]). This folder is a separate workspace with its
+//!   own `Cargo.lock`. The workspace is built into `target/bench/kube/`.
+//! * The programs in Go are `main` packages in the folders `crates/bench/go/AREA` ([`Program::Go`]). The `go.sum` of these programs
+//!   pins the versions. The Go programs are built into `target/bench/AREA/`.
 //!
-//! A program runs the workload in its arguments **once**. Its last line is JSON:
+//! A program runs the workload that its arguments name **once**. The last line of the program's output is JSON:
 //!
 //! ```json
 //! {"wall_ns": 1200000, "cpu_ns": 1100000, "allocations": 12, "peak_bytes": 4096, "operations": 1000, "adds": 1000, "gets": 1000,
 //!  "figures": {"us, p99 of hand-off": 17.5}}
 //! ```
 //!
-//! All figures cover only the measured section of the program:
+//! All figures describe only the measured section of the program:
 //!
-//! * `wall_ns`: the wall time.
-//! * `cpu_ns`: the CPU time of all threads.
-//! * `allocations`: the number of heap allocations.
-//! * `peak_bytes`: the peak of the resident memory minus the resident memory at the start.
-//! * `operations`: the number of operations.
-//! * `adds` and `gets`: the numbers of added and received keys.
-//! * `figures`: other values by unit ([`Measure::Figure`]).
+//! * `wall_ns` is the wall time.
+//! * `cpu_ns` is the CPU time of all threads.
+//! * `allocations` is the number of heap allocations.
+//! * `peak_bytes` is the peak of the resident memory minus the resident memory at the start.
+//! * `operations` is the number of operations.
+//! * `adds` and `gets` are the numbers of added and received keys.
+//! * `figures` contains other values by unit ([`Measure::Figure`]).
 //!
-//! If a program cannot measure a figure, it omits the figure. The rows that need this figure are then empty.
+//! A program omits a figure that it cannot measure. The rows that need this figure then have an empty cell.
 //!
-//! A program that needs a server gets the argument `--server URL` ([`Around::Pods`]) or `--server KUBECONFIG` ([`Around::Cluster`],
+//! A program that needs a server receives the argument `--server URL` ([`Around::Pods`]) or `--server KUBECONFIG` ([`Around::Cluster`],
 //! [`Around::Maps`], [`Around::Rest`]). All sides use the same server. If the workload compares servers ([`Around::Servers`]), each side
-//! has a separate server. The argument `--processes ID,ID` then contains the process IDs of this server.
+//! has a separate server. The argument `--processes ID,ID` contains the process ids of this server.
 //!
-//! The sides of a workload run in turn (ours, peer, ours, peer, …), so that other programs on the machine affect all sides. For published
-//! figures, each side runs at least [`Workload::runs`] times. Each [`Measure`] produces one row of medians. The *ratio* compares our side
-//! with the best peer: 2.0 means half the cost, and 0.5 means double the cost. If a tool of a peer is missing (such as `go`), or if the
-//! peer cannot be built, its column is empty and the output contains the reason.
+//! The sides of a workload run alternately (ours, peer, ours, peer, …), so that other programs on the machine affect all sides. For
+//! figures that are published, each side runs at least [`Workload::runs`] times. Each [`Measure`] becomes one row of medians. The
+//! *ratio* compares our side with the best peer. For example, 2.0 means half the cost, and 0.5 means double the cost. If a tool such
+//! as `go` is missing, or if a peer cannot be built, the column of this peer is empty and the output contains the reason.
 //!
-//! All published figures of a page belong to one commit. Therefore, `--docs` needs a clean tree that does not change during the
-//! measurement. It also needs an idle machine.
+//! All published figures on a page belong to the same commit. Therefore, `--docs` requires a clean working tree that does
+//! not change during the measurement. `--docs` also requires an idle machine.
 
 mod apiserver;
 mod build;
@@ -67,53 +68,54 @@ use crate::flags::Bench;
 const AREAS: &[&Area] =
     &[&queue::AREA, &cache::AREA, &election::AREA, &rest::AREA, &controller::AREA, &apiserver::AREA, &cel::AREA];
 
-/// A list of workloads that are measured together and shown in one table.
+/// A list of workloads that are measured together. One table shows all of them.
 pub(crate) struct Area {
-    /// The name of the area. The name is used on the command line, as the folder of the Go programs, and in the file names of the pages.
+    /// The name of the area. The command line, the folder of the Go programs and the file names of the pages use it.
     pub(crate) name: &'static str,
-    /// A sentence that is above the table on the page.
+    /// A sentence that the page shows above the table.
     pub(crate) about: &'static str,
-    /// The workloads, in the order of the table.
+    /// The workloads in the order of the table's rows.
     pub(crate) workloads: &'static [Workload],
 }
 
-/// One task that the programs of all sides perform.
+/// A task that the programs of all sides perform.
 pub(crate) struct Workload {
-    /// The text that the first column of the table contains. The text is unique in its area.
+    /// The text in the first column of the table. No other workload of the area has the same text.
     pub(crate) name: &'static str,
-    /// The variants of our side. If there are variants, the name of the workload describes the first variant.
+    /// The variants of our side. If the workload has variants, this text describes the first variant.
     pub(crate) ours: &'static [Variant],
     /// The peers. The list may be empty.
     pub(crate) peers: &'static [(&'static str, Run)],
     pub(crate) around: Around,
-    /// The number of runs of each side that published figures need: [`RUNS`], or fewer for long workloads.
+    /// The number of runs of each side that published figures need. The number is [`RUNS`], or less for long workloads.
     pub(crate) runs: usize,
 }
 
-/// The environment of all programs that run a workload.
+/// The servers and limits around all programs that run the workload.
 #[derive(Clone, Copy)]
 pub(crate) enum Around {
     Nothing,
-    /// A control group whose limit is given in CPUs.
+    /// A control group. The limit is a number of CPUs.
     Quota(f64),
     /// A load server that serves this number of pods. All sides share it.
     Pods(usize),
     /// A new embedded API server for the workload.
     Cluster,
-    /// A new embedded API server for the workload that contains this number of ConfigMaps.
+    /// A new embedded API server for the workload. The server contains this number of ConfigMaps.
     Maps(usize),
-    /// A new API server for each side and each run: a real server for the peer [`REAL`], and an embedded server for our side.
+    /// A new API server for each side and each run. The peer [`REAL`] uses a real server, and our side uses an embedded
+    /// server.
     Servers,
-    /// A server whose responses are small and constant.
+    /// A server with small and constant responses.
     Rest,
 }
 
-/// The peer that consists of our client programs and a real kube-apiserver with etcd.
+/// The peer that consists of our client programs, a real kube-apiserver and etcd.
 pub(crate) const REAL: &str = "kube-apiserver";
 
-/// One way in which our side runs a workload.
+/// A variant: one way in which our side runs a workload.
 pub(crate) struct Variant {
-    /// The difference from the first variant. The name of the first variant is empty.
+    /// The text that describes how the variant differs from the first one. The text is empty for the first variant.
     pub(crate) name: &'static str,
     pub(crate) run: Run,
     pub(crate) rows: Rows,
@@ -121,7 +123,7 @@ pub(crate) struct Variant {
 
 pub(crate) type Rows = &'static [Row];
 
-/// The measure that a row shows, and the goals of the row. If a row has no goals, it is only for information.
+/// The measure that a row of the table shows, and the goals of the row. A row without goals is only for information.
 pub(crate) type Row = (Measure, &'static [Goal]);
 
 /// A command that runs a workload once and prints its [`Sample`](sample::Sample).
@@ -134,17 +136,17 @@ pub(crate) struct Run {
 /// The source of a program.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Program {
-    /// The program is the binary of this name in `crates/bench`.
+    /// The binary with this name in `crates/bench`.
     Rust(&'static str),
-    /// The program is an example of a package in the workspace.
+    /// The example with this name of a package in the workspace.
     Example { package: &'static str, name: &'static str },
-    /// The program is the binary of this name in `crates/bench/kube`.
+    /// The binary with this name in `crates/bench/kube`.
     Kube(&'static str),
-    /// The program is the `main` package of this name in `crates/bench/go/AREA`.
+    /// The `main` package with this name in `crates/bench/go/AREA`.
     Go(&'static str),
 }
 
-/// A value that is computed from the figures that one side has measured.
+/// A value that is computed from the figures of one side.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[allow(dead_code, reason = "an area does not use every measure")]
 pub(crate) enum Measure {
@@ -152,28 +154,27 @@ pub(crate) enum Measure {
     WallPerOp,
     /// CPU time of all threads.
     Cpu,
-    /// The CPU time of all threads per operation.
+    /// The CPU time of all threads, divided by the number of operations.
     CpuPerOp,
     /// Heap allocations per operation.
     AllocationsPerOp,
-    /// The peak of the resident memory per operation.
+    /// The peak of the resident memory, divided by the number of operations.
     BytesPerOp,
     /// Peak of the resident memory.
     PeakBytes,
     /// The number of operations per second of wall time.
     OpsPerSecond,
-    /// A figure of the workload that has this unit. If the unit ends with `/s`, a larger figure is better. For all other units, a smaller
-    /// figure is better.
+    /// A figure with this unit. A larger figure is better if the unit ends with `/s`. For all other units, a smaller figure is better.
     Figure(&'static str),
 }
 
-/// The condition for a row to reach its goal.
+/// The condition under which a row reaches its goal.
 #[derive(Clone, Copy, PartialEq)]
 #[allow(dead_code, reason = "an area does not use every kind of goal")]
 pub(crate) enum Goal {
-    /// The minimum value of the ratio to the best peer. The value 1 means "no worse", and 0.5 means "at most twice the cost".
+    /// The minimum of the ratio to the best peer. The value 1 means "no worse", and 0.5 means "at most twice the cost".
     Times(f64),
-    /// The minimum value of the ratio to the peer with this name.
+    /// The minimum of the ratio to the peer with this name.
     TimesOf(&'static str, f64),
     /// The maximum of our value.
     AtMost(f64),
@@ -181,7 +182,8 @@ pub(crate) enum Goal {
     AtLeast(f64),
 }
 
-/// The number of runs that short workloads need. The number is large, because the figures of short workloads vary most.
+/// The number of runs for short workloads. The number is large, because the figures of short workloads vary most
+/// between runs.
 pub(crate) const RUNS: usize = 9;
 
 pub(crate) fn run(sh: &Shell, flags: &Bench) -> anyhow::Result<ExitCode> {

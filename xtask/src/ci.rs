@@ -1,7 +1,7 @@
-//! `cargo xtask ci`: all checks of the project, one line of output for each step.
+//! `cargo xtask ci` runs all checks of the project and prints one line for each step.
 //!
-//! All steps run, even after a failure, so one run reports all problems. A failing step prints the output of its command, and a command
-//! line that runs only this step. `target/ci/STEP.log` keeps the output of each step.
+//! All steps run, even if an earlier step fails, so one run reports all problems. A failing step prints the output of its command.
+//! The step also prints a command line that runs only this step. The file `target/ci/STEP.log` contains the output of each step.
 
 mod checked;
 mod command;
@@ -29,7 +29,7 @@ use crate::flags::Ci;
 struct Step {
     name: &'static str,
     about: &'static str,
-    /// Whether the step mostly waits. It then runs in parallel with the later steps.
+    /// Whether the step mostly waits. The step then runs in parallel with the steps after it.
     waits: bool,
     run: fn(&Shell) -> anyhow::Result<Done>,
 }
@@ -58,12 +58,12 @@ struct Outcome {
     result: anyhow::Result<Done>,
 }
 
-/// The result of a successful step.
+/// The result of a step that succeeded.
 #[derive(Default)]
 struct Done {
-    /// A note that is printed after the time.
+    /// A note that is printed after the duration of the step.
     note: String,
-    /// The tests that the step ran.
+    /// The numbers of tests that the step ran.
     tests: Tally,
 }
 
@@ -73,7 +73,7 @@ impl Done {
     }
 }
 
-/// The error of a step with failed tests. It contains the numbers of tests.
+/// The error of a step in which tests failed. The error contains the numbers of tests.
 #[derive(Debug)]
 struct TestsFailed {
     tests: Tally,
@@ -107,11 +107,12 @@ pub(crate) fn run(sh: &Shell, flags: &Ci) -> anyhow::Result<ExitCode> {
         let mut waiting = Vec::new();
         for step in chosen {
             if step.waits {
-                // A shell cannot be shared between threads.
+                // Threads cannot share a shell.
                 let own = sh.clone();
                 waiting.push(scope.spawn(move || step.run(&own)));
             } else {
-                // Show which step runs. Steps that mostly wait end later, so they do not print a line in between.
+                // Show which step runs. Steps that mostly wait end later. Therefore, they do not print a line between
+                // the lines of other steps.
                 print!("{:12} ", step.name);
                 std::io::stdout().flush().ok();
                 report.add(step.run(sh));
@@ -146,7 +147,7 @@ impl Report {
                 println!("{step} failed; alone: cargo xtask ci --only {step}\n");
                 match error.downcast::<TestsFailed>() {
                     Ok(error) if error.tests.failed > 0 => self.tests.add(error.tests),
-                    // The step has failed, but no test has failed. Count one failure.
+                    // The step has failed, although no test has failed. Count one failure.
                     _ => self.tests.failed += 1,
                 }
                 self.failed.push(step);

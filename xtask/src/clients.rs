@@ -1,10 +1,10 @@
-//! `cargo xtask conformance --clients`: runs the scenario of a controller with other client libraries, on the embedded server.
+//! `cargo xtask conformance --clients` runs the scenario of a controller with other client libraries on the embedded server.
 //!
-//! Each client is a program that fails at the first step that differs from a real cluster: kubectl, client-go
-//! (`crates/bench/go/conformance`), Python, JavaScript and Java (`crates/conformance/clients`), and kube
-//! (`crates/apiserver/examples/kube`). If the tool of a client is not installed, the client is skipped, and the last line of output
-//! contains its name. A skipped client counts as failed with `--all`, or if `--only` contains its name. Each tool downloads its
-//! dependencies to its usual cache. The output of builds is written to the target folder.
+//! Each client is a program that fails at the first step whose result differs from a real cluster. The clients are kubectl,
+//! client-go (`crates/bench/go/conformance`), Python, JavaScript and Java (`crates/conformance/clients`), and kube
+//! (`crates/apiserver/examples/kube`). If the tool of a client is not installed, the client is skipped. The last line of output
+//! then contains the client's name. With `--all`, or if `--only` names the client, a skipped client counts as failed. Each tool
+//! downloads its dependencies to the tool's usual cache. The results of builds are written to the target folder.
 
 use std::fmt;
 use std::io::{BufRead, BufReader};
@@ -14,7 +14,7 @@ use std::process::{Child, Command, ExitCode, Stdio};
 use anyhow::{Context, bail, ensure};
 use xshell::{Shell, cmd};
 
-/// The name of a client, the tool that the client needs, and the function that runs the scenario.
+/// The name of a client, the tool that it needs, and the function that runs the scenario.
 type Client = (&'static str, &'static str, fn(&Shell, &Path) -> anyhow::Result<()>);
 
 const CLIENTS: [Client; 6] = [
@@ -26,7 +26,8 @@ const CLIENTS: [Client; 6] = [
     ("fabric8", "mvn", fabric8),
 ];
 
-/// Runs the scenario with all clients, or with the clients in `only`, separated by commas. If `all` is set, a skipped client is a failure.
+/// Runs the scenario with all clients, or only with the clients in `only`. Commas separate their names. If `all` is set, a skipped client
+/// counts as failed.
 pub(crate) fn run(sh: &Shell, only: Option<&str>, all: bool) -> anyhow::Result<ExitCode> {
     let wanted: Vec<&str> = only.into_iter().flat_map(|names| names.split(',')).collect();
     if let Some(unknown) = wanted.iter().find(|wanted| !CLIENTS.iter().any(|(name, ..)| name == *wanted)) {
@@ -60,7 +61,7 @@ pub(crate) fn run(sh: &Shell, only: Option<&str>, all: bool) -> anyhow::Result<E
 enum Day {
     Ok,
     Failed(String),
-    /// The tool that the client needs is not installed.
+    /// The tool that this client needs is not installed.
     NotRun {
         tool: &'static str,
     },
@@ -86,7 +87,8 @@ impl fmt::Display for Day {
     }
 }
 
-/// Returns the last line of output: the number of clients that passed, and the names of failed and skipped clients.
+/// Returns the last line of output. The line contains the number of clients that passed, and the names of failed and
+/// skipped clients.
 fn closing(days: &[(&str, Day)]) -> String {
     let names = |of: fn(&Day) -> bool| {
         days.iter().filter(|(_, day)| of(day)).map(|(name, _)| *name).collect::<Vec<_>>().join(", ")
@@ -102,7 +104,7 @@ fn closing(days: &[(&str, Day)]) -> String {
     line
 }
 
-/// The embedded server with TLS, as a separate process. When this value is dropped, the process is killed.
+/// The embedded server with TLS, which runs as a separate process. Dropping this value kills the process.
 struct Server(Child);
 
 impl Server {
@@ -133,7 +135,7 @@ const NOTHING: &str = "";
 
 fn kubectl(sh: &Shell, work: &Path) -> anyhow::Result<()> {
     let file = "crates/conformance/clients/kubectl/manifest.yaml";
-    // The commands, each with a text that its output must contain. `kubectl diff` prints nothing if there are no differences.
+    // The commands. Each has a text that its output must contain. `kubectl diff` prints nothing if there are no differences.
     for (arguments, says) in [
         (format!("apply -f {file}"), "deployment.apps/web created"),
         (format!("apply -f {file}"), "deployment.apps/web unchanged"),
@@ -153,7 +155,7 @@ fn kubectl(sh: &Shell, work: &Path) -> anyhow::Result<()> {
         ("patch configmap settings -n kubectl -p {\"data\":{\"colour\":\"red\"}}".into(), "patched"),
         ("wait configmap settings -n kubectl --for=jsonpath={.data.colour}=red --timeout=10s".into(), "condition met"),
         ("create serviceaccount default -n kubectl".into(), "created"),
-        // This text is `{"` in base64, which is the start of each JWT's header.
+        // This text is `{"` in base64, with which the header of every JWT starts.
         ("create token default -n kubectl".into(), "eyJ"),
         ("explain deployment.spec.replicas".into(), "<integer>"),
         ("delete configmap settings -n kubectl".into(), "deleted"),
@@ -174,7 +176,7 @@ fn client_go(sh: &Shell, work: &Path) -> anyhow::Result<()> {
     Ok(cmd!(sh, "{program}").quiet().run()?)
 }
 
-/// Runs the scenario with kube. The example starts its own server inside its process.
+/// Runs the scenario with kube. The example starts its server inside its own process.
 fn kube(sh: &Shell, work: &Path) -> anyhow::Result<()> {
     let (cargo, target) = (crate::cargo(), work.join("kube"));
     let _project = sh.push_dir("crates/apiserver/examples/kube");
@@ -204,7 +206,7 @@ fn javascript(sh: &Shell, work: &Path) -> anyhow::Result<()> {
 fn fabric8(sh: &Shell, work: &Path) -> anyhow::Result<()> {
     let folder = work.join("java");
     let _project = sh.push_dir("crates/conformance/clients/java");
-    // Maven writes the output of the build to the target folder.
+    // Maven writes the results of the build to the target folder.
     let run = cmd!(sh, "mvn --quiet --batch-mode -DbuildDirectory={folder} compile exec:java");
     Ok(run.quiet().run()?)
 }

@@ -1,5 +1,5 @@
-//! `cargo xtask conformance`: replays recorded cases (`crates/conformance`) against a server, or runs the scenarios of the client or a
-//! fleet of electors on a real server.
+//! `cargo xtask conformance` replays recorded cases (`crates/conformance`) against a server. The job can also run the client's
+//! scenarios or a fleet of electors on a real server.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -45,11 +45,11 @@ pub(crate) fn run(sh: &Shell, flags: &Conformance) -> anyhow::Result<ExitCode> {
     }
     let cargo = crate::cargo();
     let replay = cmd!(sh, "{cargo} run --quiet --locked --package pintle-conformance -- {args...}");
-    // The replay program has already printed why it failed.
+    // The replay program has already printed the reason of the failure.
     Ok(if replay.quiet().run().is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Sends the manifests below a folder to the embedded server and to a real kube-apiserver, and compares the responses.
+/// Sends the manifests in a folder to the embedded server and to a real kube-apiserver, and compares the responses.
 fn compare(sh: &Shell, folder: &Path, flags: &Conformance) -> anyhow::Result<ExitCode> {
     let real = Real::start(sh)?;
     let (cargo, url) = (crate::cargo(), real.url());
@@ -62,7 +62,7 @@ fn compare(sh: &Shell, folder: &Path, flags: &Conformance) -> anyhow::Result<Exi
     Ok(if compared.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Runs the scenarios of the client on a real kube-apiserver. The tests of the client's crate run the same scenarios on the embedded
+/// Runs the client's scenarios on a real kube-apiserver. The tests of the client crate run the same scenarios on the embedded
 /// server.
 fn client(sh: &Shell) -> anyhow::Result<ExitCode> {
     let real = Real::start(sh)?;
@@ -75,8 +75,8 @@ fn client(sh: &Shell) -> anyhow::Result<ExitCode> {
     Ok(if passed && requested { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Runs processes that contend for a lease (`crates/bench/tests/it/fleet.rs`). Some of the processes use this project's elector, as in the
-/// tests. Other processes use client-go's elector.
+/// Runs several processes that contend for a lease (`crates/bench/tests/it/fleet.rs`). As in the tests, some of these processes use this
+/// project's elector. Other processes use client-go's elector.
 fn fleet(sh: &Shell) -> anyhow::Result<ExitCode> {
     let folder = sh.create_temp_dir()?;
     let mut env: Vec<(&str, PathBuf)> = Vec::new();

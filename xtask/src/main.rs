@@ -1,4 +1,4 @@
-//! The tools for developing this project, which run as `cargo xtask JOB`.
+//! The jobs for developing this project. The jobs run as `cargo xtask JOB`.
 //!
 //! Each job has one file or folder: [`ci`] runs all checks, [`tidy`] checks the repository's own rules, [`docs`] builds the
 //! documentation, [`mod@bench`] compares Pintle with its peers, [`conformance`] compares the API server with a real one, and
@@ -52,7 +52,7 @@ fn run(flags: Xtask) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// Returns the path of the `cargo` that runs this program.
+/// Returns the path of the `cargo` that started this program.
 fn cargo() -> String {
     std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned())
 }
@@ -76,7 +76,7 @@ fn target_dir(sh: &Shell) -> anyhow::Result<PathBuf> {
     Ok(PathBuf::from(folder))
 }
 
-/// Returns the root folder of the workspace. The result does not depend on the current folder.
+/// Returns the root folder of the workspace. The result does not depend on the current working folder.
 fn root() -> PathBuf {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     here.parent().unwrap_or(here).to_owned()

@@ -1,7 +1,7 @@
-//! `cargo xtask new-operator NAME`: creates the project of an operator outside of this workspace.
+//! `cargo xtask new-operator NAME` creates the project of an operator outside of this workspace.
 //!
-//! The template `crates/pintle/template` is a complete project. A new project is a copy of this template with another name and another path
-//! to Pintle.
+//! The template `crates/pintle/template` is a complete project. A new project is a copy of this template, with another name and with
+//! another path to Pintle.
 
 use std::fs;
 use std::path::{Component, Path, PathBuf};
@@ -15,12 +15,13 @@ use crate::flags::NewOperator;
 const TEMPLATE: &str = "crates/pintle/template";
 /// The name of the package in the template.
 const PLACEHOLDER: &str = "website-operator";
-/// The line in the template's manifest with the dependency on Pintle.
+/// The line in the template's manifest that declares the dependency on Pintle.
 const DEPENDENCY: &str = "pintle = { path = \"..\"";
-/// The maximum length of a project's name. The limit exists because the name is also used as the name of a Lease and as a label.
+/// The maximum length of the name of a project. The name is also used as a label value and as the name of a Lease, so its
+/// length is limited.
 const LONGEST: usize = 50;
 
-/// Names that the compiler does not accept, and names of crates that the project uses.
+/// Names that the compiler does not accept, and the names of the crates that a project uses.
 const TAKEN: &[&str] = &[
     "abstract",
     "alloc",
@@ -105,7 +106,7 @@ pub(crate) fn run(sh: &Shell, flags: &NewOperator) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Writes the project into a folder. The folder must be empty or absent.
+/// Writes the project into a folder. This folder must be empty or absent.
 pub(crate) fn write(sh: &Shell, name: &str, folder: &Path) -> anyhow::Result<()> {
     check_name(name)?;
     let root = sh.current_dir();
@@ -113,7 +114,7 @@ pub(crate) fn write(sh: &Shell, name: &str, folder: &Path) -> anyhow::Result<()>
         bail!("{} is not empty; choose another --path", folder.display());
     }
     fs::create_dir_all(folder).with_context(|| format!("making {}", folder.display()))?;
-    // In the path of a dependency, cargo resolves `..` without following symbolic links.
+    // cargo resolves `..` in the path of a dependency without following symbolic links.
     let folder = &folder.canonicalize()?;
     let pintle = relative(folder, &root.canonicalize()?);
     let template = root.join(TEMPLATE);
@@ -123,15 +124,16 @@ pub(crate) fn write(sh: &Shell, name: &str, folder: &Path) -> anyhow::Result<()>
         fs::create_dir_all(target.parent().unwrap_or(folder))?;
         fs::write(&target, fill(&text, name, &pintle)).with_context(|| format!("writing {}", target.display()))?;
     }
-    // Copy the lock file, so that the project uses the versions that this repository is tested with. Cargo removes the entries that the
-    // project does not use.
+    // The lock file is copied, so that the project uses the versions with which this repository is tested. cargo removes the entries
+    // that the project does not use.
     fs::copy(root.join("Cargo.lock"), folder.join("Cargo.lock"))?;
     let (cargo, manifest) = (crate::cargo(), folder.join("Cargo.toml"));
     cmd!(sh, "{cargo} metadata --quiet --format-version 1 --manifest-path {manifest}").quiet().ignore_stdout().run()?;
     Ok(())
 }
 
-/// Replaces the name and the two paths of Pintle. One path is on this machine, and the other path is in the image.
+/// Replaces the name and the two paths to Pintle in a file. One path is valid on this machine, and the other one is
+/// valid in the container image.
 fn fill(text: &str, name: &str, pintle: &Path) -> String {
     let in_image = normal(&Path::new("/src").join(name).join(pintle));
     let (pintle, in_image) = (slashes(pintle), slashes(&in_image));
@@ -142,7 +144,7 @@ fn fill(text: &str, name: &str, pintle: &Path) -> String {
         .replace(&PLACEHOLDER.replace('-', "_"), &name.replace('-', "_"))
 }
 
-/// Checks that a name can be used for a package, a Lease and a namespace.
+/// Checks that a text is a valid name for a package, a Lease and a namespace.
 fn check_name(name: &str) -> anyhow::Result<()> {
     let word = |word: &str| !word.is_empty() && word.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit());
     let is_kebab_case = name.starts_with(|c: char| c.is_ascii_lowercase()) && name.split('-').all(word);
@@ -158,7 +160,7 @@ fn check_name(name: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Returns the files below a folder, except for build results.
+/// Returns the files in a folder and its subfolders, except for build results.
 fn files(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).with_context(|| format!("reading {}", folder.display()))? {
@@ -172,8 +174,7 @@ fn files(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// Returns the relative path from one absolute folder to another. If the folders have only the root in common, the result is an absolute
-/// path.
+/// Returns the relative path from one absolute folder to another. If the folders share only the root, the result is an absolute path.
 fn relative(from: &Path, to: &Path) -> PathBuf {
     let common = from.components().zip(to.components()).take_while(|(left, right)| left == right).count();
     if common <= 1 {

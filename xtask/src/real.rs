@@ -1,4 +1,5 @@
-//! Starts a real etcd and a real kube-apiserver on loopback. The programs are in the folder `KUBEBUILDER_ASSETS`.
+//! Starts a real etcd and a real kube-apiserver on the loopback interface. The folder `KUBEBUILDER_ASSETS` must contain
+//! both programs.
 
 use std::fs::{self, File};
 use std::net::TcpListener;
@@ -19,8 +20,8 @@ pub(crate) struct Real {
 pub(crate) const TOKEN: &str = "conformance";
 
 impl Real {
-    /// Starts etcd and kube-apiserver. The data and logs of the servers are in a temporary folder. This function does
-    /// not wait until the servers are ready.
+    /// Starts etcd and kube-apiserver. The data and the logs of the servers are in a temporary folder. The function
+    /// does not wait until the servers are ready.
     pub(crate) fn start(sh: &Shell) -> anyhow::Result<Self> {
         let temporary = sh.create_temp_dir()?;
         let folder = temporary.path();
@@ -29,7 +30,7 @@ impl Real {
         let public = folder.join("accounts.pub");
         cmd!(sh, "openssl ecparam -name prime256v1 -genkey -noout -out {key}").quiet().ignore_stderr().run()?;
         cmd!(sh, "openssl ec -in {key} -pubout -out {public}").quiet().ignore_stderr().run()?;
-        // The second token is used by the tests of the client. Its user has no permissions.
+        // The tests of the client use the second token. The user of the second token has no permissions.
         let tokens = format!("{TOKEN},admin,admin-uid,\"system:masters\"\nnobody-token,nobody,nobody\n");
         fs::write(folder.join("tokens.csv"), tokens)?;
         fs::write(folder.join("kubeconfig"), kubeconfig(api))?;
@@ -58,9 +59,9 @@ impl Real {
                 ("service-account-key-file", "accounts.pub"),
                 ("service-account-signing-key-file", "accounts.key"),
                 ("service-cluster-ip-range", "10.0.0.0/24"),
-                // Allow privileged containers, as the embedded server does.
+                // Privileged containers are allowed, as in the embedded server.
                 ("allow-privileged", "true"),
-                // Disable this plugin, because no controller creates service accounts in this setup.
+                // This admission plugin is disabled, because no controller creates service accounts in this setup.
                 ("disable-admission-plugins", "ServiceAccount"),
             ],
         )?;
@@ -75,7 +76,7 @@ impl Real {
         self.folder.path().join("kubeconfig")
     }
 
-    /// Returns the process ids of the etcd and the kube-apiserver.
+    /// Returns the process ids of etcd and of kube-apiserver.
     pub(crate) fn processes(&self) -> Vec<u32> {
         self.processes.iter().map(Child::id).collect()
     }
@@ -97,7 +98,7 @@ impl Real {
 
 impl Drop for Real {
     fn drop(&mut self) {
-        // End kube-apiserver before etcd. A process may already have ended.
+        // End kube-apiserver before etcd. One of the processes may already have ended.
         for process in self.processes.iter_mut().rev() {
             drop(process.kill());
             drop(process.wait());

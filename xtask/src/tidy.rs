@@ -1,4 +1,4 @@
-//! `cargo xtask tidy`: checks rules of this repository that no other tool checks.
+//! `cargo xtask tidy` checks the rules of this repository that no other tool checks.
 
 mod circles;
 mod crates;
@@ -39,9 +39,9 @@ impl fmt::Display for Finding {
     }
 }
 
-/// A text file that belongs to the repository.
+/// A text file of the repository.
 struct Source {
-    /// The path relative to the root of the repository.
+    /// The path of the file, relative to the root of the repository.
     path: PathBuf,
     text: String,
 }
@@ -52,7 +52,7 @@ impl Source {
     }
 }
 
-/// Checks all files with all rules. The error lists all violations.
+/// Checks all files against all rules. The error lists all violations.
 pub(crate) fn run(sh: &Shell) -> anyhow::Result<String> {
     let root = sh.current_dir();
     let sources = sources(sh, &root)?;
@@ -74,22 +74,22 @@ pub(crate) fn run(sh: &Shell) -> anyhow::Result<String> {
     bail!("{}\n{} findings", lines.join("\n"), lines.len());
 }
 
-/// Returns all text files of the repository. The result includes untracked files, except for files that git ignores.
+/// Returns all text files of the repository. The result includes untracked files, but not the files that git ignores.
 fn sources(sh: &Shell, root: &Path) -> anyhow::Result<Vec<Source>> {
     let listed = cmd!(sh, "git ls-files --cached --others --exclude-standard").quiet().ignore_stderr().read();
     let mut paths: Vec<PathBuf> = match listed {
         Ok(listed) => listed.lines().map(PathBuf::from).collect(),
-        // If git is not available, for example in an unpacked archive, check all files.
+        // If git is not available, for example in an unpacked archive, all files are checked.
         Err(_) => files_below(root, Path::new(""))?,
     };
     paths.sort();
-    // Skip files that are deleted or are not UTF-8.
+    // Files that are deleted or are not valid UTF-8 are skipped.
     let text =
         |path: PathBuf| Some(Source { text: String::from_utf8(std::fs::read(root.join(&path)).ok()?).ok()?, path });
     Ok(paths.into_iter().filter_map(text).collect())
 }
 
-/// Returns the source files of a crate, but not its test modules.
+/// Returns the source files of a crate, without its test modules.
 fn code_of<'a>(name: &str, sources: &'a [Source]) -> impl Iterator<Item = &'a Source> {
     let src = Path::new("crates").join(name).join("src");
     sources.iter().filter(move |source| {

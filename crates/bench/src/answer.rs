@@ -1,12 +1,12 @@
-//! The output and the exit code of the binaries.
+//! Prints the result of a benchmark program and determines its exit code.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "this module writes to the terminal")]
 
 use std::process::ExitCode;
 
 use crate::Sample;
 
-/// Prints a sample as JSON. If there is no sample, prints `usage` and the names of the workloads, and returns exit code
-/// 2.
+/// Prints a sample as JSON. If `sample` is `None`, the function prints `usage` and the names of the workloads, and
+/// returns the exit code 2.
 pub fn answer<'a>(sample: Option<Sample>, usage: &str, works: impl Iterator<Item = &'a str>) -> ExitCode {
     let Some(sample) = sample else {
         eprintln!("usage: {usage}, one of:");

@@ -1,5 +1,5 @@
-//! The workloads of the area `apiserver`. In the workloads of this area, our client sends requests to a server. The
-//! workloads that use client-go are written in Go.
+//! The workloads of the area `apiserver`. In these workloads, Pintle's client sends requests to a server. The same
+//! workloads with client-go are written in Go.
 
 mod idle;
 mod in_process;
@@ -24,11 +24,11 @@ use crate::meter::resident_of;
 /// The server that a workload uses, and the size of the workload.
 #[derive(Clone, Debug, Default)]
 pub struct Setting {
-    /// The kubeconfig of the server. The field is not needed for workloads that start a server.
+    /// The kubeconfig of the server. Workloads that start a server do not need it.
     pub kubeconfig: Option<PathBuf>,
     /// The process ids of the server.
     pub processes: Vec<String>,
-    /// Whether to run only a small part of the workload, to check that the workload works.
+    /// Whether the workload runs only a small part, to check that it works.
     pub quick: bool,
 }
 
@@ -42,7 +42,7 @@ impl Setting {
             .expect("a valid kubeconfig")
     }
 
-    /// Creates a client with its own connections, and waits until the server is ready.
+    /// Creates a client that has its own connections, and waits until the server is ready.
     async fn client(&self) -> RestClient {
         let client = RestClient::new(self.config()).expect("a usable configuration");
         let ready = client.get().abs_path(["/readyz"]).max_retries(0);
@@ -62,7 +62,7 @@ impl Setting {
 /// Runs a workload once.
 pub type Work = fn(&Setting) -> Sample;
 
-/// The workloads. The key is the name on the command line.
+/// The workloads. The key of each workload is its name on the command line.
 pub const WORKS: &[(&str, Work)] = &[
     ("start", start::start),
     ("writes", verbs::writes),
@@ -79,7 +79,7 @@ fn runtime() -> Runtime {
     tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("cannot create a runtime")
 }
 
-/// Sends `n` requests, and runs `at_once` of them concurrently. Returns the duration of each request.
+/// Sends `n` requests. Up to `at_once` requests are in flight at the same time. Returns the durations of all requests.
 async fn each<F>(n: usize, at_once: usize, request: impl Fn(usize) -> F + Clone + Send + 'static) -> Vec<Duration>
 where
     F: Future<Output = ()> + Send,
@@ -109,13 +109,13 @@ where
     all
 }
 
-/// Returns the quantile `q` of the durations in milliseconds.
+/// Returns the quantile `q` of the durations, in milliseconds.
 fn quantile_ms(took: &mut [Duration], q: f64) -> f64 {
     let rank = ((took.len() as f64 * q).ceil() as usize).clamp(1, took.len());
     took.select_nth_unstable(rank - 1).1.as_secs_f64() * 1e3
 }
 
-/// Returns a small object of the size that most writes have.
+/// Returns a small object. Most objects that are written have about this size.
 fn config_map(name: &str, value: &str) -> serde_json::Value {
     serde_json::json!({
         "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"key": value},

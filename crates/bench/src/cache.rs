@@ -1,7 +1,7 @@
 //! The workloads of the area `cache`. `go/cache` runs the same workloads on client-go, and `kube` runs them on kube-rs.
 //!
-//! The load server sends the pods to the measured programs. The load server runs on the same processors as the measured program. The
-//! comment of each workload states what the measurement includes.
+//! A load server sends the pods to the measured program. The load server runs on the same processors as the measured program. The
+//! comment at each workload states what its measurement includes.
 
 mod events;
 mod held;
@@ -27,11 +27,11 @@ use slim_pod::SlimPod;
 #[derive(Clone, Debug)]
 struct Setting {
     feed: Feed,
-    /// Whether to run only a small part of the workload, to check that the workload works.
+    /// Whether the workload runs only a small part, to check that it works.
     quick: bool,
 }
 
-/// A function that runs a workload once, in a runtime that has one thread per processor.
+/// A function that runs a workload once. The runtime has one thread per processor.
 type Work = fn(&Setting, &Runtime) -> Sample;
 
 /// The workloads by name. The programs for all libraries and `cargo xtask bench` use the same names.
@@ -57,12 +57,12 @@ const WORKS: &[(&str, Work)] = &[
     ("stall", |setting, _| stall::stall(setting)),
 ];
 
-/// Runs the workload whose name is on the command line.
+/// Runs the workload that the command line names.
 pub fn main() -> ExitCode {
     answer(run(), "cache WORK --server URL [--quick]", WORKS.iter().map(|(work, _)| *work))
 }
 
-/// Returns `None` if there is no such workload.
+/// Returns `None` if the workload does not exist.
 fn run() -> Option<Sample> {
     let mut args = std::env::args().skip(1);
     let name = args.next()?;
@@ -85,7 +85,7 @@ impl Setting {
         if self.quick { full / 50 } else { full }
     }
 
-    /// Waits until the background work that follows the first list is complete. Such work frees memory or collects garbage.
+    /// Waits until the background work after the first list is finished. Such work frees memory or collects garbage.
     async fn settle(&self) {
         tokio::time::sleep(std::time::Duration::from_secs(if self.quick { 0 } else { 4 })).await;
     }

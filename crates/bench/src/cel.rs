@@ -1,7 +1,7 @@
 //! The workloads of the area `cel`. `go/cel` runs the same workloads on cel-go.
 //!
-//! The rules are similar to the rules of Gateway API and of autoscalers. The object satisfies all rules, so that no
-//! evaluation ends early.
+//! The rules are similar to the validation rules of Gateway API and of autoscalers. The object satisfies all rules, so
+//! that each evaluation runs to its end.
 
 mod writes;
 
@@ -23,10 +23,10 @@ const EVALUATED: usize = 20_000;
 ///
 /// # Panics
 ///
-/// Panics if a rule cannot be compiled, or if the object does not satisfy the rule.
+/// Panics if a rule cannot be compiled, or if the object does not satisfy a rule.
 pub type Work = fn(quick: bool) -> Sample;
 
-/// The workloads by name. The names of workloads that use the crate `cel` begin with `peer-`.
+/// The workloads by name. The names of workloads that run on the crate `cel` begin with `peer-`.
 pub const WORKS: &[(&str, Work)] = &[
     ("compile", |quick| compile(quick, ours)),
     ("peer-compile", |quick| compile(quick, theirs)),
@@ -66,7 +66,7 @@ fn environment() -> Environment {
     Environment::new().variable("self", Type::Dyn)
 }
 
-/// Compiles all rules. In one operation, the parser, the type checker and the planner process one rule.
+/// Compiles all rules. One operation parses, type-checks and plans one rule.
 fn compile(quick: bool, compile: impl Fn(&str)) -> Sample {
     RULES.lines().for_each(&compile);
     let rounds = rounds(quick, COMPILED);
@@ -82,7 +82,7 @@ fn object() -> Value {
     serde_json::from_str(OBJECT).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Evaluates compiled rules over JSON. In one operation, one rule is evaluated and its cost is counted.
+/// Evaluates compiled rules over JSON. One operation evaluates one rule and counts its cost.
 fn evaluate(quick: bool, chosen: impl Fn(&str) -> bool) -> Sample {
     let environment = environment();
     let compiled = RULES.lines().filter(|rule| chosen(rule)).map(|rule| environment.compile(rule));
@@ -92,7 +92,8 @@ fn evaluate(quick: bool, chosen: impl Fn(&str) -> bool) -> Sample {
     run(quick, &programs, |program| program.test(&activation, CALL_LIMIT) == Ok(true))
 }
 
-/// Evaluates the rules with the crate `cel`. The object is converted before the measurement.
+/// Evaluates the rules with the crate `cel`. The object is converted to the crate's values before the measurement
+/// starts.
 fn evaluate_peer(quick: bool, chosen: impl Fn(&str) -> bool) -> Sample {
     let compiled = RULES.lines().filter(|rule| chosen(rule)).map(cel::Program::compile);
     let programs: Vec<cel::Program> = compiled.collect::<Result<_, _>>().unwrap_or_else(|error| panic!("{error}"));

@@ -1,9 +1,9 @@
 //! The workloads of the area `controller`. `go/controller` runs the same workloads on controller-runtime, and `kube` runs them on kube-rs.
 //!
-//! A controller reconciles the ConfigMaps that [`fill`] has created. In the workload `noop`, a reconciliation only gets the object from the
-//! cache. In the workload `write`, the first reconciliation of an object sends a merge patch that sets an annotation. The object needs no
-//! further reconciliation when a later reconciliation sees the annotation. The measured time starts with the process and ends when no
-//! object needs a further reconciliation. CPU time and memory are the values of the whole process.
+//! A controller reconciles the ConfigMaps that the function [`fill`] has created. In the workload `noop`, a reconciliation only reads the
+//! object from the cache. In the workload `write`, the first reconciliation of an object sends a merge patch that sets an annotation.
+//! When a later reconciliation finds the annotation, the object needs no further reconciliation. The measured time starts with the
+//! process. The measured time ends when no object needs a further reconciliation. CPU time and memory are measured for the whole process.
 
 mod maps;
 mod progress;
@@ -30,13 +30,13 @@ struct Setting {
     client: ClientConfig,
     /// Whether a reconciliation writes.
     writes: bool,
-    /// The number of objects that the server contains.
+    /// The number of objects on the server.
     objects: usize,
     /// The number of concurrent reconciliations.
     workers: usize,
 }
 
-/// Runs the workload whose name is on the command line.
+/// Runs the workload that the command line names.
 pub fn main() -> ExitCode {
     let start = Instant::now();
     const USAGE: &str = "controller WORK --objects N --workers N --server KUBECONFIG [--quick]";
@@ -82,7 +82,7 @@ fn run(setting: Setting, start: Instant) -> Sample {
             sample = progress.settled() => sample,
         }
     });
-    // The process ends without stopping the controller, because the stop is not measured.
+    // The process ends without stopping the controller, because the time for this is not measured.
     std::mem::forget(runtime);
     sample
 }

@@ -1,5 +1,5 @@
-//! The workloads of the area `election`. All libraries use one server. As in the core components of Kubernetes, the lease duration is 15 s,
-//! the renew deadline is 10 s and the retry period is 2 s.
+//! The workloads of the area `election`. All libraries use one server. The lease duration is 15 s, the renew deadline is 10 s and the retry
+//! period is 2 s, as in the core components of Kubernetes.
 
 mod contender;
 mod shards;
@@ -24,16 +24,16 @@ use contender::{Contender, next};
 /// The variant of a workload.
 #[derive(Clone, Debug)]
 pub struct Setting {
-    /// The client configuration for the server.
+    /// The configuration of a client for the server.
     pub client: ClientConfig,
-    /// Whether to run only a small part of the workload, to check that the workload works.
+    /// Whether the workload runs only a small part, to check that it works.
     pub quick: bool,
     /// Whether the electors poll the lease instead of watching it.
     pub polling: bool,
 }
 
 impl Setting {
-    /// Creates a setting that uses the server in this kubeconfig.
+    /// Creates a setting with the server in this kubeconfig.
     ///
     /// # Panics
     ///
@@ -51,11 +51,12 @@ impl Setting {
 /// Runs a workload once.
 pub type Work = fn(&Setting) -> Sample;
 
-/// The workloads. The key is the name on the command line.
+/// The workloads. The key of each workload is its name on the command line.
 pub const WORKS: &[(&str, Work)] =
     &[("release", release), ("crash", crash), ("standbys", standbys), ("many", many), ("shards", shards::shards)];
 
-/// Repeatedly stops the leader of three contenders. Measures the time from the stop of the leader to the start of the next leader.
+/// Repeatedly stops the leader of three contenders. Measures the time from the stop of the old leader to the start of the new
+/// leader.
 fn release(setting: &Setting) -> Sample {
     let (sample, seconds) =
         vacancies(setting, "release", setting.of(10, 2), setting.of(10, 2), |leader| leader.stop.cancel());
@@ -64,7 +65,7 @@ fn release(setting: &Setting) -> Sample {
         .with("ms, p99 of the hand-over", at(&seconds, 0.99) * 1e3)
 }
 
-/// Repeatedly aborts the leader of three contenders. Measures the time from the abort of the leader to the start of the next leader.
+/// Repeatedly aborts the leader of three contenders. Measures the time from this abort to the start of the next leader.
 fn crash(setting: &Setting) -> Sample {
     let (sample, seconds) =
         vacancies(setting, "crash", setting.of(12, 2), setting.of(2, 1), |leader| leader.run.abort());
@@ -73,13 +74,14 @@ fn crash(setting: &Setting) -> Sample {
         .with("s, longest", at(&seconds, 1.0))
 }
 
-/// Returns the quantile `share` of sorted values.
+/// Returns the quantile `share` of the sorted values.
 fn at(sorted: &[f64], share: f64) -> f64 {
     sorted[((sorted.len() as f64 * share).ceil() as usize).clamp(1, sorted.len()) - 1]
 }
 
-/// Returns how long leases had no leader, as sorted durations in seconds. Such a duration begins when the function `end` ends a leader.
-/// `leases` leases are used concurrently, and each lease has two standbys. The leaders of each lease are ended `times` times.
+/// Returns the durations for which leases had no leader, sorted and in seconds. Such a duration begins when the function `end` stops
+/// a leader. `leases` leases are used at the same time, and each of them has two standbys. The leader of each lease is stopped
+/// `times` times.
 fn vacancies(
     setting: &Setting,
     work: &str,
@@ -98,8 +100,8 @@ fn vacancies(
             let mut leader = next(&mut starts).await.0;
             let mut seconds = Vec::new();
             for round in 0..times {
-                // The length of this pause varies. Because of this, leaders end at different times after their last renewal, and the leases
-                // do not run in step.
+                // The length of this pause is random. Therefore, the leaders are stopped at different times after their last renewal,
+                // and the leases do not run in step.
                 sleep(Duration::from_millis(3_000 + (round * 337 + index * 189) % 2_000)).await;
                 let index = contenders.iter().position(|contender| contender.number == leader).expect("a leader");
                 let ended = Instant::now();
@@ -118,7 +120,7 @@ fn vacancies(
     (sample, seconds)
 }
 
-/// Measures the requests that a hundred standbys send while another contender leads.
+/// Measures the requests of a hundred standbys while another contender leads.
 fn standbys(setting: &Setting) -> Sample {
     let runtime = runtime();
     let span = Duration::from_secs(setting.of(30, 5));
@@ -140,7 +142,7 @@ fn standbys(setting: &Setting) -> Sample {
     sample.with("requests a second", (requests() - before) / span.as_secs_f64())
 }
 
-/// Measures a process that is the leader of a hundred leases.
+/// Measures a single process that leads a hundred leases.
 fn many(setting: &Setting) -> Sample {
     const LEASES: usize = 100;
     let runtime = runtime();
@@ -156,7 +158,7 @@ fn many(setting: &Setting) -> Sample {
         (cluster(setting, &memory).electors("default", config).expect("a valid configuration"), tasks)
     });
     let stopped = stop.clone();
-    // The callbacks of all leases run in the same task. A program without elections would also have this task.
+    // The callbacks of all leases run in one task. A program without leader election would also have this task.
     let run = runtime.spawn(async move {
         let mut electors: Vec<_> = (0..LEASES).map(|index| electors.elector(&format!("{lease}-{index}"))).collect();
         let runs = electors.iter_mut().map(|elector| {
@@ -185,7 +187,7 @@ fn many(setting: &Setting) -> Sample {
     let cpu = sample.cpu_ns / 1e3 / renewals;
     let sample = sample.with("requests a renewal", sent / renewals).with("CPU us a renewal", cpu);
     let connections = sockets() - sockets_before;
-    // Each request in flight has its own task. Therefore, the smallest number of tasks that was observed is the number of permanent tasks.
+    // Each request in flight has a task of its own. Therefore, the lowest observed number of tasks is the number of permanent tasks.
     let quietest = runtime.block_on(async {
         let mut counts = Vec::new();
         for _ in 0..100 {
@@ -202,7 +204,7 @@ fn many(setting: &Setting) -> Sample {
     sample
 }
 
-/// Two tasks are permanent. One task drives the HTTP/2 connection. The other task drives the requests of the callers.
+/// Two tasks are permanent. One task drives the HTTP/2 connection. The other task drives the requests of all callers.
 const TASKS_OF_CONNECTION: f64 = 2.0;
 
 fn runtime() -> Runtime {
@@ -214,13 +216,13 @@ fn own_name(of: &str) -> String {
     format!("{of}-ours-{}", std::process::id())
 }
 
-/// Creates a cluster that has its own client, like a separate process.
+/// Creates a cluster with a client of its own, like a separate process.
 fn cluster(setting: &Setting, memory: &InMemoryProvider) -> Cluster {
     let (client, metrics) = (Some(setting.client.clone()), Some(Arc::new(memory.clone()) as Arc<dyn Provider>));
     Cluster::connect(ClusterConfig { client, metrics, ..ClusterConfig::default() }).expect("a usable configuration")
 }
 
-/// Disable Events, because the client-go workload does not send Events, either.
+/// Events are disabled, because the client-go workload does not send Events, either.
 fn election(identity: &str) -> LeaderElectionConfig {
     LeaderElectionConfig {
         identity: identity.into(),

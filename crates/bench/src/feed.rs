@@ -1,4 +1,4 @@
-//! A client that sends control requests to the load server.
+//! A client for the control requests of the load server.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -7,11 +7,11 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use serde::Deserialize;
 
-/// A client for the control requests of the load server. Control requests do not use the connections of lists and watches. Each call opens
-/// a connection and blocks the calling thread.
+/// A client that sends control requests to the load server. Lists and watches use other connections. Each call opens a connection and
+/// blocks the calling thread.
 #[derive(Clone, Debug)]
 pub(crate) struct Feed {
-    /// The URL of the server, such as `http://127.0.0.1:1234`.
+    /// The URL of the load server, such as `http://127.0.0.1:1234`.
     pub(crate) server: String,
 }
 
@@ -20,42 +20,42 @@ pub(crate) struct Feed {
 pub(crate) struct Stats {
     /// The number of pods.
     pub(crate) pods: usize,
-    /// The resourceVersion that the server's list has.
+    /// The resourceVersion of the server's list.
     pub(crate) version: u64,
     watches: usize,
-    /// The time of the last list request, in nanoseconds since 1970.
+    /// The time of the most recent list request, in nanoseconds since 1970.
     listed: u64,
 }
 
 impl Feed {
     /// # Panics
     ///
-    /// All methods panic if the server does not respond as expected.
+    /// All methods panic if the load server does not respond as expected.
     pub(crate) fn stats(&self) -> Stats {
         serde_json::from_str(&self.get("/control/stats")).expect("the load server returns its statistics")
     }
 
-    /// Waits until the server has an open watch of this program.
+    /// Waits until this program has an open watch on the server.
     pub(crate) fn wait_for_watch(&self) {
         while self.stats().watches != 1 {
             thread::sleep(Duration::from_millis(20));
         }
     }
 
-    /// Makes the server send `n` updates. Returns the time of the request. `first` is the number of updates that the server has sent
-    /// earlier.
+    /// Requests that the server sends `n` updates. Returns the time of this request. `first` must be the number of updates
+    /// that the server has sent before.
     pub(crate) fn events(&self, first: usize, n: usize) -> Instant {
         let begin = Instant::now();
         self.get(&format!("/control/events?first={first}&n={n}"));
         begin
     }
 
-    /// Changes `changed` pods and ends the watch with 410 Expired.
+    /// Changes `changed` pods, and ends the watch with 410 Expired.
     pub(crate) fn expire(&self, changed: usize) {
         self.get(&format!("/control/expire?changed={changed}"));
     }
 
-    /// Returns the time that has passed since the last list request.
+    /// Returns the time since the last list request.
     pub(crate) fn since_list(&self) -> Duration {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         now.saturating_sub(Duration::from_nanos(self.stats().listed))
@@ -67,7 +67,7 @@ impl Feed {
             write!(stream, "GET {path} HTTP/1.1\r\nConnection: close\r\n\r\n")?;
             let mut answer = String::new();
             stream.read_to_string(&mut answer)?;
-            // The response has one chunk. The response contains only one line that starts with `{`, and this line is the JSON.
+            // The response has one chunk. Only one line of the response starts with `{`, and this line is the JSON.
             Ok(answer.lines().find(|line| line.starts_with('{')).unwrap_or_default().to_owned())
         });
         answer.expect("the server has an HTTP address").expect("the load server answers")

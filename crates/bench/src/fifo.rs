@@ -1,4 +1,5 @@
-//! Workloads that use only the FIFO queues. `go/cache` runs the same workloads on the queues of client-go, with the same objects.
+//! Workloads that use the FIFO queues without an informer. `go/cache` runs the same workloads with the same objects on the
+//! queues of client-go.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -18,12 +19,12 @@ use crate::{Sample, answer};
 type Object = Arc<Pod>;
 type Known = Box<dyn KeyListerGetter<ObjectKey, Object> + Send + Sync>;
 
-/// Runs a workload with these pods.
+/// A function that runs a workload with these pods.
 type Work = fn(Vec<Object>) -> Sample;
 
 const PODS: usize = 1_000_000;
 
-/// The maximum number of items in one batch. The number is the same as in client-go.
+/// The maximum number of items in a batch. client-go has the same maximum.
 const BATCH: usize = 1000;
 
 /// The workloads by name. The Go program and `cargo xtask bench` use the same names.
@@ -36,7 +37,7 @@ const WORKS: &[(&str, Work)] = &[
     ("fifo-store-update", |pods| through(&pods, true)),
 ];
 
-/// Runs the workload whose name is on the command line.
+/// Runs the workload that the command line names.
 pub fn main() -> ExitCode {
     let mut args = std::env::args().skip(1);
     let name = args.next().unwrap_or_default();
@@ -46,18 +47,18 @@ pub fn main() -> ExitCode {
     answer(sample, "cache_fifo WORK [--quick]", WORKS.iter().map(|(work, _)| *work))
 }
 
-/// Create the key on each call, because client-go also does this.
+/// The key is created on each call, because client-go does so, too.
 #[expect(clippy::unnecessary_wraps, reason = "the queues require this signature")]
 fn key_of(pod: &Object) -> Result<ObjectKey, KeyError> {
     Ok(pod.key())
 }
 
-/// Returns a set of known objects that is empty. The client-go workload also has no known objects.
+/// Returns an empty set of known objects. The client-go workload also uses an empty set.
 fn known() -> Option<Known> {
     Some(Box::new(MemoryStore::new(key_of)))
 }
 
-/// Without `known_objects`, the queue works in the same way as in informers. A list is a single item, and the queue is unlocked while a
+/// Without `known_objects`, the queue works as it does in an informer. A list is then a single item, and the queue is unlocked while a
 /// batch is processed.
 fn real_fifo(known_objects: Option<Known>) -> SharedFifo<RealFifo<ObjectKey, Object>> {
     shared(RealFifo::new(key_of, RealFifoConfig { known_objects, ..RealFifoConfig::default() }))
@@ -68,8 +69,7 @@ fn delta_fifo() -> SharedFifo<DeltaFifo<ObjectKey, Object>> {
     shared(DeltaFifo::new(key_of, config))
 }
 
-/// A queue that is protected by a lock, because the queues of client-go always have a lock. Each call to the queue takes the lock and wakes
-/// the waiting threads.
+/// A queue behind a lock, because the queues of client-go always have a lock. Each call takes the lock and wakes the waiting threads.
 fn shared<Q: Queue>(queue: Q) -> SharedFifo<Q> {
     SharedFifo::new(queue, SharedFifoConfig::default())
 }
@@ -80,12 +80,12 @@ fn put<Q: Queue>(fifo: &SharedFifo<Q>, add: Add<Q>, pod: &Object) {
     add(&mut *fifo.lock(), pod.clone()).expect("each pod has a key");
 }
 
-/// Pops one item, and drops it. The handler runs while the lock is held, like the handler in client-go's `Pop`.
+/// Pops one item and drops it. The handler runs with the lock held, as in client-go's `Pop`.
 fn pop<Q: Queue>(fifo: &SharedFifo<Q>) {
     fifo.process(Queue::pop, |_, popped| drop(popped)).wait().expect("the queue stays open");
 }
 
-/// Adds all pods, and then pops them one by one.
+/// Adds all pods, and then pops all of them one by one.
 fn add_then_pop<Q: Queue>(pods: &[Object], fifo: &SharedFifo<Q>, add: Add<Q>) -> Sample {
     let mut adding = 0.0;
     let mut popping = 0.0;
@@ -103,7 +103,7 @@ fn add_then_pop<Q: Queue>(pods: &[Object], fifo: &SharedFifo<Q>, add: Add<Q>) ->
     sample.with("adding, ns/object", each(adding)).with("popping, ns/object", each(popping))
 }
 
-/// Adds each pod, and pops it before the next pod is added.
+/// Adds each pod, and pops it before the next one is added.
 fn add_and_pop<Q: Queue>(pods: &[Object], fifo: &SharedFifo<Q>, add: Add<Q>) -> Sample {
     measure(|| {
         for pod in pods {
@@ -114,9 +114,9 @@ fn add_and_pop<Q: Queue>(pods: &[Object], fifo: &SharedFifo<Q>, add: Add<Q>) -> 
     })
 }
 
-/// Adds all pods to an atomic queue and pops them in batches. Each batch is written to an informer's store in one transaction. The
-/// transaction returns the previous objects. To measure updates, all pods are stored before the measurement. Our store has an index by
-/// namespace. The store of client-go has no index.
+/// Adds all pods to an atomic queue and pops them in batches. Each batch is written to the store of an informer in one transaction.
+/// The transaction returns the previous objects. For the measurement of updates, all pods are already in the store. Pintle's store
+/// has an index by namespace. The store of client-go has no index.
 fn through(pods: &[Object], is_update: bool) -> Sample {
     let (store, fifo) = (Cache::new(), real_fifo(None));
     if is_update {
@@ -141,7 +141,7 @@ fn pass(
     pods.iter().for_each(|pod| put(fifo, add, pod));
     let mut popped = 0;
     while popped < pods.len() {
-        // `taken` contains a guard, so the queue treats the batch as being processed until `taken` is dropped.
+        // `taken` contains a guard, so the batch counts as being processed until `taken` is dropped.
         let taken = fifo.take(|fifo| fifo.pop_batch(BATCH)).wait().expect("the queue stays open");
         let items = taken.popped.items;
         popped += items.len();

@@ -1,4 +1,5 @@
-//! The load server of the area `cache`. The server sends prepared pods to the measured programs over plain HTTP/1.1.
+//! The load server for the workloads of the area `cache`. The server sends prepared pods to the measured programs over
+//! plain HTTP/1.1.
 //!
 //! | request | response |
 //! |---|---|
@@ -8,8 +9,8 @@
 //! | `GET /control/events?n=200000` | sends `n` updates to each watch, starting with number `first`, as fast as the watch is read; the list stays the same |
 //! | `GET /control/expire?changed=1000` | changes `changed` pods and ends each watch with 410 Expired |
 //!
-//! Event number `i` updates pod number `i * 7919`, modulo the number of pods. The version of the updated pod is the
-//! version of the list plus `i + 1`.
+//! The event with the number `i` updates the pod with the number `i * 7919` modulo the number of pods. The resource
+//! version of the updated pod is the version of the list plus `i + 1`.
 
 mod http;
 
@@ -37,7 +38,7 @@ pub fn serve(pods: usize, listener: &TcpListener) -> io::Result<()> {
         loop {
             let (stream, _) = listener.accept()?;
             let server = &server;
-            // Errors of a connection are ignored, because they affect only one client.
+            // Connection errors are ignored, because they affect only one client.
             scope.spawn(move || _ = server.connection(stream));
         }
     })
@@ -45,11 +46,11 @@ pub fn serve(pods: usize, listener: &TcpListener) -> io::Result<()> {
 
 struct Server {
     pods: RwLock<Pods>,
-    /// The last order that was sent to all watches, and the number of this order.
+    /// The last order to all watches, and the number of this order.
     order: Mutex<(u64, Order)>,
     ordered: Condvar,
     watches: AtomicUsize,
-    /// The time of the last list request, in nanoseconds since 1970.
+    /// The time of the most recent list request, in nanoseconds since 1970.
     listed: AtomicU64,
 }
 
@@ -59,7 +60,7 @@ enum Order {
     Expire,
 }
 
-/// The size of a chunk in a response, in bytes.
+/// The size of one chunk in a response, in bytes.
 const PIECE: usize = 64 << 10;
 
 impl Server {
@@ -145,7 +146,7 @@ impl Server {
         answer.piece(format!("{bookmark}\n").as_bytes())
     }
 
-    /// Executes orders until the watch expires or the client has disconnected.
+    /// Executes orders until the watch expires or the client disconnects.
     fn obey(&self, known: &mut u64, answer: &mut Answer<'_>) -> io::Result<()> {
         const LOOK_AFTER_CLIENT: Duration = Duration::from_millis(20);
         loop {

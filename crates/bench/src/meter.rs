@@ -1,4 +1,4 @@
-//! Measures the cost of one run of a workload.
+//! Measures the CPU time, the memory and the allocations of one run of a workload.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -8,58 +8,60 @@ use rustix::time::{ClockId, clock_gettime};
 use serde::Serialize;
 use stats_alloc::{INSTRUMENTED_SYSTEM, Stats};
 
-/// The result of a measurement. A binary prints it as one line.
+/// The result of a measurement. A program prints it as one line of JSON.
 #[derive(Clone, Debug, Serialize)]
 pub struct Sample {
     /// The elapsed wall time.
     pub wall_ns: f64,
-    /// The CPU time of all threads of the process.
+    /// The CPU time that all threads of the process used.
     pub cpu_ns: f64,
-    /// The number of heap allocations. A reallocation counts as one allocation. `None` means that the binary does not count allocations,
-    /// because counting takes time.
+    /// The number of heap allocations. A reallocation counts as one allocation. `None` means that the program does not count
+    /// allocations, because counting them takes time.
     pub allocations: Option<f64>,
-    /// The peak of resident memory minus the resident memory at the start of the measurement.
+    /// The peak of resident memory during the measurement, minus the resident memory at its start.
     pub peak_bytes: f64,
     /// The number of operations.
     pub operations: f64,
-    /// The number of keys that were added to the queue. The number includes adds that were merged with another add.
+    /// The number of keys that were added to the queue. This number includes adds that the queue merged with an earlier
+    /// add.
     pub adds: f64,
-    /// The number of keys that the queue returned to workers.
+    /// The number of keys that the queue gave to workers.
     pub gets: f64,
-    /// The other figures of the workload. The key is the unit.
+    /// Other results of the workload. The key is the unit.
     pub figures: BTreeMap<&'static str, f64>,
 }
 
-/// The operations that were made in one measured run.
+/// The numbers of operations in one measured run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Tally {
     /// The number of operations.
     pub(crate) operations: usize,
-    /// The number of keys that were added to a queue.
+    /// The number of keys that were added to the queue.
     pub(crate) adds: usize,
-    /// The number of keys that the queue returned to workers.
+    /// The number of keys that the queue gave to workers.
     pub(crate) gets: usize,
 }
 
 impl Tally {
-    /// Counts the operations of a workload that has no queue.
+    /// Returns the counts of a workload without a queue.
     pub(crate) fn operations(operations: usize) -> Self {
         Self { operations, adds: 0, gets: 0 }
     }
 
-    /// Counts `n` keys that were each added and taken once. An add and its get count as one operation.
+    /// Returns the counts of `n` keys, each of which was added and taken once. Each add together with its get counts as
+    /// one operation.
     pub(crate) fn keys(n: usize) -> Self {
         Self { operations: n, adds: n, gets: n }
     }
 
-    /// Counts each add as one operation. Each get and its `done` together count as another operation.
+    /// Returns counts in which each add is one operation, and each get together with its `done` is another one.
     pub(crate) fn calls(adds: usize, gets: usize) -> Self {
         Self { operations: adds + gets, adds, gets }
     }
 }
 
 impl Sample {
-    /// Adds a figure. NaN becomes an empty cell in the table of results.
+    /// Adds a figure. A NaN becomes an empty cell in the table of results.
     pub(crate) fn with(mut self, unit: &'static str, value: f64) -> Self {
         self.figures.insert(unit, value);
         self
@@ -68,7 +70,8 @@ impl Sample {
 
 /// Runs `work` and measures it. The preparation is not measured.
 pub(crate) fn measure(work: impl FnOnce() -> Tally) -> Sample {
-    // Resets the peak of resident memory. If the kernel does not allow this, the peak includes the preparation of the workload.
+    // Resets the peak of resident memory that the kernel stores. If the kernel does not allow the reset, the peak
+    // includes the preparation of the workload.
     let _ = fs::write("/proc/self/clear_refs", "5");
     let base = resident();
     let before = counted();
@@ -90,34 +93,35 @@ pub(crate) fn measure(work: impl FnOnce() -> Tally) -> Sample {
     }
 }
 
-/// Returns the resident memory in bytes.
+/// Returns the resident memory of this process, in bytes.
 pub(crate) fn resident() -> f64 {
     resident_of("self")
 }
 
-/// Returns the resident memory of the process with this id.
+/// Returns the resident memory of the process with this id, in bytes.
 pub(crate) fn resident_of(process: &str) -> f64 {
     status(process, "VmRSS:")
 }
 
-/// Returns the peak of resident memory since the start of [`measure`], in bytes.
+/// Returns the peak of resident memory since [`measure`] started, in bytes.
 pub(crate) fn peak() -> f64 {
     status("self", "VmHWM:")
 }
 
-/// Returns the number of open sockets of this process.
+/// Returns the number of sockets that this process has open.
 pub(crate) fn sockets() -> f64 {
     let open = fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
     let links = open.filter_map(|entry| fs::read_link(entry.path()).ok());
     links.filter(|link| link.to_string_lossy().starts_with("socket:")).count() as f64
 }
 
-/// Returns the number of bytes that were allocated so far. Returns NaN in a binary that does not count allocations.
+/// Returns the number of bytes that were allocated so far. Returns NaN in a program that does not count allocations.
 pub(crate) fn live() -> f64 {
     counted().map_or(f64::NAN, |stats| stats.bytes_allocated as f64 - stats.bytes_deallocated as f64)
 }
 
-/// Returns the number of heap allocations since the start of the process. Returns `None` in a binary that does not count allocations.
+/// Returns the number of heap allocations since the process started. Returns `None` in a program that does not count
+/// allocations.
 pub(crate) fn allocations() -> Option<f64> {
     counted().as_ref().map(total)
 }
@@ -131,12 +135,12 @@ fn counted() -> Option<Stats> {
     Some(INSTRUMENTED_SYSTEM.stats()).filter(|stats| stats.allocations > 0)
 }
 
-/// Returns the CPU time of the calling thread.
+/// Returns the CPU time that the calling thread has used.
 pub(crate) fn thread_cpu() -> Duration {
     cpu(ClockId::ThreadCPUTime)
 }
 
-/// Returns the CPU time of all threads since the start of the process.
+/// Returns the CPU time that all threads have used since the process started.
 pub(crate) fn process_cpu() -> Duration {
     cpu(ClockId::ProcessCPUTime)
 }
@@ -146,7 +150,7 @@ fn cpu(clock: ClockId) -> Duration {
     Duration::from_secs(time.tv_sec as u64) + Duration::from_nanos(time.tv_nsec as u64)
 }
 
-/// Returns a value from `/proc/PROCESS/status` in bytes. Returns 0 if the file cannot be read.
+/// Reads a value from `/proc/PROCESS/status` and returns it in bytes. Returns 0 if the file cannot be read.
 fn status(process: &str, field: &str) -> f64 {
     let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix(field));

@@ -1,8 +1,8 @@
 //! Runs the scenarios of docs/OPERATORS.md. The operator runs as a process, and faults are injected into the embedded
 //! API server.
 //!
-//! `operators COMMAND…` starts the operator with `KUBECONFIG` once for each scenario, and prints one line for each
-//! scenario.
+//! `operators COMMAND…` starts the operator once for each scenario, with the variable `KUBECONFIG`, and prints one line
+//! per scenario.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "this module writes to the terminal")]
 
 mod proxy;
@@ -16,8 +16,8 @@ use tokio::runtime::Runtime;
 
 use world::World;
 
-/// Runs all scenarios with the operator command that the command line contains. With `--only NAME`, runs only scenarios
-/// whose names contain this text.
+/// Runs all scenarios with the operator command on the command line. With `--only NAME`, only scenarios whose names
+/// contain this text run.
 pub fn main() -> ExitCode {
     let mut args = std::env::args().skip(1).peekable();
     let only = args.next_if(|arg| arg == "--only").map(|_| args.next().unwrap_or_default());

@@ -1,30 +1,31 @@
-//! The pods that the load server serves. These pods are similar to pods of Deployments in a real cluster. Each pod has about 8 KB.
+//! The pods that the load server serves to clients. The pods are similar to the pods of Deployments in a real cluster. The
+//! JSON of each pod has about 8 KB.
 //!
-//! There are 20 pods per replica set, 100 pods per node and 200 namespaces. Resource versions are in random order. The random seed is
-//! fixed, so the pods depend only on the number of pods.
+//! Each replica set has 20 pods, each node has 100 pods, and there are 200 namespaces. The resource versions are in random order.
+//! The random seed is constant, so the pods depend only on their number.
 
 use std::fmt::Write as _;
 use std::ops::Range;
 
 use fastrand::Rng;
 
-/// The pods as JSON texts, in the form that items of a list have.
+/// The pods as JSON texts, as they occur in the items of a list.
 pub(crate) struct Pods {
-    /// The JSON texts of all pods, separated by commas.
+    /// The JSON texts of all pods. Commas separate the pods.
     json: Vec<u8>,
     places: Vec<Place>,
-    /// The resourceVersion that the list of pods has.
+    /// The resourceVersion of the list of pods.
     version: u64,
 }
 
-/// The byte range of one pod in the JSON text.
+/// The position of one pod in the JSON text, as a byte range.
 struct Place {
     pod: Range<usize>,
-    /// The offset of one pod's resourceVersion in the JSON text.
+    /// The offset of the pod's resourceVersion in the JSON text.
     version: usize,
 }
 
-/// All resource versions have this number of digits.
+/// The number of digits that all resource versions have.
 const DIGITS: usize = 10;
 const FIRST_VERSION: u64 = 1_000_000_000;
 
@@ -61,7 +62,7 @@ impl Pods {
         self.version
     }
 
-    /// Returns the JSON texts of the pods in this range, separated by commas.
+    /// Returns the JSON texts of the pods in a range. Commas separate the pods.
     pub(crate) fn list(&self, range: Range<usize>) -> &[u8] {
         match self.places.get(range) {
             Some([first, .., last]) => &self.json[first.pod.start..last.pod.end],
@@ -70,7 +71,7 @@ impl Pods {
         }
     }
 
-    /// Writes a pod in the form that watch events contain, with `kind` and `apiVersion`. `version` replaces its resourceVersion.
+    /// Writes a pod as it occurs in a watch event, with `kind` and `apiVersion`. `version` replaces its resourceVersion.
     pub(crate) fn put(&self, pod: usize, version: Option<u64>, out: &mut Vec<u8>) {
         let place = &self.places[pod];
         out.extend_from_slice(br#"{"kind":"Pod","apiVersion":"v1","#);
@@ -82,7 +83,7 @@ impl Pods {
         }
     }
 
-    /// Gives new versions to `changed` pods. The changed pods are evenly distributed over the list.
+    /// Assigns new resource versions to `changed` pods. These pods are evenly distributed over the list.
     pub(crate) fn change(&mut self, changed: usize) {
         for i in 0..changed {
             self.version += 1;
@@ -96,18 +97,18 @@ fn put_version(place: &mut [u8], version: u64) {
     place[..DIGITS].copy_from_slice(format!("{version:0DIGITS$}").as_bytes());
 }
 
-/// The fields that are the same for all pods of a replica set.
+/// The fields that are equal in all pods of a replica set.
 struct ReplicaSet {
     name: String,
-    /// The time at which the first pod was created, in seconds since the start of the year.
+    /// The creation time of the first pod, in seconds since the start of the year.
     since: u64,
-    /// A template of a pod with slots for the fields that differ between pods.
+    /// A template of a pod. The template has slots for the fields that differ between pods.
     pod: String,
 }
 
 impl ReplicaSet {
     fn new(rng: &mut Rng, namespaces: &[String], digests: &[String]) -> Self {
-        // Line ends in the template are removed, because they only make the file readable.
+        // The line ends in the template only make the file readable, so they are removed.
         let template: String = include_str!("pods/pod.json").lines().collect();
         let app = format!("{}-{}", word(rng), word(rng));
         let hash = letters(rng, 10);
@@ -159,7 +160,7 @@ impl ReplicaSet {
         Self { name, since: 86_400 * rng.u64(0..300), pod }
     }
 
-    /// Writes a pod and returns the offset of its resourceVersion.
+    /// Writes a pod, and returns the offset of its resourceVersion.
     fn put_pod(&self, rng: &mut Rng, nodes: usize, address: &str, version: u64, json: &mut String) -> usize {
         let created = self.since + rng.u64(0..86_400);
         let node = rng.usize(..nodes);
@@ -234,7 +235,7 @@ impl Value {
     }
 }
 
-/// Creates environment variables. Every fourth variable has a URL as its value.
+/// Creates environment variables. Every fourth environment variable has a URL as its value.
 fn env(rng: &mut Rng, how_many: Range<usize>, namespaces: &[String]) -> Vec<(String, Value)> {
     let n = rng.usize(how_many);
     let variable = |i: usize| {
@@ -254,8 +255,8 @@ fn env_json(env: &[(String, Value)]) -> String {
     env.join(",")
 }
 
-/// Copies the template and calls `put` to write the value of each `<slot>`. If `put` returns false, the text of the slot is copied
-/// unchanged.
+/// Copies the template, and calls `put` to write the value of each `<slot>`. If `put` returns false, the text of the slot
+/// remains unchanged.
 fn fill(template: &str, out: &mut String, mut put: impl FnMut(&str, &mut String) -> bool) {
     let mut rest = template;
     while let Some((before, after)) = rest.split_once('<') {
@@ -285,7 +286,7 @@ fn hex(rng: &mut Rng, digits: usize) -> String {
     (0..digits / 16).map(|_| format!("{:016x}", rng.u64(..))).collect()
 }
 
-/// Returns random letters without vowels, as in the names that Kubernetes generates.
+/// Returns random letters without vowels, like the suffixes in names that Kubernetes generates.
 fn letters(rng: &mut Rng, n: usize) -> String {
     (0..n).map(|_| char::from(*any(rng, b"bcdfghjklmnpqrstvwxz2456789"))).collect()
 }

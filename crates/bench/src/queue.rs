@@ -1,6 +1,7 @@
 //! The workloads of the area `queue`. `go/queue` runs the same workloads on client-go and controller-runtime.
 //!
-//! The closure that is passed to `measure` contains the measured part of a workload. The comment of each workload describes this part.
+//! In each workload, the closure that is passed to `measure` contains the measured part. The comment at each workload describes this
+//! part.
 
 mod busy;
 mod crew;
@@ -33,28 +34,28 @@ pub struct Setting {
     pub keys: Keys,
     /// Whether the queue reports metrics.
     pub metrics: bool,
-    /// Whether workers and producers are tokio tasks in the default runtime and not plain threads.
+    /// Whether workers and producers are tokio tasks in the default runtime instead of plain threads.
     pub tasks: bool,
-    /// Whether workers use one call to mark a key as done and to take the next key. The setting applies only to workers that do nothing
-    /// with their keys.
+    /// Whether workers use one call to mark a key as done and to take the next one. The setting applies only to workers that do no work
+    /// for their keys.
     pub next: bool,
-    /// Whether to run only a fiftieth of the workload, to check that the workload works.
+    /// Whether only a fiftieth of the workload runs, to check that it works.
     pub quick: bool,
 }
 
-/// The type that the keys of a queue have.
+/// The type of a queue's keys.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Keys {
     /// `Arc<str>`.
     #[default]
     Arc,
-    /// `&'static str`. Cloning such a key costs nothing, as with Go's strings.
+    /// `&'static str`. Such a key is cloned without cost, like a string in Go.
     Static,
     /// `String`. Each clone is an allocation.
     String,
 }
 
-/// A function that runs a workload once. Returns `None` if the workload does not have this variant.
+/// A function that runs a workload once. Returns `None` if the workload does not have the requested variant.
 pub type Work = fn(Setting) -> Option<Sample>;
 
 /// A workload of plain threads.
@@ -69,7 +70,7 @@ macro_rules! threads {
     };
 }
 
-/// A workload that uses plain threads, or tasks with `Arc<str>` keys.
+/// A workload that uses plain threads, or tasks with keys of type `Arc<str>`.
 macro_rules! crews {
     ($($work:ident)::+ $(, $argument:expr)*) => {
         |setting| match setting {

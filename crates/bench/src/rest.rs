@@ -1,8 +1,8 @@
 //! The workloads of the area `rest`. `go/rest` runs the same workloads on client-go, and `kube` runs them on kube-rs.
 //!
-//! All client libraries use the same server ([`serve`]). The clients run on the same processors as the server. The server's CPU time is not
-//! counted. A GET workload runs for one second before it is measured for three seconds. The measurement of watches begins two seconds after
-//! all watches are open.
+//! All client libraries send their requests to the same server ([`serve`]). The clients run on the same processors as the server. The CPU
+//! time of the server is not counted. A workload of GET requests runs for one second without measurement, and then for three measured
+//! seconds. Watches are measured from two seconds after all of them are open.
 
 mod crates;
 mod get;
@@ -27,13 +27,13 @@ pub use server::{Listeners, serve};
 /// The variant of a workload.
 #[derive(Clone, Debug)]
 struct Setting {
-    /// The kubeconfig of the server. For `list`, this URL is the URL of the load server.
+    /// The kubeconfig of the server. For the workload `list`, it is the URL of the load server.
     server: String,
-    /// Whether to run for a shorter time, to check that the workload works.
+    /// Whether the workload runs for a shorter time, to check that it works.
     quick: bool,
 }
 
-/// The protocol that client and server use.
+/// The protocol between the client and the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Protocol {
     /// HTTP/1.1 without TLS.
@@ -44,11 +44,11 @@ enum Protocol {
     Http2,
 }
 
-/// A function that runs a workload once, in a runtime that has one thread per processor.
+/// A function that runs a workload once. The runtime has one thread per processor.
 type Work = fn(&Setting, &Runtime) -> Sample;
 
-/// The workloads by name. The programs for all libraries and `cargo xtask bench` use the same names. The `hyper` workloads use no client
-/// library.
+/// The workloads by name. The programs for all libraries and `cargo xtask bench` use the same names. The workloads with `hyper` use no
+/// client library.
 const WORKS: &[(&str, Work)] = &[
     ("get-1", |setting, runtime| get::get(setting, runtime, 1, Protocol::Plain)),
     ("get-1-raw", |setting, runtime| get::get_raw(setting, runtime, 1, Protocol::Plain)),
@@ -68,12 +68,12 @@ const WORKS: &[(&str, Work)] = &[
     ("crates", |_, _| crates::crates(&["pintle-restreq", "pintle-kubeconfig"])),
 ];
 
-/// Runs the workload whose name is on the command line.
+/// Runs the workload that the command line names.
 pub fn main() -> ExitCode {
     answer(run(), "rest WORK --server KUBECONFIG [--quick]", WORKS.iter().map(|(work, _)| *work))
 }
 
-/// Returns `None` if there is no such workload.
+/// Returns `None` if the workload does not exist.
 fn run() -> Option<Sample> {
     let mut args = std::env::args().skip(1);
     let name = args.next()?;
@@ -105,7 +105,7 @@ impl Setting {
         config.expect("a valid kubeconfig")
     }
 
-    /// Returns `full`, or a quarter of it in a quick run.
+    /// Returns `full`, or a quarter of `full` in a quick run.
     fn span(&self, full: Duration) -> Duration {
         if self.quick { full / 4 } else { full }
     }

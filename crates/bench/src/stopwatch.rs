@@ -1,10 +1,10 @@
-//! A stopwatch that collects short durations in several threads and computes quantiles.
+//! A stopwatch. The stopwatch collects short durations in several threads and computes their quantiles.
 
 use std::mem;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// A collection of durations. Each thread has a clone. When a clone is dropped, the clone adds its durations to the shared list.
+/// A collection of durations. Each thread has a clone. Dropping a clone adds its durations to the shared list.
 #[derive(Debug, Default)]
 pub(crate) struct Stopwatch {
     local: Vec<u64>,
@@ -12,7 +12,7 @@ pub(crate) struct Stopwatch {
 }
 
 impl Stopwatch {
-    /// Measures the wall time that `call` takes.
+    /// Measures the wall time of `call`.
     pub(crate) fn time<T>(&mut self, call: impl FnOnce() -> T) -> T {
         let start = Instant::now();
         let result = call();
@@ -24,8 +24,8 @@ impl Stopwatch {
         self.local.push(time.as_nanos() as u64);
     }
 
-    /// Returns the quantile `q` of all measured durations in microseconds. Returns NaN if there are no durations. Call this method after
-    /// all other clones are dropped.
+    /// Returns the quantile `q` of all measured durations, in microseconds. Returns NaN if nothing was measured. Call this method
+    /// after all other clones were dropped.
     pub(crate) fn quantile_us(&self, q: f64) -> f64 {
         let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
         let rank = (q * all.len() as f64).ceil() as usize;

@@ -1,4 +1,5 @@
-//! Workloads that use only the informer cache. `go/cache` runs the same workloads on the indexer of client-go, with the same keys.
+//! Workloads that use the informer cache without an informer. `go/cache` runs the same workloads with the same keys on the indexer
+//! of client-go.
 
 use std::array;
 use std::hint::black_box;
@@ -15,7 +16,7 @@ use pintle_meta::{Metadata, Object, ObjectKey, ObjectMeta};
 use crate::meter::{Tally, measure};
 use crate::{Sample, answer};
 
-/// A pod type that has only the fields that the workloads need.
+/// A pod type with only the fields that the workloads need.
 pub(crate) struct Pod {
     metadata: ObjectMeta,
     node: String,
@@ -55,7 +56,7 @@ const WORKS: &[(&str, Work)] = &[
     ("store-write-beside-snapshots", beside_snapshots),
 ];
 
-/// Runs the workload whose name is on the command line.
+/// Runs the workload that the command line names.
 pub fn main() -> ExitCode {
     let mut args = std::env::args().skip(1);
     let name = args.next().unwrap_or_default();
@@ -84,7 +85,7 @@ fn node(at: usize) -> String {
     format!("node-{}", at % NODES)
 }
 
-/// Creates a cache with indexes by namespace and by node.
+/// Creates a cache that has an index by namespace and an index by node.
 fn indexer() -> Cache<Pod> {
     let cache = Cache::new();
     cache.add_index("node", |pod: &Pod| vec![pod.node.clone()]).expect("no other index has this name");
@@ -117,7 +118,8 @@ fn add(setting: &Setting) -> Sample {
     })
 }
 
-/// Reads each pod ten times by its key, in random order. The closure `look` receives each pod and may read its fields.
+/// Reads each pod ten times by its key, in a random order. The closure `look` receives each pod and can read its
+/// fields.
 fn get(setting: &Setting, look: impl Fn(&Pod) -> bool) -> Sample {
     let pods = pods(setting.pods(), 0);
     let keys: Vec<ObjectKey> = pods.iter().map(|pod| pod.key()).collect();
@@ -130,7 +132,7 @@ fn get(setting: &Setting, look: impl Fn(&Pod) -> bool) -> Sample {
     })
 }
 
-/// Reads the 100 pods of each node twenty times.
+/// Reads the 100 pods of each node, twenty times.
 fn by_index(setting: &Setting) -> Sample {
     let cache = filled(&pods(setting.pods(), 0));
     let nodes: Vec<String> = (0..NODES).map(node).collect();
@@ -144,7 +146,7 @@ fn by_index(setting: &Setting) -> Sample {
     })
 }
 
-/// Lists all pods as a `Vec`. This is repeated twenty times.
+/// Lists all pods in a `Vec`. The workload repeats this twenty times.
 fn list(setting: &Setting) -> Sample {
     let cache = filled(&pods(setting.pods(), 0));
     measure(|| {
@@ -154,7 +156,8 @@ fn list(setting: &Setting) -> Sample {
     })
 }
 
-/// Visits all pods of a snapshot. This is repeated twenty times. The closure `look` receives each pod and may read its fields.
+/// Visits all pods in a snapshot. The workload repeats this twenty times. The closure `look` receives each pod and can read
+/// its fields.
 fn for_each(setting: &Setting, look: impl Fn(Option<&Arc<Pod>>) -> bool) -> Sample {
     let cache = filled(&pods(setting.pods(), 0));
     measure(|| {
@@ -167,7 +170,7 @@ fn for_each(setting: &Setting, look: impl Fn(Option<&Arc<Pod>>) -> bool) -> Samp
     })
 }
 
-/// Creates and drops one snapshot for each pod.
+/// Creates and drops as many snapshots as there are pods.
 fn snapshot(setting: &Setting) -> Sample {
     let cache = filled(&pods(setting.pods(), 0));
     measure(|| {
@@ -178,7 +181,7 @@ fn snapshot(setting: &Setting) -> Sample {
     })
 }
 
-/// Replaces each pod, in random order. The new pod is on the same node as the old pod or on another node.
+/// Replaces each pod, in a random order. The new pod is on the same node as the old one, or on another node.
 fn update(setting: &Setting, shift: usize) -> Sample {
     let cache = filled(&pods(setting.pods(), 0));
     let (next, order) = (pods(setting.pods(), shift), shuffled(setting.pods()));
@@ -188,15 +191,15 @@ fn update(setting: &Setting, shift: usize) -> Sample {
     })
 }
 
-/// Measures a writer without other threads, and then with a thread that repeatedly visits all pods of a snapshot.
+/// Measures a writer without other threads, and then with a thread that repeatedly visits all pods in a snapshot.
 fn beside_snapshots(setting: &Setting) -> Sample {
     let (alone, beside) = (mixed(setting, 0, false), mixed(setting, 0, true));
     let share = beside.figures["writes/s"] / alone.figures["writes/s"];
     beside.with("of the rate without", share)
 }
 
-/// Runs for three seconds. One thread replaces pods. Each new pod is on another node. Meanwhile, other threads read pods by key, or visit
-/// all pods of a snapshot.
+/// Runs for three seconds. One thread replaces pods. Each new pod is on another node than the old one. At the same time, other threads
+/// read pods by key, or visit all pods in a snapshot.
 fn mixed(setting: &Setting, readers: u64, snapshots: bool) -> Sample {
     let all = pods(setting.pods(), 0);
     let keys: Vec<ObjectKey> = all.iter().map(|pod| pod.key()).collect();

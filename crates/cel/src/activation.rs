@@ -6,7 +6,7 @@ use std::fmt;
 use crate::error::Failure;
 use crate::value::Value;
 
-/// A source of values for the variables of an expression. [`Activation`] contains values that are known before the
+/// A source of values for the variables of an expression. Use [`Activation`] if all values are known before the
 /// evaluation.
 ///
 /// ```
@@ -72,8 +72,8 @@ impl<'a> Activation<'a> {
         self
     }
 
-    /// Sets a variable to a value or to an error. Each expression that reads the variable gets this value or this
-    /// error.
+    /// Sets the value of a variable, or the error that reading the variable causes. Each expression that reads the
+    /// variable gets this value or fails with this error.
     #[must_use]
     pub fn bind_result(mut self, name: &str, value: Result<Value<'a>, Failure>) -> Self {
         self.variables.insert(name.into(), value);

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-/// The index of an expression in its syntax tree.
+/// The position of an expression in the list of expressions that its syntax tree stores.
 pub(crate) type Id = u32;
 
 /// A parsed expression. Macros are expanded.
 ///
-/// One expression may occur in several places, because some macros use their receiver twice. So a traversal of the tree
-/// may visit the same expression several times.
+/// Some macros use their receiver twice, so one expression may occur in several places of the tree. Therefore, a
+/// traversal of the tree may visit the same expression several times.
 #[derive(Clone, Debug)]
 pub(crate) struct Ast {
     pub(crate) exprs: Vec<Expr>,
@@ -48,7 +48,7 @@ impl Ast {
 #[derive(Clone, Debug)]
 pub(crate) struct Expr {
     pub(crate) kind: Kind,
-    /// The offset that messages show, in code points.
+    /// The offset that error messages show, in code points.
     pub(crate) at: u32,
 }
 
@@ -73,7 +73,8 @@ pub(crate) enum Kind {
         fields: Vec<Field>,
     },
     Fold(Box<Fold>),
-    /// An expression that has no meaning. Such an expression only marks the position of a finding in the text.
+    /// A placeholder for an expression that could not be parsed. The placeholder only marks the position of an error in
+    /// the source text.
     Broken,
 }
 
@@ -122,10 +123,11 @@ pub(crate) struct Fold {
     pub(crate) result: Id,
 }
 
-/// The name of the variable that accumulates the result of a macro. This name is not a valid name in source text.
+/// The name of the variable that accumulates the result of a macro. Source text cannot use this name, because it is not
+/// a valid identifier.
 pub(crate) const ACCUMULATOR: &str = "@result";
 
-/// The names of the functions for operators. The parser inserts calls of these functions.
+/// The names of the functions that implement operators. The parser turns each operator into a call of such a function.
 pub(crate) mod operator {
     pub(crate) const CONDITIONAL: &str = "_?_:_";
     pub(crate) const AND: &str = "_&&_";

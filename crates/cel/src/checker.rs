@@ -24,7 +24,7 @@ pub(crate) struct Checked {
     pub(crate) ast: Ast,
     types: Vec<Type>,
     overloads: Vec<Vec<&'static Overload>>,
-    /// The variables of the environment that the expression reads.
+    /// The names of the environment's variables that the expression reads.
     pub(crate) variables: Vec<Arc<str>>,
 }
 
@@ -76,8 +76,8 @@ pub(crate) fn check(environment: &Environment, text: &str, ast: Ast) -> Result<C
     }
 }
 
-/// The maximum number of times that a traversal may visit expressions. Some macros use their receiver twice, so a short
-/// text can expand to a huge expression.
+/// The maximum number of expressions that a traversal of the tree may visit. Some macros use their receiver twice, so a
+/// short text can expand to a huge expression.
 pub(crate) const MAX_VISITS: u32 = 300_000;
 
 struct Checker<'e> {
@@ -136,7 +136,8 @@ impl Checker<'_> {
         inferred
     }
 
-    /// Returns the type of a name. The name denotes a variable, or a type that the expression uses as a value.
+    /// Returns the type that a name has in an expression. The name can be a variable, or a type such as `int` that the
+    /// expression uses as a value.
     fn lookup(&mut self, name: &str) -> Option<Type> {
         if let Some(local) = self.scopes.find(name) {
             return Some(local.clone());

@@ -1,4 +1,4 @@
-//! The costs of function calls during an evaluation.
+//! The costs of function calls during the evaluation of an expression.
 
 use crate::ast::operator;
 use crate::error::Failure;
@@ -11,9 +11,9 @@ type Called<'a> = Result<Value<'a>, Failure>;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Pricing {
     Fixed(u64),
-    /// The cost is the length of the first argument, multiplied by this number.
+    /// The cost is the length of the first argument multiplied by this number.
     FirstText(u64),
-    /// The cost depends on the length of the first argument, as cel-go counts this length.
+    /// The cost depends on the length of the first argument. The length is counted as cel-go counts it.
     StandardText,
     /// The length of the result.
     Join,
@@ -42,7 +42,8 @@ pub(crate) enum Pricing {
     Sets(f64),
 }
 
-/// Returns the cost rule of a call. `overload` is the signature that matches the call, if only one signature matches.
+/// Returns the cost rule of a call. `overload` is the identifier of the signature that matches the call. The identifier
+/// is `None` if several signatures match.
 pub(crate) fn pricing(function: &str, overload: Option<&str>) -> Pricing {
     let overload = overload.unwrap_or_default();
     if let Some(pricing) = of_extension(overload) {
@@ -118,7 +119,8 @@ fn text(size: u64) -> u64 {
     scaled(size, 0.1)
 }
 
-/// Converts a number as Go does on amd64. Negative numbers wrap around, and numbers that are too large become 2⁶³.
+/// Converts a floating-point number to an integer as Go does on amd64. Negative numbers wrap around, and numbers that
+/// are too large become 2⁶³.
 fn go_u64(number: f64) -> u64 {
     match number {
         _ if number < 0.0 => number as i64 as u64,
@@ -127,13 +129,13 @@ fn go_u64(number: f64) -> u64 {
     }
 }
 
-/// Multiplies a number by a factor, and rounds the product up.
+/// Multiplies a length by a cost factor, and rounds the product up.
 pub(crate) fn scaled(size: u64, factor: f64) -> u64 {
     (size as f64 * factor).ceil() as u64
 }
 
 impl Pricing {
-    /// Returns the cost of a call.
+    /// Returns the cost of a function call.
     pub(crate) fn cost<'a>(self, args: &[Value<'a>], result: &Called<'a>, meter: &mut Meter) -> Result<u64, Failure> {
         let size = |index: usize| args.get(index).map_or(1, Value::size);
         let plain = |index: usize| args.get(index).map_or(1, Value::library_size);
@@ -177,7 +179,7 @@ pub(crate) fn pattern(text_size: u64, pattern_size: u64) -> u64 {
     text.saturating_mul(scaled(pattern_size, 0.25))
 }
 
-/// Returns the cost of parsing a selector of this length.
+/// Returns the cost of parsing a selector of the given length.
 pub(crate) fn selector(length: u64) -> u64 {
     10 + text(length) + scaled(scaled(length, 0.5), 50.0)
 }
@@ -190,7 +192,7 @@ fn self_compare(list: Option<&Value<'_>>) -> u64 {
     11_u64.saturating_add((size.saturating_mul(size) as f64 * factor) as u64)
 }
 
-/// Counts all characters and items of a value.
+/// Returns the number of all characters and items in a value, including nested values.
 fn traversal(value: &Value<'_>, meter: &mut Meter, depth: usize) -> Result<u64, Failure> {
     meter.work(1)?;
     let Some(depth) = depth.checked_sub(1) else { return Ok(1) };
@@ -218,7 +220,7 @@ fn traversal(value: &Value<'_>, meter: &mut Meter, depth: usize) -> Result<u64, 
     }
 }
 
-/// Returns the cost of `==`. A side whose evaluation failed has the size 1.
+/// Returns the cost of `==`. An operand whose evaluation failed has the size 1.
 pub(crate) fn equals(left: Option<&Value<'_>>, right: Option<&Value<'_>>) -> u64 {
     match left {
         Some(Value::Opaque(_)) => 1,

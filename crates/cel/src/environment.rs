@@ -8,9 +8,10 @@ use crate::types::Type;
 
 /// The variables, object types and functions that an expression can use.
 ///
-/// An environment is cheap to clone. An environment contains the functions of kube-apiserver 1.36: CEL's standard
-/// functions and macros, and functions for optional values, strings, lists, sets, regular expressions, URLs, IP
-/// addresses, CIDRs, quantities, semantic versions, named formats and the authorizer.
+/// Cloning an environment is cheap. Each environment contains the functions of kube-apiserver 1.36. These are CEL's
+/// standard functions and macros, and the functions of the libraries. The libraries support optional values, strings,
+/// lists, sets, regular expressions, URLs, IP addresses, CIDRs, quantities, semantic versions, named formats and the
+/// authorizer.
 ///
 /// ```
 /// use pintle_cel::{Activation, Environment, Type, Value};
@@ -26,7 +27,8 @@ use crate::types::Type;
 #[derive(Clone, Debug, Default)]
 pub struct Environment {
     variables: BTreeMap<Arc<str>, Type>,
-    /// The schema of the first variable that was declared with a schema. It limits the estimated cost.
+    /// The schema of the first variable that was declared with a schema. The limits in this schema bound the estimated
+    /// cost.
     root_schema: Option<Arc<Schema>>,
     objects: Objects,
     patches: bool,
@@ -45,16 +47,16 @@ impl Environment {
         self
     }
 
-    /// Declares a variable with the type and the sizes of a schema. If expressions cannot access data of this schema
-    /// because it has no type, the variable is not declared.
+    /// Declares a variable. A schema determines the type and the maximum size of the variable. If expressions cannot
+    /// access data with this schema because the schema has no CEL type, the variable is not declared.
     #[must_use]
     pub fn data(self, name: &str, schema: &Arc<Schema>) -> Self {
         let declared = schema.cel_type().cloned();
         self.sized(name, schema, declared)
     }
 
-    /// Declares a variable that may have no value, with the type and the sizes of a schema. Its value is a
-    /// [`Value::Optional`].
+    /// Declares a variable that may have no value. A schema determines the type and the maximum size of the variable.
+    /// The value of the variable is a [`Value::Optional`].
     ///
     /// [`Value::Optional`]: crate::Value::Optional
     #[must_use]
@@ -72,14 +74,15 @@ impl Environment {
         self
     }
 
-    /// Declares the fields of an object type. A later declaration of the same type replaces an earlier one.
+    /// Declares the fields of an object type. If this object type is already declared, the new fields replace the
+    /// previous ones.
     #[must_use]
     pub fn object<'a>(mut self, name: &str, fields: impl IntoIterator<Item = (&'a str, Type)>) -> Self {
         self.objects.insert(name.into(), fields.into_iter().map(|(name, part)| (name.into(), part)).collect());
         self
     }
 
-    /// Declares a field of an object type and keeps the other fields of the type.
+    /// Declares a field of an object type. The other fields of the type do not change.
     #[must_use]
     pub fn field(mut self, object: &str, name: &str, declared: Type) -> Self {
         self.objects.entry(object.into()).or_default().insert(name.into(), declared);
@@ -98,7 +101,7 @@ impl Environment {
         self.variables.get(name)
     }
 
-    /// Returns the schema whose limits bound the estimated cost.
+    /// Returns the schema whose size limits bound the estimated cost of an expression.
     pub(crate) fn root_schema(&self) -> Option<&Arc<Schema>> {
         self.root_schema.as_ref()
     }
@@ -107,7 +110,7 @@ impl Environment {
         self.patches
     }
 
-    /// Whether an object type with this name is declared.
+    /// Returns whether an object type with this name is declared.
     pub(crate) fn has_object(&self, name: &str) -> bool {
         self.objects.contains_key(name) || self.patches && is_patch_type(name)
     }
@@ -124,7 +127,8 @@ impl Environment {
         match (object, field) {
             (JSON_PATCH, "op" | "path" | "from") => Some(Type::String),
             (JSON_PATCH, "value") => Some(Type::Dyn),
-            // As in kube-apiserver, all other fields have a type without a name. No value can be assigned to this type.
+            // As in kube-apiserver, all other fields of a `JSONPatch` have a type without a name. Expressions cannot
+            // assign a value to such a field.
             (JSON_PATCH, _) => Some(Type::Opaque("".into())),
             _ => Some(Type::Dyn),
         }
@@ -133,7 +137,7 @@ impl Environment {
 
 pub(crate) const JSON_PATCH: &str = "JSONPatch";
 
-/// Whether a name is `JSONPatch`, `Object`, or a type of a field such as `Object.spec`.
+/// Returns whether a name is `JSONPatch`, `Object`, or the type of an object field such as `Object.spec`.
 fn is_patch_type(name: &str) -> bool {
     name == JSON_PATCH || name == "Object" || name.starts_with("Object.")
 }

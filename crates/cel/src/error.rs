@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::source::CompileError;
 
-/// The error of [`evaluate`](crate::evaluate), which compiles and evaluates an expression.
+/// The error of the function [`evaluate`](crate::evaluate), which compiles and evaluates an expression.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Error {
@@ -15,7 +15,7 @@ pub enum Error {
     Evaluate(EvalError),
     /// The variables cannot be serialized.
     Variables(String),
-    /// The result cannot be represented as JSON.
+    /// The result of the expression cannot be represented as JSON.
     Result(String),
 }
 
@@ -44,7 +44,7 @@ impl From<EvalError> for Error {
     }
 }
 
-/// The reason why the evaluation of an expression failed, and the cost of this evaluation.
+/// The reason why the evaluation of an expression failed, and the cost that it had until then.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EvalError {
     pub(crate) failure: Failure,
@@ -52,17 +52,17 @@ pub struct EvalError {
 }
 
 impl EvalError {
-    /// Returns the error message in the words of cel-go.
+    /// Returns the error message with the same text as in cel-go.
     pub fn message(&self) -> &str {
         self.failure.message()
     }
 
-    /// Whether the budget ran out.
+    /// Returns whether the evaluation failed because it exceeded its budget.
     pub fn is_out_of_budget(&self) -> bool {
         matches!(self.failure, Failure::Budget)
     }
 
-    /// Returns the cost of the evaluation until it failed.
+    /// Returns the cost of the evaluation up to the failure.
     pub fn cost(&self) -> u64 {
         self.cost
     }
@@ -79,14 +79,15 @@ impl std::error::Error for EvalError {}
 /// A failure during evaluation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// An error during the evaluation. The operators `||` and `&&` and the quantifiers can absorb this error.
+    /// An error during the evaluation. The operators `||` and `&&` and the quantifiers ignore this error if another
+    /// operand decides the result.
     Error(Arc<str>),
-    /// The budget ran out. No operator absorbs this failure.
+    /// The evaluation exceeded its budget. No operator ignores this failure.
     Budget,
 }
 
 impl Failure {
-    /// Creates an error that the operators `||` and `&&` and the quantifiers can absorb.
+    /// Creates an error that `||`, `&&` and the quantifiers ignore if another operand decides the result.
     pub fn new(message: impl Into<String>) -> Self {
         Self::Error(message.into().into())
     }
@@ -99,7 +100,7 @@ impl Failure {
         Self::new(format!("no such key: {key}"))
     }
 
-    /// Returns the error message in the words of cel-go.
+    /// Returns the error message with the same text as in cel-go.
     pub fn message(&self) -> &str {
         match self {
             Self::Error(message) => message,

@@ -38,17 +38,17 @@ struct Estimator<'e> {
     /// The schema of the data.
     root: Option<&'e crate::schema::Schema>,
     scopes: Scopes<'e>,
-    /// The positions that the values of expressions have in the caller's data.
+    /// The places in the caller's data from which expressions read their values.
     places: HashMap<Id, Place<'e>>,
     sizes: HashMap<Id, CostRange>,
     /// The sizes of the keys and values of lists and maps.
     entries: HashMap<Id, EntrySize>,
-    /// The estimated costs of expressions that occur in several places.
+    /// The estimated costs of expressions that occur in several places of the tree.
     known: HashMap<Id, CostRange>,
 }
 
 impl<'e> Estimator<'e> {
-    /// Returns the cost of an expression. The recursion is bounded because the depth of the tree is limited.
+    /// Returns the estimated cost of an expression. The recursion is bounded because the depth of the tree is limited.
     fn cost(&mut self, id: Id) -> CostRange {
         if let Some(known) = self.known.get(&id) {
             return *known;
@@ -100,7 +100,7 @@ impl<'e> Estimator<'e> {
         parts.iter().fold(CostRange::fixed(0), |sum, part| sum.plus(self.cost(*part)))
     }
 
-    /// Returns the smallest range that includes the sizes of all these expressions.
+    /// Returns the smallest range that includes the size ranges of all these expressions.
     fn union(&mut self, parts: &[Id]) -> CostRange {
         let none = CostRange { min: u64::MAX, max: 0 };
         let start = if parts.is_empty() { CostRange::fixed(0) } else { none };
@@ -117,7 +117,7 @@ impl<'e> Estimator<'e> {
         }
     }
 
-    /// Whether a comprehension only binds a value to a name and does not iterate.
+    /// Returns whether a comprehension only binds a value to a name, and does not iterate.
     fn is_binding(&self, fold: &Fold) -> bool {
         let ast = &self.checked.ast;
         matches!(ast.kind(fold.range), Kind::List(items) if items.is_empty())

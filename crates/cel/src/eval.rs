@@ -14,22 +14,22 @@ use crate::value::{Entries, Key, Object, Value};
 
 pub(crate) type Evaluated<'a> = Result<Value<'a>, Failure>;
 
-/// Whether the budget was exceeded, so that the evaluation must end.
+/// Returns whether the cost budget was exceeded, so that the evaluation must end.
 fn is_spent<T>(evaluated: &Result<T, Failure>) -> bool {
     matches!(evaluated, Err(Failure::Budget))
 }
 
-/// The units of work for evaluating a subexpression.
+/// The units of work that evaluating one subexpression counts as.
 const STEP: u64 = 15;
-/// The number of list items whose work equals the work of one map entry.
+/// The number of list items that count as much work as one map entry.
 const ENTRY: usize = 4;
-/// The maximum number of arguments that a call evaluates without an allocation.
+/// The maximum number of arguments that are evaluated without a heap allocation.
 const FEW: usize = 3;
 const CREATE_LIST: u64 = 10;
 const CREATE_MAP: u64 = 30;
 const CREATE_OBJECT: u64 = 40;
 
-/// Evaluates a plan. The recursion is bounded because the depth of plans is limited.
+/// Evaluates a plan. The evaluator is recursive. The recursion is bounded because the depth of plans is limited.
 pub(crate) struct Evaluator<'a, 'e> {
     pub(crate) variables: &'e dyn Variables<'a>,
     pub(crate) meter: Meter,
@@ -76,7 +76,7 @@ impl<'a, 'e> Evaluator<'a, 'e> {
         }
     }
 
-    /// Evaluates `&&` or `||`. If one term decides the result, errors of the other term are ignored.
+    /// Evaluates `&&` or `||`. If one operand decides the result, errors of the other operand are ignored.
     fn logical(&mut self, terms: &'e [Plan; 2], decides: bool) -> Evaluated<'a> {
         let mut failure = None;
         for term in terms {
@@ -109,7 +109,8 @@ impl<'a, 'e> Evaluator<'a, 'e> {
         }
     }
 
-    /// Evaluates both operands, even if the first operand fails, as strict operators do.
+    /// Evaluates both operands. As for other strict operators, the second operand is evaluated even if the first one
+    /// fails.
     fn sides(&mut self, sides: &'e [Plan; 2]) -> Result<[Result<Cow<'e, Value<'a>>, Failure>; 2], Failure> {
         let left = self.operand(&sides[0]);
         if is_spent(&left) {
@@ -140,7 +141,7 @@ impl<'a, 'e> Evaluator<'a, 'e> {
     }
 
     fn call(&mut self, call: &'e Call) -> Evaluated<'a> {
-        // Avoid an allocation for the arguments, because most calls have only a few.
+        // Avoid a heap allocation for the arguments, because most calls have only a few.
         let (mut few, mut many) = ([const { Value::Null }; FEW], Vec::new());
         let args = match few.get_mut(..call.args.len()) {
             Some(args) => args,
@@ -155,7 +156,7 @@ impl<'a, 'e> Evaluator<'a, 'e> {
                 Ok(value) => args[index] = value,
                 Err(Failure::Budget) => return Err(Failure::Budget),
                 Err(error) if call.stops_early && index + 1 < call.args.len() => return Err(error),
-                // An argument that failed counts as a value without a size.
+                // For the cost, an argument that failed counts as a value without a size.
                 Err(error) => failure = failure.or(Some(error)),
             }
         }
@@ -204,7 +205,7 @@ impl<'a, 'e> Evaluator<'a, 'e> {
         Ok(Value::list(values))
     }
 
-    /// Adds the cost of a literal, even if the evaluation of an item failed.
+    /// Adds the cost of a list or map literal, even if the evaluation of an item failed.
     fn finish(&mut self, failure: Option<Failure>, cost: u64) -> Result<(), Failure> {
         match &failure {
             Some(Failure::Budget) => return Err(Failure::Budget),
@@ -268,7 +269,7 @@ impl<'a, 'e> Evaluator<'a, 'e> {
     }
 }
 
-/// Returns the value of an item, or `None` for an optional item that is absent.
+/// Returns the value of a list or map item, or `None` for an optional item that is absent.
 fn present<'a>(
     value: Value<'a>,
     optional: bool,
@@ -301,7 +302,7 @@ fn check_patch(fields: &[(std::sync::Arc<str>, Value<'_>)]) -> Result<(), Failur
 }
 
 impl Call {
-    /// Calls the function. The caller must check `stops_early` and count the cost of the call.
+    /// Calls the function. The caller must check `stops_early`, and must add the cost of the call.
     pub(crate) fn apply<'a>(&self, meter: &mut Meter, args: &[Value<'a>]) -> Evaluated<'a> {
         meter.work(args.iter().map(Value::weight).sum())?;
         let result = (self.function)(meter, args);

@@ -5,22 +5,22 @@ use std::sync::LazyLock;
 
 use crate::types::Type;
 
-/// The signatures, in the order in which the type checker tries them.
+/// The signatures of the function, in the order in which the type checker tries them.
 const SIGNATURES: &str = include_str!("functions.txt");
-/// The heading of the functions that exist only in mutating policies.
+/// The heading of the section with the functions that exist only in mutating policies.
 const PATCHES: &str = "patches";
 
 /// A signature of a function.
 #[derive(Debug)]
 pub(crate) struct Overload {
     pub(crate) id: &'static str,
-    /// Whether the first argument is a receiver.
+    /// Whether the function is called as a method, so that the first argument is the receiver.
     pub(crate) member: bool,
     pub(crate) args: Vec<Type>,
     pub(crate) result: Type,
     /// The type parameters.
     pub(crate) params: Vec<&'static str>,
-    /// Whether the function exists only in environments with patches.
+    /// Whether the function exists only in environments that support patches.
     pub(crate) for_patches: bool,
 }
 
@@ -37,7 +37,7 @@ static FUNCTIONS: LazyLock<HashMap<&'static str, Vec<Overload>>> = LazyLock::new
     functions
 });
 
-/// Returns the signatures of a function.
+/// Returns the signatures of the function with this name.
 pub(crate) fn overloads(name: &str) -> &'static [Overload] {
     FUNCTIONS.get(name).map(Vec::as_slice).unwrap_or_default()
 }
@@ -65,7 +65,7 @@ fn overload(line: &'static str, for_patches: bool) -> Option<(&'static str, Over
     Some((name, Overload { id, member: receiver.is_some(), args, result, params, for_patches }))
 }
 
-/// Splits at commas outside of parentheses.
+/// Splits a text at the commas that are outside of parentheses.
 fn parts(text: &'static str) -> Vec<&'static str> {
     let (mut parts, mut depth, mut start) = (Vec::new(), 0, 0);
     for (index, c) in text.char_indices() {

@@ -1,4 +1,5 @@
-//! Entry points for fuzzing, used by `crates/fuzz/` and by the tests below. Each function panics if a property does not hold.
+//! The entry points for fuzzing. The fuzz targets in `crates/fuzz/` and the tests below call them. Each function panics if a
+//! property of the evaluator does not hold.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "failed checks panic")]
 
@@ -10,11 +11,12 @@ use crate::{Activation, Environment, Program, Schema, Type};
 
 /// A tenth of kube-apiserver's limit. With this budget, evaluating one input takes at most some tens of milliseconds.
 const BUDGET: u64 = 100_000;
-/// The maximum length of a result's text. Messages contain types. A test with this limit also shows that the size of
-/// types is limited.
+/// The maximum length of a result that is converted to text. Messages contain types. This limit also tests that the
+/// size of types is limited.
 const LONGEST: usize = 64 << 20;
 
-/// Compiles an expression over untyped variables. The findings must refer to positions in the text.
+/// Compiles an expression whose variables have no static type. Checks that the positions of all findings are inside the
+/// text.
 pub fn cel_expression(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     let environment = Environment::new().variable("self", Type::Dyn).variable("a.b", Type::list(Type::String));
@@ -40,8 +42,8 @@ fn compile(environment: &Environment, text: &str) -> Option<Program> {
     }
 }
 
-/// Reads a schema from the first line and data from the second line. Compiles and evaluates each further line as a
-/// rule.
+/// Reads a schema from the first line and JSON data from the second line. Compiles and evaluates each further line as a
+/// validation rule.
 pub fn cel_rule(bytes: &[u8]) {
     let mut lines = bytes.splitn(3, |byte| *byte == b'\n');
     let (Some(schema), Some(data), Some(rule)) = (lines.next(), lines.next(), lines.next()) else { return };
@@ -55,7 +57,7 @@ pub fn cel_rule(bytes: &[u8]) {
 }
 
 /// Evaluates the expression that the grammar generates from the bytes. The data contains values at the bounds of their
-/// types.
+/// types, such as the smallest integer.
 pub fn cel_evaluation(bytes: &[u8]) {
     let text = grammar::expression(bytes);
     let environment = Environment::new().variable("self", Type::Dyn);
@@ -64,8 +66,8 @@ pub fn cel_evaluation(bytes: &[u8]) {
     evaluate(&program, &Activation::new().bind("self", &data));
 }
 
-/// Evaluates an expression twice. Both evaluations must have the same result. A budget below the cost must end the
-/// evaluation.
+/// Evaluates an expression twice. Both evaluations must return the same result. An evaluation with a budget below the
+/// cost must fail.
 fn evaluate(program: &Program, activation: &Activation<'_>) {
     let first = program.evaluate(activation, BUDGET);
     let second = program.evaluate(activation, BUDGET);

@@ -2,8 +2,8 @@
 
 use crate::source::Issue;
 
-/// The kind of a token. Messages list the expected tokens in the order of these variants. The CEL grammar defines the
-/// order.
+/// The kind of a token. Syntax errors list the expected tokens in the order of these variants. The order comes from the
+/// CEL grammar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Token {
     End,
@@ -45,7 +45,7 @@ pub(crate) enum Token {
 }
 
 impl Token {
-    /// Returns the name of the token that messages use.
+    /// Returns the name of the token that error messages use.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::End => "<EOF>",
@@ -97,7 +97,7 @@ pub(crate) struct Lexeme<'a> {
     pub(crate) at: u32,
 }
 
-/// Returns the tokens of a text. Also returns a finding for each piece of text that is not a token. The last token is
+/// Returns the tokens of a text. Also returns an error for each piece of text that is not a token. The last token is
 /// `Token::End`.
 pub(crate) fn tokens(text: &str) -> (Vec<Lexeme<'_>>, Vec<Issue>) {
     let mut lexer = Lexer { rest: text, at: 0 };
@@ -131,11 +131,11 @@ impl<'a> Lexer<'a> {
     }
 }
 
-/// The first element of a text with its length in bytes.
+/// The token at the start of a text, and the length of the token in bytes.
 enum Scan {
     Token(Token, usize),
     Blank(usize),
-    /// Text that is not a token. The length includes the character that could not be scanned.
+    /// A piece of text that is not a token. The length includes the character that could not be scanned.
     Failure(usize),
 }
 
@@ -192,7 +192,7 @@ fn symbol(text: &str) -> Scan {
     }
 }
 
-/// Returns the failure to scan the character that begins at `index`.
+/// Returns the error for the character at `index`, which cannot begin a token.
 fn failure(text: &str, index: usize) -> Scan {
     Scan::Failure(index + text[index..].chars().next().map_or(0, char::len_utf8))
 }
@@ -226,7 +226,7 @@ fn digits(bytes: &[u8]) -> usize {
     bytes.iter().take_while(|byte| byte.is_ascii_digit()).count()
 }
 
-/// Returns the length of an exponent, or 0.
+/// Returns the length of a number's exponent, or 0 if there is no exponent.
 fn exponent(bytes: &[u8]) -> usize {
     if !matches!(bytes.first(), Some(b'e' | b'E')) {
         return 0;
@@ -283,8 +283,8 @@ fn string(text: &str, start: usize, raw: bool, token: Token) -> Scan {
     }
 }
 
-/// The string has no end. If the text begins with two quotes, they form an empty string. The token is then this empty
-/// string.
+/// The string literal has no closing quote. If the text begins with two quotes, they form an empty string, and the
+/// token is this empty string.
 fn ended(text: &str, start: usize, triple: bool, token: Token) -> Scan {
     if triple { Scan::Token(token, start + 2) } else { prefix_or(text, start, Scan::Failure(text.len())) }
 }
@@ -301,7 +301,7 @@ fn broken(text: &str, start: usize, triple: bool, index: usize, token: Token) ->
     }
 }
 
-/// The prefix of an invalid string literal (`r` or `b`) becomes an identifier.
+/// In an invalid string literal, the prefix `r` or `b` becomes an identifier.
 fn prefix_or(_text: &str, start: usize, otherwise: Scan) -> Scan {
     if start > 0 { Scan::Token(Token::Ident, start) } else { otherwise }
 }

@@ -1,6 +1,6 @@
 //! The Common Expression Language (CEL) with a type checker and costs, as kube-apiserver evaluates it.
 //!
-//! Use this crate to evaluate the rules of CustomResourceDefinitions and admission policies without a cluster. It is
+//! Use this crate to evaluate the rules of CustomResourceDefinitions and admission policies without a cluster. CEL is
 //! also a safe expression language for the configuration of your own program. The crate does not depend on a Kubernetes
 //! crate.
 //!
@@ -47,8 +47,8 @@
 //!
 //! [`Environment::compile`] parses an expression, checks its types and evaluates its constant subexpressions.
 //! [`Program::evaluate`] reads the caller's data by reference and counts the cost. The evaluation stops when the cost
-//! exceeds the budget. The budget of kube-apiserver is [`CALL_LIMIT`] for one expression, and ten times as much for all
-//! rules of an object.
+//! exceeds the budget. The budget of kube-apiserver is [`CALL_LIMIT`] for each expression, and ten times as much for
+//! all rules of an object together.
 //!
 //! # Guarantees
 //!
@@ -57,18 +57,19 @@
 //! - **No panic.** Arithmetic is checked, and conversions of extreme values fail. Fuzz targets and tests with hostile
 //!   expressions check this.
 //! - **Depth.** An expression nests at most 250 levels, as in cel-go, and its tree has at most 400 levels. If data has
-//!   more than 256 levels, its comparison and its conversion to JSON or to a text fail. No other function recurses into
-//!   data.
+//!   more than 256 levels, comparing it fails. Converting such data to JSON or to text fails, too. No other function
+//!   recurses into data.
 //! - **Size.** An expression has at most 100,000 code points, and at most 500 constant patterns. After the expansion of macros, an
-//!   expression has at most 300,000 subexpressions. Parts of a schema that are deeper than 200 levels, or whose path has more than 1,000
-//!   bytes, are invisible.
-//! - **Time.** The cost model of cel-go does not count all work. For example, comparing two large objects costs one unit. Therefore, an
-//!   evaluation also counts units of work. One unit takes about a nanosecond in an optimized build. The limit is 1,000,000 units of work,
-//!   plus 100 for each unit of the budget. Beyond it, the evaluation fails with [`EvalError::is_out_of_budget`].
-//! - **Memory.** An evaluation allocates at most about one byte for each unit of work, and no string of more than 16
-//!   MiB.
-//! - **Threads.** A [`Program`] is cheap to clone, `Send` and `Sync`. The only global state is the table of functions
-//!   and lazily compiled patterns.
+//!   expression has at most 300,000 subexpressions. Expressions cannot access parts of a schema that are deeper than 200 levels or whose
+//!   path has more than 1,000 bytes.
+//! - **Time.** The cost model of cel-go does not count all work. For example, comparing two large objects costs only one unit. Therefore,
+//!   an evaluation also counts units of work. One unit takes about a nanosecond in an optimized build. The limit is 1,000,000 units of
+//!   work plus 100 for each unit of the cost budget. If an evaluation exceeds this limit, it fails with an error for which
+//!   [`EvalError::is_out_of_budget`] returns true.
+//! - **Memory.** An evaluation allocates at most about one byte for each unit of work. An evaluation never allocates a
+//!   string of more than 16 MiB.
+//! - **Threads.** A [`Program`] is cheap to clone, `Send` and `Sync`. The only global state is a table of functions and
+//!   a set of patterns that are compiled on first use.
 //!
 //! # Supported features
 //!

@@ -26,16 +26,16 @@ use crate::functions;
 use crate::meter::Meter;
 use crate::value::Value;
 
-/// The result of a function. The function returns `None` if it does not accept arguments of these types.
+/// The result of a function. A library function returns `None` if it does not accept arguments of these types.
 pub(crate) type Returned<'a> = Option<Result<Value<'a>, Failure>>;
 
-/// A function. If the function has a receiver, the receiver is the first argument.
+/// The implementation of a library function. If the function has a receiver, the receiver is the first argument.
 pub(crate) type Function = for<'a> fn(&mut Meter, &[Value<'a>]) -> Returned<'a>;
 
-/// Returns a function. Also returns whether a call of the function ends when an argument fails.
+/// Returns a function. Also returns whether the evaluation of a call ends as soon as one argument fails.
 ///
 /// `resolved` is true if the type checker found exactly one signature for the call. The caller must handle calls with a
-/// constant pattern itself.
+/// constant regular expression itself.
 pub(crate) fn function(name: &str, args: usize, resolved: bool) -> (Function, bool) {
     let found = arithmetic::function(name)
         .or_else(|| convert::function(name))
@@ -56,7 +56,7 @@ pub(crate) fn function(name: &str, args: usize, resolved: bool) -> (Function, bo
     (found.unwrap_or(unknown), args > 2 || name == "format" || dispatched)
 }
 
-/// Returns the function `sum` for the signature that the type checker found.
+/// Returns the implementation of `sum` for the signature that the type checker found.
 pub(crate) fn sum(overload: Option<&str>) -> Function {
     lists::sum_of(overload)
 }
@@ -65,7 +65,7 @@ fn unknown<'a>(_: &mut Meter, _: &[Value<'a>]) -> Returned<'a> {
     None
 }
 
-/// Whether a single function implements all signatures of this name.
+/// Returns whether a single function implements all signatures with this name.
 fn is_single(name: &str) -> bool {
     let listed = matches!(
         name,
@@ -91,7 +91,7 @@ fn is_single(name: &str) -> bool {
     listed
 }
 
-/// Returns the error, in cel-go's words, for a call that has no signature for the types of its arguments.
+/// Returns the error for a call without a matching signature, with the same text as in cel-go.
 pub(crate) fn no_overload(name: &str, args: &[Value<'_>]) -> Failure {
     let plain = matches!(name, "contains" | "endsWith" | "startsWith" | operator::NOT | operator::IN);
     if plain {
@@ -99,8 +99,8 @@ pub(crate) fn no_overload(name: &str, args: &[Value<'_>]) -> Failure {
     }
     if is_single(name) {
         let first = args.first();
-        // As in cel-go, the message is shorter in two cases: the value has methods, or the operator can be applied to
-        // the value and another value.
+        // As in cel-go, the message is shorter if the value has methods or if the operator can be applied to the value
+        // and another value.
         return match first.is_some_and(|first| is_receiver(first) || arithmetic::supports(name, first)) {
             true => Failure::no_overload(),
             false => Failure::new(format!("no such overload: {name}")),
@@ -122,8 +122,8 @@ fn two_texts<'v, 'a>(args: &'v [Value<'a>]) -> Option<(&'v str, &'v str)> {
     }
 }
 
-/// Whether `holds` accepts the first item of a list. cel-go chooses the signature by this item. `holds` is not called
-/// for an empty list, which is always accepted.
+/// Returns whether `holds` accepts the first item of a list. cel-go chooses the signature by this item. An empty list
+/// is always accepted, without a call of `holds`.
 fn first_is(args: &[Value<'_>], holds: impl FnOnce(&Value<'_>) -> bool) -> bool {
     let [Value::List(list), ..] = args else { return true };
     list.get(0).is_none_or(|first| first.is_ok_and(|first| holds(&first)))

@@ -7,21 +7,21 @@ use crate::error::Failure;
 use crate::re2::Pattern;
 use crate::value::Value;
 
-/// The maximum length of a string that an expression can create.
+/// The maximum length, in bytes, of a string that an expression can create.
 const MAX_TEXT: usize = 16 << 20;
-/// The maximum length of a list that an expression can create.
+/// The maximum number of items in a list that an expression can create.
 const MAX_ITEMS: usize = 4 << 20;
-/// The memory that a value needs, in bytes.
+/// The memory of one value, in bytes.
 const VALUE: u64 = 40;
-/// The memory that a string in a list needs, in bytes.
+/// The memory of one string in a list, in bytes.
 pub(crate) const ITEM: usize = 64;
-/// The units of work for compiling a pattern.
+/// The units of work that compiling a pattern counts as.
 const COMPILE: u64 = 100_000;
-/// The units of work for compiling one state or range of a pattern.
+/// The additional units of work for each state or range of a compiled pattern.
 const COMPILE_STATE: u64 = 500;
-/// The units of work for one step of a search.
+/// The units of work for each step of a pattern search.
 const STEP: u64 = 20;
-/// The maximum memory of an automaton in bytes.
+/// The maximum memory of a pattern's automaton, in bytes.
 pub(crate) const MAX_AUTOMATON: usize = 1 << 20;
 /// The maximum number of compiled patterns that are kept during an evaluation.
 const MAX_PATTERNS: usize = 32;
@@ -29,7 +29,7 @@ const MAX_PATTERNS: usize = 32;
 /// Patterns by their texts.
 pub(crate) type Patterns = HashMap<Box<str>, Arc<Pattern>>;
 
-/// Counts the cost of an evaluation, and the work that the cost does not include.
+/// Counts the cost of an evaluation, and also the work that this cost does not include.
 ///
 /// Some operations have a small cost but take long. For example, the comparison of two large objects costs one unit.
 /// Therefore, the meter also counts units of work. One unit takes about a nanosecond. If an evaluation does too much
@@ -38,7 +38,7 @@ pub(crate) struct Meter {
     cost: u64,
     budget: u64,
     work_left: u64,
-    /// The constant patterns that occur in the expression.
+    /// The compiled constant patterns of the expression.
     known: Option<Arc<Patterns>>,
     patterns: BTreeMap<Box<str>, Arc<Pattern>>,
 }
@@ -80,12 +80,12 @@ impl Meter {
         }
     }
 
-    /// Counts the work of looking up a key.
+    /// Counts the work of looking up a map key.
     pub(crate) fn hash(&mut self, key: &Value<'_>) -> Result<(), Failure> {
         self.work(key.weight().saturating_mul(8))
     }
 
-    /// Counts the work of creating a list. Call this method before you create the list.
+    /// Counts the work of creating a list of this length. Call this method before you allocate the list.
     pub(crate) fn items(&mut self, count: usize) -> Result<(), Failure> {
         if count > MAX_ITEMS {
             return Err(Failure::Budget);
@@ -93,7 +93,7 @@ impl Meter {
         self.work((count as u64).saturating_mul(VALUE))
     }
 
-    /// Counts the work of creating a string. Call this method before you create the string.
+    /// Counts the work of creating a string of this length. Call this method before you allocate the string.
     pub(crate) fn text(&mut self, length: usize) -> Result<(), Failure> {
         if length > MAX_TEXT {
             return Err(Failure::Budget);
@@ -101,23 +101,23 @@ impl Meter {
         self.work(length as u64)
     }
 
-    /// Counts the work of searching a text with an automaton. In the worst case, the search visits each state for each
-    /// character.
+    /// Counts the work of searching a text with a pattern's automaton. In the worst case, the search visits each state
+    /// of the automaton for each character.
     pub(crate) fn search(&mut self, length: usize, pattern: &Pattern) -> Result<(), Failure> {
         self.work((length as u64).saturating_mul(pattern.states()) / 8)
     }
 
-    /// Returns the remaining number of [steps](crate::Search::steps).
+    /// Returns the number of [steps](crate::Search::steps) that a pattern search may still use.
     pub(crate) fn steps_left(&self) -> usize {
         usize::try_from(self.work_left / STEP).unwrap_or(usize::MAX)
     }
 
-    /// Counts the work of a search.
+    /// Counts the work of a finished pattern search.
     pub(crate) fn steps(&mut self, steps: usize) -> Result<(), Failure> {
         self.work((steps as u64).saturating_mul(STEP))
     }
 
-    /// Returns a compiled pattern. The message of a wrong pattern begins with `prefix`.
+    /// Returns a compiled pattern. If the pattern is invalid, the error message begins with `prefix`.
     pub(crate) fn pattern(&mut self, pattern: &str, prefix: &str) -> Result<Arc<Pattern>, Failure> {
         let known = self.known.as_ref().and_then(|known| known.get(pattern));
         if let Some(known) = known.or_else(|| self.patterns.get(pattern)) {

@@ -1,4 +1,4 @@
-//! Data that expressions read without a copy.
+//! The trait for data that expressions read without a copy.
 
 use std::fmt;
 
@@ -41,15 +41,15 @@ use std::fmt;
 /// }
 /// ```
 pub trait Node: fmt::Debug + Sync {
-    /// Returns the value of a scalar, or the kind of a container.
+    /// Returns the value of a scalar, or whether the node is a list or a map.
     fn scalar(&self) -> Scalar<'_>;
 
-    /// Returns the number of items of a list or of fields of a map.
+    /// Returns the number of list items or map fields.
     fn len(&self) -> usize {
         0
     }
 
-    /// Whether the node has no items and no fields.
+    /// Returns whether the node has no items and no fields.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -59,7 +59,7 @@ pub trait Node: fmt::Debug + Sync {
         None
     }
 
-    /// Returns the map field with a name.
+    /// Returns the map field with this name.
     fn field(&self, _name: &str) -> Option<&dyn Node> {
         None
     }
@@ -70,7 +70,7 @@ pub trait Node: fmt::Debug + Sync {
     }
 }
 
-/// The value of a scalar [`Node`], or the kind of a container.
+/// The value of a scalar [`Node`], or its kind if the node is a list or a map.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Scalar<'a> {
     /// `null`.
@@ -79,7 +79,7 @@ pub enum Scalar<'a> {
     Bool(bool),
     /// An integer.
     Int(i64),
-    /// An integer that is too large for `Int`.
+    /// An integer that is too large for the variant `Int`.
     Uint(u64),
     /// A number with a fraction or an exponent.
     Double(f64),

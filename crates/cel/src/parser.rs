@@ -12,7 +12,7 @@ use crate::source::{CompileError, Issue};
 
 use builder::Builder;
 
-/// The maximum length of an expression in code points.
+/// The maximum length of an expression, in code points.
 const MAX_CODE_POINTS: usize = 100_000;
 /// The maximum nesting depth of one grammar rule.
 const MAX_NESTING: u32 = 250;
@@ -45,14 +45,14 @@ pub(crate) fn parse(text: &str) -> Result<Ast, CompileError> {
 
 /// The reason why the parser stopped early.
 enum Stop {
-    /// A syntax error, which is already recorded as a finding.
+    /// A syntax error. The parser has already added it to its list of findings.
     Syntax,
     Limit(String),
 }
 
 type Parsed<T = Id> = Result<T, Stop>;
 
-/// The current nesting depth of each rule in cel-go's grammar.
+/// The current nesting depth of each rule of cel-go's grammar.
 #[derive(Clone, Copy, Default)]
 struct Nesting {
     expr: u32,
@@ -65,7 +65,7 @@ struct Parser<'a> {
     tokens: Vec<Lexeme<'a>>,
     next: usize,
     nesting: Nesting,
-    /// The tokens that may follow the content of each open bracket.
+    /// For each open bracket, the tokens that may follow the content of the bracket.
     closers: Vec<&'static [Token]>,
     builder: Builder,
 }
@@ -83,7 +83,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Parses an expression. `others` are tokens that the grammar also allows at this position.
+    /// Parses an expression. `others` are the other tokens that the grammar allows at this position.
     fn expr(&mut self, others: &[Token]) -> Parsed {
         let before = self.nesting;
         enter(&mut self.nesting.expr)?;
@@ -112,7 +112,7 @@ impl<'a> Parser<'a> {
         self.tokens.get(self.next + ahead).map_or(Token::End, |lexeme| lexeme.token)
     }
 
-    /// The current token. The last token is `Token::End`, and `take` does not move beyond it.
+    /// The current token. The last token is `Token::End`, and the method `take` never moves past this token.
     fn current(&self) -> Lexeme<'a> {
         self.tokens[self.next]
     }
@@ -152,7 +152,7 @@ impl<'a> Parser<'a> {
         Err(self.mismatched(&[token]))
     }
 
-    /// Whether the current token could follow if `closer` was missing.
+    /// Returns whether the current token could follow if the closing token `closer` were inserted before it.
     fn may_follow(&self, closer: Token) -> bool {
         let here = self.peek();
         let outer = self.closers.len().checked_sub(2).map(|index| self.closers[index]);
@@ -189,7 +189,7 @@ fn enter(nesting: &mut u32) -> Parsed<()> {
     }
 }
 
-/// Returns the names of tokens as a list for a message.
+/// Formats the names of tokens as a list for an error message.
 fn listed(tokens: &[Token]) -> String {
     match tokens {
         [token] => token.name().into(),

@@ -13,11 +13,11 @@ use crate::value::{Key, Value};
 
 pub(crate) use build::plan;
 
-/// A plan and the data that is needed to evaluate it.
+/// A plan, and all further data that the evaluator needs.
 #[derive(Debug)]
 pub(crate) struct Planned {
     pub(crate) plan: Plan,
-    /// The number of slots for the variables of comprehensions.
+    /// The number of slots that the variables of comprehensions need.
     pub(crate) slots: usize,
     /// The constant regular expressions of the plan.
     pub(crate) patterns: Arc<Patterns>,
@@ -34,19 +34,19 @@ pub(crate) enum Plan {
     NotEqual(Box<[Plan; 2]>),
     NotStrictlyFalse(Box<Plan>),
     Call(Box<Call>),
-    /// A search of a text for a constant pattern.
+    /// The operands and the pattern of a call of `matches` with a constant pattern.
     Matches(Box<PlannedMatch>),
     List(Vec<PlannedItem>),
     Map(Vec<PlannedEntry>),
     Object(Box<PlannedObject>),
     Fold(Box<PlannedFold>),
-    /// A search for a value in a constant list.
+    /// The search for a value in a constant list.
     OneOf(Box<(Plan, HashSet<Key<'static>>)>),
     OptionalOr(Box<[Plan; 2]>),
     OptionalOrValue(Box<[Plan; 2]>),
-    /// Appends an item to the list that a comprehension builds.
+    /// The operation that appends an item to the list that a comprehension builds.
     Append(Box<Append>),
-    /// Adds an entry, or all entries of a map, to the map that a comprehension builds.
+    /// The operation that adds an entry, or all entries of a map, to the map that a comprehension builds.
     Insert(Box<Insert>),
 }
 
@@ -69,22 +69,22 @@ pub(crate) struct PlannedObject {
     pub(crate) fields: Vec<(Arc<str>, PlannedItem)>,
 }
 
-/// A value and the selections that follow it: `a.b[0].?c`.
+/// A value and the selections that follow it, such as `a.b[0].?c`.
 #[derive(Debug)]
 pub(crate) struct Attribute {
     pub(crate) base: Base,
     pub(crate) qualifiers: Vec<Qualifier>,
-    /// Whether the attribute only tests if the value of the last qualifier is present.
+    /// Whether the attribute only tests if the value selected by the last qualifier is present.
     pub(crate) test_only: bool,
 }
 
 #[derive(Debug)]
 pub(crate) enum Base {
     Variable(Arc<str>),
-    /// The variable of a comprehension. The number is the variable's slot.
+    /// The variable of a comprehension. The number is the index of the slot that contains the value of the variable.
     Local(usize),
     Value(Plan),
-    /// The condition of `a ? b : c`, the value if it is true, and the value if it is false.
+    /// The three operands of `a ? b : c`: the condition, the value if it is true, and the value if it is false.
     Conditional(Box<[Plan; 3]>),
 }
 
@@ -97,7 +97,7 @@ pub(crate) struct Qualifier {
 #[derive(Debug)]
 pub(crate) enum QualifierKey {
     Const(Value<'static>),
-    /// An attribute. Reading the first name of this attribute costs nothing.
+    /// An attribute. Reading the variable at the start of this attribute costs nothing.
     Attribute(Attribute),
     Computed(Plan),
 }
@@ -110,16 +110,17 @@ pub(crate) struct Call {
     pub(crate) pricing: Pricing,
     /// The receiver comes first.
     pub(crate) args: Vec<Plan>,
-    /// Whether the call ends when an argument fails. The call then has no cost.
+    /// Whether the evaluation of the call ends as soon as an argument fails. If it ends because of an argument, the
+    /// call itself adds no cost.
     pub(crate) stops_early: bool,
 }
 
-/// A call of `matches` with a constant pattern.
+/// A call of `matches` whose pattern is a constant.
 #[derive(Debug)]
 pub(crate) struct PlannedMatch {
     pub(crate) text: Plan,
     pub(crate) pattern: Arc<Pattern>,
-    /// The length of the pattern, if it determines the cost. `None` means that the cost is fixed.
+    /// The length of the pattern, if the cost depends on this length. `None` means that the cost is fixed.
     pub(crate) length: Option<u64>,
 }
 
@@ -130,7 +131,8 @@ pub(crate) struct PlannedFold {
     pub(crate) condition: Plan,
     pub(crate) step: Plan,
     pub(crate) result: Plan,
-    /// The slot of the accumulator. The slots after this slot belong to the comprehension's variables.
+    /// The slot of the accumulator. The slots after the accumulator's slot belong to the variables of the
+    /// comprehension.
     pub(crate) slot: usize,
     pub(crate) two_vars: bool,
 }
@@ -146,7 +148,7 @@ pub(crate) struct Append {
 #[derive(Debug)]
 pub(crate) struct Insert {
     pub(crate) slot: usize,
-    /// The key of the entry. `None` means that the value is a map, all of whose entries are added.
+    /// The key of the entry. `None` means that the value is a map. All entries of this map are added.
     pub(crate) key: Option<Plan>,
     pub(crate) value: Plan,
 }

@@ -17,7 +17,7 @@ use crate::source::CompileError;
 use crate::types::Type;
 use crate::value::Value;
 
-/// A compiled expression. A program is cheap to clone. Several threads can evaluate it at the same time.
+/// A compiled expression. A program is cheap to clone. Several threads can evaluate the same program at the same time.
 #[derive(Clone)]
 pub struct Program(Arc<Compiled>);
 
@@ -28,22 +28,23 @@ struct Compiled {
     root: Option<Arc<Schema>>,
 }
 
-/// The value of an expression, and the cost of its evaluation.
+/// The result of an expression, and the cost of its evaluation.
 #[derive(Clone, Debug)]
 pub struct Evaluation<'a> {
     /// The value.
     pub value: Value<'a>,
-    /// The cost of the evaluation in units of cel-go's cost model.
+    /// The cost of the evaluation, in units of cel-go's cost model.
     pub cost: u64,
 }
 
 impl Environment {
-    /// Compiles an expression: parses it, checks its types and evaluates its constant subexpressions.
+    /// Compiles an expression. The compiler parses the expression, checks its types and evaluates its constant
+    /// subexpressions.
     ///
     /// # Errors
     ///
-    /// Fails if the parser or the type checker has findings, or if a constant subexpression fails. The messages have
-    /// cel-go's words.
+    /// Fails if the parser or the type checker reports errors, or if the evaluation of a constant subexpression fails.
+    /// The messages have cel-go's words.
     pub fn compile(&self, text: &str) -> Result<Program, CompileError> {
         let ast = parser::parse(text)?;
         let checked = checker::check(self, text, ast)?;
@@ -59,14 +60,14 @@ impl Program {
         self.0.checked.result()
     }
 
-    /// Whether the expression reads a variable of the environment.
+    /// Returns whether the expression reads the environment's variable with this name.
     pub fn uses(&self, variable: &str) -> bool {
         self.0.checked.variables.iter().any(|used| **used == *variable)
     }
 
-    /// Estimates the cost of an evaluation from the sizes of literals and the limits of schemas.
+    /// Estimates the cost of an evaluation from the sizes of literals and the size limits of schemas.
     ///
-    /// Strings and lists without a limit can be as long as a request may be large.
+    /// For strings and lists without a limit, the estimate assumes the maximum size of a request.
     pub fn estimate(&self) -> CostRange {
         estimate::estimate(self.0.root.as_deref(), &self.0.checked)
     }
@@ -92,7 +93,7 @@ impl Program {
         }
     }
 
-    /// Evaluates an expression that returns a boolean, such as a validation rule.
+    /// Evaluates an expression that must return a boolean, such as a validation rule.
     ///
     /// # Errors
     ///

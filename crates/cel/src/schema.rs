@@ -1,4 +1,4 @@
-//! OpenAPI schemas. Schemas determine the types in expressions, the sizes for cost estimates, and the conversion of
+//! OpenAPI schemas. A schema determines the types in expressions, the sizes for cost estimates, and the conversion of
 //! data to values.
 
 mod build;
@@ -16,8 +16,9 @@ use crate::types::Type;
 
 /// The structural schema of data, as in a CustomResourceDefinition.
 ///
-/// The schema gives a variable its type, limits the estimated cost, and determines how data is converted to values. For
-/// example, a string of format `date-time` becomes a timestamp, and fields without a type are hidden.
+/// The schema determines the type of a variable, bounds the estimated cost, and controls how data is converted to
+/// values. For example, a string of format `date-time` becomes a timestamp, and expressions cannot access fields
+/// without a type.
 ///
 /// ```
 /// use pintle_cel::Schema;
@@ -29,12 +30,12 @@ use crate::types::Type;
 #[derive(Clone, Debug)]
 pub struct Schema {
     shape: Shape,
-    /// The type of the data in expressions. `None` if expressions cannot access the data.
+    /// The type that the data has in expressions. `None` if expressions cannot access the data.
     declared: Option<Type>,
     nullable: bool,
-    /// The maximum length of strings, or the maximum number of items or entries.
+    /// The maximum length of a string, or the maximum number of list items or map entries.
     max_elements: u64,
-    /// The minimum length of the data as JSON text.
+    /// The minimum length of the data as JSON text, in bytes.
     min_size: u64,
     list: List,
 }
@@ -75,7 +76,7 @@ enum List {
     Unknown(Box<str>),
 }
 
-/// The rule for comparing two lists. It determines the pairs of items that are compared.
+/// The rule that determines how `==` compares two lists. The rule selects the pairs of items that are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ListKind<'a> {
     Atomic,
@@ -83,19 +84,21 @@ pub(crate) enum ListKind<'a> {
     Keyed(&'a [Box<str>]),
 }
 
-/// The declared fields of all object types in a schema. The keys are the names of the type and the field.
+/// The fields of all object types that a schema declares. The outer key is the name of the object type, and the inner
+/// key is the name of the field.
 pub(crate) type Objects = BTreeMap<Arc<str>, BTreeMap<String, Type>>;
 
 impl Schema {
-    /// Returns the type in expressions. Returns `None` if expressions cannot access the data, because the schema has no
-    /// type.
+    /// Returns the type that the data has in expressions. Returns `None` if the schema has no type, because expressions
+    /// then cannot access the data.
     pub fn cel_type(&self) -> Option<&Type> {
         self.declared.as_ref()
     }
 
-    /// Returns how often data of this schema can occur in one request at most.
+    /// Returns the maximum number of times that data with this schema can occur in one request.
     ///
-    /// For a rule inside an unbounded list, kube-apiserver multiplies the cost of the rule by this number.
+    /// For a rule inside a list without a maximum length, kube-apiserver multiplies the cost of the rule by this
+    /// number.
     pub fn max_cardinality(&self) -> u64 {
         build::MAX_REQUEST_BYTES / (self.min_size + 1)
     }
@@ -123,7 +126,7 @@ impl Schema {
         matches!(self.shape, Shape::Object(_))
     }
 
-    /// Whether the schema declares a field of the data.
+    /// Returns whether the schema declares a field with this name.
     pub(crate) fn declares(&self, name: &str) -> bool {
         match &self.shape {
             Shape::Object(properties) => properties.contains_key(name),
@@ -132,13 +135,13 @@ impl Schema {
         }
     }
 
-    /// Returns the schema that one step of a path leads to. A step is a field name in the form that expressions use, or
-    /// `@items`, `@values` or `@keys`.
+    /// Returns the schema of a field, an item, a value or a key. `step` is a field name in the form that expressions
+    /// use, or `@items`, `@values` or `@keys`.
     pub(crate) fn part(&self, step: &str) -> Option<&Schema> {
         match (&self.shape, step) {
             (Shape::List(items), "@items" | "@values") => items.as_deref(),
             (Shape::Map(values), "@items" | "@values") => Some(values),
-            // As in kube-apiserver, a field that is named like a keyword has no size, unless its name is escaped.
+            // As in kube-apiserver, a field that has the name of a keyword has no size, unless its name is escaped.
             (Shape::Object(_), field) if is_reserved(field) => None,
             (Shape::Object(properties), field) => {
                 let part = properties.get(&*unescape(field)?)?;
@@ -148,12 +151,12 @@ impl Schema {
         }
     }
 
-    /// Whether this schema describes a map. The schema has no separate limit for the keys of the map.
+    /// Returns whether this schema describes a map. A map schema has no separate limit for the map's keys.
     pub(crate) fn is_map(&self) -> bool {
         matches!(self.shape, Shape::Map(_))
     }
 
-    /// Adds the object types that this schema contains.
+    /// Adds the object types that this schema contains to `objects`.
     pub(crate) fn declare(&self, objects: &mut Objects) {
         match &self.shape {
             Shape::List(Some(items)) => items.declare(objects),
@@ -175,22 +178,22 @@ impl Schema {
         }
     }
 
-    /// Reads the schema of a value.
+    /// Reads the OpenAPI schema of a value.
     ///
-    /// If a part of the schema is deeper than 200 levels, or if its path has more than 1,000 bytes, expressions cannot
-    /// see this part.
+    /// Expressions cannot access parts of the schema that are deeper than 200 levels or whose path has more than 1,000
+    /// bytes.
     pub fn new(schema: &dyn Node) -> Self {
         build::schema(schema, false, "selfType")
     }
 
-    /// Reads the schema of a resource. The resource's fields `apiVersion`, `kind`, `metadata.name` and
-    /// `metadata.generateName` are always visible.
+    /// Reads the OpenAPI schema of a Kubernetes resource. Expressions can always access the resource's fields
+    /// `apiVersion`, `kind`, `metadata.name` and `metadata.generateName`.
     pub fn resource(schema: &dyn Node) -> Self {
         build::schema(schema, true, "selfType")
     }
 
-    /// Reads the schema of a resource as [`resource`](Self::resource) does, with a name for its type. The names of the types of its parts
-    /// begin with this name, so an environment can declare several schemas with different names.
+    /// Reads the schema of a resource as [`resource`](Self::resource) does, and gives the schema's type a name. The type names of all
+    /// parts of the schema begin with this name. So an environment can declare several schemas if their names differ.
     pub fn named_resource(schema: &dyn Node, type_name: &str) -> Self {
         build::schema(schema, true, type_name)
     }

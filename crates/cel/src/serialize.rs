@@ -9,16 +9,17 @@ use crate::error::Error;
 use crate::types::Type;
 use crate::value::{Entries, Key, Text, Value};
 
-/// The cost limit of kube-apiserver for one expression. An evaluation with this budget takes at most about a second.
+/// The cost limit that kube-apiserver applies to one expression. An evaluation with this budget takes at most about a
+/// second.
 pub const CALL_LIMIT: u64 = 1_000_000;
 
-/// The maximum depth of a serialized value.
+/// The maximum nesting depth of a serialized value.
 const MAX_DEPTH: usize = 256;
 
 /// Compiles and evaluates an expression. Each field of `variables` becomes a variable.
 ///
-/// `variables` is a struct or a map with string keys. The cost is limited to [`CALL_LIMIT`]. If you evaluate an
-/// expression often, compile it with [`Environment::compile`].
+/// `variables` must be a struct or a map with string keys. The evaluation fails if its cost exceeds [`CALL_LIMIT`]. To
+/// evaluate an expression often, compile it once with [`Environment::compile`].
 ///
 /// ```
 /// # fn main() -> Result<(), pintle_cel::Error> {
@@ -59,7 +60,7 @@ impl Activation<'_> {
     ///
     /// # Errors
     ///
-    /// Fails if the value cannot be serialized as JSON, or if the value is nested deeper than 256 levels.
+    /// Fails if the value cannot be serialized as JSON, or if it is nested deeper than 256 levels.
     pub fn bind_serialized(self, name: &str, value: &impl Serialize) -> Result<Self, Error> {
         let value = owned(json(value)?, MAX_DEPTH)?;
         Ok(self.bind(name, value))

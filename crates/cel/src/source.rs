@@ -1,12 +1,12 @@
-//! The text of an expression, and findings that refer to positions in it.
+//! The source text of an expression, and the errors that refer to positions in it.
 
 use std::fmt;
 
-/// A finding of the parser or the type checker.
+/// An error that the parser or the type checker found in an expression.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Issue {
     message: String,
-    /// The offset in code points. `None` if the finding concerns the whole expression.
+    /// The offset in code points. `None` if the error concerns the whole expression.
     at: Option<u32>,
 }
 
@@ -19,21 +19,21 @@ impl Issue {
         Self { message: message.into(), at: None }
     }
 
-    /// Returns the message of the finding without its position.
+    /// Returns the error message without its position.
     pub fn message(&self) -> &str {
         &self.message
     }
 
-    /// Returns the offset in code points from the start of the text.
+    /// Returns the position of the error as the number of code points from the start of the text.
     pub fn offset(&self) -> Option<u32> {
         self.at
     }
 }
 
-/// The findings that led to the rejection of an expression.
+/// The errors because of which an expression was rejected.
 ///
-/// `Display` writes the findings in the form of cel-go. Each finding takes three lines: the position and the message,
-/// the line of the text, and a caret.
+/// `Display` writes the errors in the same format as cel-go. Each error takes three lines: the position and the
+/// message, the line of the source text, and a caret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CompileError {
     issues: Vec<Issue>,
@@ -42,15 +42,15 @@ pub struct CompileError {
     constant: bool,
 }
 
-/// The findings of the parser or the type checker. Messages contain types, which can be long. After four megabytes of
-/// messages, further findings are dropped.
+/// The errors that the parser or the type checker found. Error messages contain types, and the text of a type can be
+/// long. After four megabytes of messages, further errors are dropped.
 #[derive(Default)]
 pub(crate) struct Findings {
     issues: Vec<Issue>,
     bytes: usize,
 }
 
-/// The maximum total length of all messages.
+/// The maximum total length of all error messages, in bytes.
 const MAX_BYTES: usize = 4 << 20;
 
 impl Findings {
@@ -70,14 +70,14 @@ impl Findings {
     }
 }
 
-/// The maximum number of findings that cel-go reports.
+/// The maximum number of errors that cel-go reports.
 const MAX_REPORTED: usize = 100;
-/// The maximum length of a line that cel-go shows with a finding.
+/// The maximum length of a source line that cel-go shows below an error.
 const MAX_SNIPPET_BYTES: usize = 16_384;
 
 impl CompileError {
     pub(crate) fn new(text: &str, mut issues: Vec<Issue>) -> Self {
-        // The sort is stable. Therefore, findings at the same position keep their order.
+        // The sort is stable. Errors at the same position therefore keep their order.
         issues.sort_by_key(|issue| issue.at.map_or(-1, i64::from));
         Self { issues, text: text.into(), constant: false }
     }
@@ -86,12 +86,13 @@ impl CompileError {
         Self { issues: vec![Issue::whole(message)], text: text.into(), constant: true }
     }
 
-    /// Whether a constant subexpression failed, such as `int('x')`. kube-apiserver calls this an instantiation error.
+    /// Returns whether the evaluation of a constant subexpression failed, such as `int('x')`. kube-apiserver calls this
+    /// an instantiation error.
     pub fn is_in_constant(&self) -> bool {
         self.constant
     }
 
-    /// Returns the findings sorted by position.
+    /// Returns the errors sorted by position.
     pub fn issues(&self) -> &[Issue] {
         &self.issues
     }
@@ -116,7 +117,7 @@ impl fmt::Display for CompileError {
 
 impl std::error::Error for CompileError {}
 
-/// The lines of a text, with the offset of each line in code points.
+/// The lines of a source text, with the offset of each line in code points.
 struct Lines<'a>(Vec<(u32, &'a str)>);
 
 impl<'a> Lines<'a> {

@@ -16,7 +16,7 @@ fn overflow() -> Failure {
     Failure::new("timestamp overflow")
 }
 
-/// A point in time, and the UTC offset in its written form.
+/// A point in time, and the UTC offset with which it is written as text.
 #[derive(Clone, Copy, Debug)]
 pub struct Timestamp {
     seconds: i64,
@@ -50,7 +50,7 @@ impl Timestamp {
     ///
     /// # Errors
     ///
-    /// Fails if the year is not between 1 and 9999.
+    /// Fails if the year of the timestamp is not between 1 and 9999.
     pub fn new(seconds: i64, nanos: u32) -> Result<Self, Failure> {
         match RANGE.contains(&seconds) {
             true => Ok(Self { seconds, nanos: nanos % NANOS as u32, offset: 0 }),
@@ -58,7 +58,7 @@ impl Timestamp {
         }
     }
 
-    /// Parses a timestamp in the format of RFC 3339. Returns `None` if the text has another format.
+    /// Parses a timestamp in the format of RFC 3339. Returns `None` if the text is not in this format.
     pub(crate) fn parse(text: &str) -> Option<Result<Self, Failure>> {
         let (date, rest) = text.split_at_checked(10)?;
         let date = parse_date(date)?;
@@ -91,7 +91,7 @@ impl Timestamp {
         self.seconds
     }
 
-    /// Returns the nanoseconds since the start of the second.
+    /// Returns the number of nanoseconds since the start of the second.
     pub fn nanos(&self) -> u32 {
         self.nanos
     }
@@ -115,17 +115,17 @@ impl Timestamp {
     pub(crate) fn since(self, other: Self) -> Result<i64, Failure> {
         let nanos = |time: Self| i128::from(time.seconds) * i128::from(NANOS) + i128::from(time.nanos);
         let span = i64::try_from(nanos(self) - nanos(other)).ok();
-        // As in Go, a result of `i64::MIN` nanoseconds counts as an overflow.
+        // As in Go, a result of exactly `i64::MIN` nanoseconds counts as an overflow.
         span.filter(|span| *span != i64::MIN).ok_or_else(|| Failure::new("integer overflow"))
     }
 
-    /// Returns the local date and the local clock time in a time zone. `zone` is an IANA name or an offset such as
-    /// `-02:30`.
+    /// Converts the timestamp to the date and the clock time in a time zone. `zone` is an IANA time zone name or an
+    /// offset such as `-02:30`.
     pub(crate) fn civil(self, zone: &str) -> Result<Civil, Failure> {
         Ok(Civil::at(self.seconds.saturating_add(self.offset_in(zone)?)))
     }
 
-    /// Returns the offset of a time zone in seconds east of UTC.
+    /// Returns the offset of a time zone from UTC, in seconds. Offsets east of UTC are positive.
     fn offset_in(self, zone: &str) -> Result<i64, Failure> {
         let unknown = || Failure::new(format!("unknown time zone {zone}"));
         if let Some((hours, minutes)) = zone.split_once(':') {
@@ -141,14 +141,15 @@ impl Timestamp {
         }
         // jiff ignores the case of zone names, but Go does not.
         let zone = TimeZone::get(zone).ok().filter(|found| found.iana_name() == Some(zone)).ok_or_else(unknown)?;
-        // jiff's range ends shortly before the year 10000. No time zone changes its offset between these two times.
+        // The last time that jiff supports is shortly before the year 10000. No time zone changes its offset between
+        // that time and the end of the year 9999.
         let (first, last) = (jiff::Timestamp::MIN.as_second(), jiff::Timestamp::MAX.as_second());
         let time = jiff::Timestamp::from_second(self.seconds.clamp(first, last));
         Ok(i64::from(zone.to_offset(time.unwrap_or_default()).seconds()))
     }
 }
 
-/// The limit of numeric offsets in seconds, which is about a thousand years.
+/// The maximum absolute value of a numeric offset, in seconds. The limit is about a thousand years.
 const MAX_OFFSET: i64 = 31_556_952_000;
 
 /// A date and a clock time.
@@ -156,7 +157,7 @@ pub(crate) struct Civil {
     pub(crate) year: i64,
     pub(crate) month: i64,
     pub(crate) day: i64,
-    /// The number of days since the first of January.
+    /// The number of days since January 1 of the year.
     pub(crate) day_of_year: i64,
     /// Days since Sunday.
     pub(crate) weekday: i64,
@@ -169,7 +170,8 @@ impl Civil {
     /// Converts seconds since 1970 to a date and a clock time in the Gregorian calendar.
     fn at(seconds: i64) -> Self {
         let (days, clock) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
-        // Start each year in March, so that the leap day is at the end of a year. An era has 400 years.
+        // For this computation, years start in March, so that the leap day is the last day of a year. An era has 400
+        // years.
         let shifted = days + 719_468;
         let (era, of_era) = (shifted.div_euclid(146_097), shifted.rem_euclid(146_097));
         let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
@@ -191,13 +193,14 @@ impl Civil {
     }
 }
 
-/// Returns the number of days from 1970 to the first of January of a year.
+/// Returns the number of days from 1970-01-01 to January 1 of a year.
 fn first_day(year: i64) -> i64 {
     let before = year - 1;
     before * 365 + before.div_euclid(4) - before.div_euclid(100) + before.div_euclid(400) - 719_162
 }
 
-/// Writes the timestamp in the format of RFC 3339. The fraction of a second has only as many digits as it needs.
+/// Writes the timestamp in the format of RFC 3339. The fraction of a second is written with only as many digits as it
+/// needs.
 impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Civil { year, month, day, hour, minute, second, .. } = Civil::at(self.seconds + i64::from(self.offset));
@@ -242,7 +245,7 @@ fn parse_offset(text: &str) -> Option<i32> {
     i32::try_from(if text.starts_with('-') { -seconds } else { seconds }).ok()
 }
 
-/// Returns the nanoseconds that the digits of a fraction represent. Ignores further digits.
+/// Converts the digits of a decimal fraction to nanoseconds. Ignores further digits.
 fn parse_fraction(digits: &str) -> Option<u32> {
     if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;
@@ -258,13 +261,13 @@ fn atoi(text: &str) -> Result<i64, Failure> {
     value.ok_or_else(|| Failure::new(format!("strconv.Atoi: parsing {quoted}: invalid syntax")))
 }
 
-/// Returns the seconds of a duration as text, in the form that `string(duration)` returns.
+/// Returns a duration as a number of seconds, in the text form that `string(duration)` returns.
 pub(crate) fn duration_text(nanos: i64) -> String {
     let seconds = (nanos / NANOS) as f64 + (nanos % NANOS) as f64 / 1e9;
     format!("{seconds}s")
 }
 
-/// Parses a duration such as `1h30m` or `-1.5s`, with the rules of Go.
+/// Parses a duration such as `1h30m` or `-1.5s` by the rules of Go.
 pub(crate) fn parse_duration(text: &str) -> Option<i64> {
     let (negative, mut rest) = match text.strip_prefix('-') {
         Some(rest) => (true, rest),
@@ -316,8 +319,8 @@ fn unit_nanos(unit: &str) -> Option<u64> {
     })
 }
 
-/// Returns the nanoseconds that the digits of a fraction represent. As in Go, further digits are ignored when the
-/// fraction no longer fits into 63 bits.
+/// Converts the digits of a decimal fraction to nanoseconds. As in Go, digits after the point where the fraction no
+/// longer fits into 63 bits are ignored.
 fn fraction_nanos(digits: &str, unit: u64) -> u64 {
     let (mut value, mut scale) = (0_u64, 1.0_f64);
     for digit in digits.bytes() {
@@ -333,7 +336,8 @@ fn fraction_nanos(digits: &str, unit: u64) -> u64 {
     (value as f64 * (unit as f64 / scale)) as u64
 }
 
-/// Parses a time in the format that OpenAPI schemas allow. The format is RFC 3339, and the zone is optional.
+/// Parses a time in one of the formats that OpenAPI schemas allow. The format is RFC 3339, but the text may omit the
+/// zone.
 pub(crate) fn parse_schema_time(text: &str) -> Option<Timestamp> {
     if text.is_empty() {
         return Timestamp::new(0, 0).ok();
@@ -341,7 +345,8 @@ pub(crate) fn parse_schema_time(text: &str) -> Option<Timestamp> {
     Timestamp::parse(text).or_else(|| Timestamp::parse(&format!("{text}Z")))?.ok()
 }
 
-/// The units of durations in OpenAPI schemas. Further letters may follow the last unit name of each row.
+/// The units of durations in OpenAPI schemas, with their names. In a text, further letters may follow the last name of
+/// each unit.
 const UNITS: [(&[&str], i64); 8] = [
     (&["ns", "nano"], 1),
     (&["us", "\u{b5}s", "micro"], 1_000),
@@ -353,8 +358,8 @@ const UNITS: [(&[&str], i64); 8] = [
     (&["w", "wk", "week"], 604_800 * NANOS),
 ];
 
-/// Parses a duration in the formats that OpenAPI schemas allow. The text is in Go's format, or consists of numbers and
-/// unit names such as `3 days`.
+/// Parses a duration in one of the formats that OpenAPI schemas allow. The text is either in Go's format, or consists
+/// of numbers and unit names such as `3 days`.
 pub(crate) fn parse_schema_duration(text: &str) -> Option<i64> {
     parse_duration(text).or_else(|| words(text))
 }

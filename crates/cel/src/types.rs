@@ -7,17 +7,17 @@ use std::sync::Arc;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Type {
-    /// Any value. The type of the value is checked only during the evaluation.
+    /// Any value. The type of such a value is checked only during the evaluation.
     Dyn,
     /// `null`.
     Null,
     /// `true` or `false`.
     Bool,
-    /// A signed integer of 64 bits.
+    /// A signed 64-bit integer.
     Int,
-    /// An unsigned integer of 64 bits.
+    /// An unsigned 64-bit integer.
     Uint,
-    /// A floating-point number of 64 bits.
+    /// A 64-bit floating-point number.
     Double,
     /// A Unicode string.
     String,
@@ -27,11 +27,11 @@ pub enum Type {
     Duration,
     /// A timestamp.
     Timestamp,
-    /// A list of items of one type.
+    /// A list whose items have one type.
     List(Arc<Type>),
-    /// A map. The two types are the types of its keys and its values.
+    /// A map. The first type is the type of its keys, and the second one is the type of its values.
     Map(Arc<(Type, Type)>),
-    /// A value that may be absent.
+    /// An optional value, which may be absent.
     Optional(Arc<Type>),
     /// A type as a value.
     Type(Arc<Type>),
@@ -39,14 +39,14 @@ pub enum Type {
     Object(Arc<str>),
     /// A type without fields. The string is the name of the type.
     Opaque(Arc<str>),
-    /// A type parameter of a function, or a type that the type checker has not inferred yet.
+    /// A type parameter of a function signature, or a type that the type checker has not inferred yet.
     Param(Arc<str>),
-    /// The type of an expression that has a finding.
+    /// The type of an expression in which the type checker found an error.
     Error,
 }
 
 impl Type {
-    /// Returns the type of lists whose items have this type.
+    /// Returns the type of a list whose items have this type.
     pub fn list(items: Self) -> Self {
         Self::List(Arc::new(items))
     }
@@ -56,7 +56,7 @@ impl Type {
         Self::Map(Arc::new((keys, values)))
     }
 
-    /// Returns the type of optional values that contain this type.
+    /// Returns the type of an optional value that contains this type.
     pub fn optional(value: Self) -> Self {
         Self::Optional(Arc::new(value))
     }
@@ -74,7 +74,7 @@ impl Type {
         matches!(self, Self::Dyn | Self::Error)
     }
 
-    /// Whether each value of the type has the size 1.
+    /// Returns whether each value of the type has the size 1.
     pub(crate) fn is_scalar(&self) -> bool {
         match self {
             Self::Bool | Self::Double | Self::Duration | Self::Int | Self::Timestamp | Self::Uint => true,
@@ -83,7 +83,7 @@ impl Type {
         }
     }
 
-    /// Returns the name of the type without its parameters, as cel-go's `TypeName` does.
+    /// Returns the name of the type without its parameters, like cel-go's `TypeName`.
     pub(crate) fn name(&self) -> &str {
         match self {
             Self::Dyn => "dyn",
@@ -105,21 +105,21 @@ impl Type {
         }
     }
 
-    /// Writes the type in the form of the type checker's messages.
+    /// Writes the type as it appears in error messages of the type checker.
     pub(crate) fn in_messages(&self) -> InMessages<'_> {
         InMessages(self)
     }
 }
 
-/// Returns the form that kube-apiserver's messages about result types use. A very long text is truncated.
+/// Returns the type as it appears in kube-apiserver's error messages about result types. A very long text is truncated.
 impl fmt::Display for Type {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text(Self::name))
     }
 }
 
-/// The maximum length of a type's text. Nested types are shared in memory, so even a short expression can have a type
-/// with a huge text.
+/// The maximum length of the text form of a type. Nested types are shared in memory, so even a short expression can
+/// have a type with a huge text.
 const MAX_TEXT: usize = 16_384;
 
 impl Type {
@@ -131,7 +131,7 @@ impl Type {
         text
     }
 
-    /// Writes the type. Returns false if the text would exceed the maximum length.
+    /// Writes the type. Returns false if the text would become longer than the maximum.
     fn write(&self, name: fn(&Self) -> &str, text: &mut String) -> bool {
         if text.len() > MAX_TEXT {
             return false;
@@ -152,7 +152,7 @@ impl Type {
         true
     }
 
-    /// Returns the name of the type, without its parameters, that the type checker's messages use.
+    /// Returns the name that the type checker's error messages use for the type, without parameters.
     fn name_in_messages(&self) -> &str {
         match self {
             Self::Null => "null",

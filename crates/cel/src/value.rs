@@ -25,7 +25,7 @@ use crate::types::Type;
 
 /// The value of a variable or of an expression.
 ///
-/// Lists and maps can refer to the caller's data, so a value cannot outlive that data.
+/// Lists and maps can be references to the caller's data, so a value cannot outlive this data.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Value<'a> {
@@ -51,24 +51,25 @@ pub enum Value<'a> {
     List(List<'a>),
     /// A map.
     Map(Map<'a>),
-    /// A value that may be absent.
+    /// An optional value, which may be absent.
     Optional(Option<Arc<Value<'a>>>),
     /// A type as a value.
     Type(Type),
     /// An object that an expression created, such as `JSONPatch{…}`.
     Object(Arc<Object<'a>>),
-    /// A value of a Kubernetes library, such as an IP address.
+    /// A value of a type from Kubernetes' libraries, such as an IP address.
     Opaque(Opaque),
 }
 
 impl<'a> Value<'a> {
-    /// Returns the value of data that has no schema.
+    /// Creates a value from data that has no schema.
     pub fn of(node: &'a dyn Node) -> Self {
         match node.scalar() {
             Scalar::Null => Self::Null,
             Scalar::Bool(value) => Self::Bool(value),
             Scalar::Int(value) => Self::Int(value),
-            // As in Kubernetes, an integer that does not fit into 64 signed bits becomes a floating-point number.
+            // As in Kubernetes, an integer that does not fit into a signed 64-bit integer becomes a floating-point
+            // number.
             Scalar::Uint(value) => Self::Double(value as f64),
             Scalar::Double(value) => Self::Double(value),
             Scalar::String(text) => Self::String(Text::Borrowed(text)),
@@ -87,7 +88,7 @@ impl<'a> Value<'a> {
         Self::List(List::from(items))
     }
 
-    /// Returns a map with string keys. If a key occurs twice, the last value is used.
+    /// Creates a map with string keys. If a key occurs twice, the last value is used.
     pub fn map(fields: impl IntoIterator<Item = (&'a str, Value<'a>)>) -> Self {
         let mut entries = Entries::default();
         for (name, value) in fields {
@@ -96,12 +97,12 @@ impl<'a> Value<'a> {
         Self::Map(Map::from(entries))
     }
 
-    /// Returns an optional value that contains this value.
+    /// Creates an optional value that contains this value.
     pub fn some(value: Self) -> Self {
         Self::Optional(Some(Arc::new(value)))
     }
 
-    /// The optional value that is absent.
+    /// The optional value without a content.
     pub const NONE: Self = Self::Optional(None);
 
     pub(crate) fn strings(items: impl IntoIterator<Item = String>) -> Self {
@@ -124,7 +125,8 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// Returns the type of the value at run time. The type parameters of lists, maps and optional values are `Dyn`.
+    /// Returns the type that the value has during the evaluation. The type parameters of lists, maps and optional
+    /// values are `Dyn`.
     pub fn type_of(&self) -> Type {
         match self {
             Self::Null => Type::Null,
@@ -145,7 +147,8 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// Returns the size of the value that determines costs. The size is 1 for types whose values have no size.
+    /// Returns the size of the value that cost computations use. For types whose values have no size, the method
+    /// returns 1.
     pub(crate) fn size(&self) -> u64 {
         match self {
             Self::Optional(Some(value)) => value.library_size(),
@@ -153,8 +156,8 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// Returns the size of the value in the way that Kubernetes' libraries count it. These libraries do not count the
-    /// content of optional values.
+    /// Returns the size of the value as Kubernetes' libraries count it. These libraries do not count the content of
+    /// optional values.
     pub(crate) fn library_size(&self) -> u64 {
         self.length().unwrap_or(1)
     }
@@ -171,7 +174,7 @@ impl<'a> Value<'a> {
         })
     }
 
-    /// Returns the approximate work of reading the value, not including its items and entries.
+    /// Returns the approximate work of reading the value, without its items and entries.
     pub(crate) fn weight(&self) -> u64 {
         let length = match self {
             Self::String(text) => text.len(),
@@ -181,7 +184,7 @@ impl<'a> Value<'a> {
         1 + length as u64 / 8
     }
 
-    /// Whether the value is the zero value of its type, as defined by `optional.ofNonZeroValue`.
+    /// Returns whether the value is the zero value of its type, as `optional.ofNonZeroValue` defines it.
     pub(crate) fn is_zero(&self) -> bool {
         match self {
             Self::Null => true,

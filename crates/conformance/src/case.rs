@@ -1,5 +1,5 @@
-//! Recorded cases and their steps, and the packed files that store them. There is one packed file for each area, and each line of a file is
-//! one case.
+//! Recorded test cases with their steps, and the files in which many cases are packed. Each area has one packed file, and each line of
+//! a file contains one case.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,22 +12,22 @@ use serde_json::Number;
 
 use crate::Json;
 
-/// A sequence of requests, and the responses that a real kube-apiserver sent.
+/// A sequence of requests with the responses of a real kube-apiserver.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Case {
-    /// The name of the case, in the form `area/name`.
+    /// The name of the case in the form `area/name`.
     pub name: String,
-    /// What the case needs in addition to a plain server, such as `controllers`, `slow` or `bare`.
+    /// The features that the case needs in addition to a plain server, such as `controllers`, `slow` or `bare`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub needs: Vec<String>,
     /// The purpose of the case, if it is not clear from the name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
-    /// The rows of the behaviour table that this case tests.
+    /// The rows in the table of API behavior that this case tests.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rows: Vec<u32>,
-    /// The release of Kubernetes whose kube-apiserver sent the recorded responses.
+    /// The Kubernetes release of the kube-apiserver that sent the recorded responses.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server: Option<String>,
     /// The steps, in order.
@@ -35,30 +35,30 @@ pub struct Case {
 }
 
 impl Case {
-    /// Returns whether no namespace is created for the case.
+    /// Returns whether the case runs without a namespace of its own.
     #[must_use]
     pub fn is_bare(&self) -> bool {
         self.needs.iter().any(|need| need == "bare")
     }
 
-    /// Returns the sum of all waits that the steps allow, in seconds.
+    /// Returns the maximum time that all steps together may wait, in seconds.
     #[must_use]
     pub fn longest_wait(&self) -> f64 {
         self.steps.iter().filter_map(|step| step.seconds.as_ref()?.as_f64()).sum()
     }
 }
 
-/// A step of a case. The field `do` determines which other fields are used. All other fields are absent.
+/// A step of a case. The field `do` determines which of the other fields are used. All other fields are absent.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Step {
-    /// An HTTP method, or `WATCH`, `READ`, `UNTIL`, `READY`, `TOGETHER` or `SLEEP`.
+    /// The action of the step: an HTTP method, or `WATCH`, `READ`, `UNTIL`, `READY`, `TOGETHER` or `SLEEP`.
     #[serde(rename = "do")]
     pub what: String,
-    /// The name of the stream that the step opens or reads (WATCH, READ).
+    /// The name of the stream that the step opens or reads (for WATCH and READ).
     #[serde(rename = "as", default, skip_serializing_if = "Option::is_none")]
     pub stream: Option<String>,
-    /// The path and query of the request, with `${variables}`.
+    /// The path and the query of the request. The path and the query can contain variables such as `${ns}`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
     /// Headers to set. `null` removes a default header.
@@ -73,58 +73,60 @@ pub struct Step {
     /// A binary body in base64.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub b64: Option<String>,
-    /// A description of a long body, which repeats a text.
+    /// The description of a long request body, which repeats a text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fill: Option<Fill>,
-    /// Variables that the response sets. Each value is a JSON pointer into the response, or `header:Name`.
+    /// Variables that the response sets. The variables that the step sets. Each value is a JSON pointer into the
+    /// response, or `header:Name`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub save: Option<BTreeMap<String, String>>,
-    /// The user whose token is sent. The default is an administrator.
+    /// The user whose token the request contains. The default is an administrator.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
-    /// JSON pointers into the response body. The response is recorded only with the values at these pointers, as `at`.
+    /// JSON pointers into the response body, if only a part of the body is recorded. The recorded response contains
+    /// only the values at these pointers, as `at`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub only: Option<Vec<String>>,
-    /// Whether to also record the headers that every response has.
+    /// Whether the recorded response also contains the headers that every response has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub all_headers: Option<bool>,
-    /// The number of frames to read from the stream (READ).
+    /// The number of frames that the step reads from the stream (for READ).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub frames: Option<usize>,
-    /// Whether to wait for the end of the stream (READ).
+    /// Whether the step waits until the stream ends (for READ).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub end: Option<bool>,
-    /// The value `bookmarks` means that ordinary bookmarks are skipped (READ).
+    /// The value `bookmarks` means that the step skips ordinary bookmarks (for READ).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub skip: Option<String>,
-    /// The maximum time to wait (READ, UNTIL, SLEEP).
+    /// The maximum time that the step waits (for READ, UNTIL and SLEEP).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seconds: Option<Number>,
     /// The value to check (UNTIL).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pointer: Option<String>,
-    /// The value to wait for (UNTIL).
+    /// The value for which the step waits (for UNTIL).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub equals: Option<Json>,
-    /// Whether the step waits until the value is present or absent (UNTIL).
+    /// Whether the step waits for the presence or the absence of a value (for UNTIL).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub present: Option<bool>,
-    /// The status code to wait for (UNTIL).
+    /// The status code for which the step waits (for UNTIL).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
     /// The request to repeat (UNTIL). The default request is a GET of `path`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request: Option<Box<Step>>,
-    /// The kinds of policies that must be active: `vap` or `map` (READY).
+    /// The kinds of policies that must be active after the step: `vap` or `map` (for READY).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub of: Option<Vec<String>>,
     /// Headers that are not recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub without: Option<Vec<String>>,
-    /// The JSON pointer to a JWT in the response. The claims of the JWT are recorded.
+    /// A JSON pointer to a JWT in the response. The recorded response contains the claims of the JWT.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub claims: Option<String>,
-    /// The steps that run concurrently (TOGETHER).
+    /// The steps that run at the same time (for TOGETHER).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub steps: Option<Vec<Step>>,
     /// A comment for readers.
@@ -135,7 +137,7 @@ pub struct Step {
     pub answer: Option<Json>,
 }
 
-/// A body that repeats a text.
+/// A request body that repeats a text.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Fill {
@@ -152,17 +154,18 @@ impl fmt::Display for Step {
     }
 }
 
-/// Returns the folder of this crate that contains the packed cases.
+/// Returns the folder of this crate with the packed cases.
 #[must_use]
 pub fn packed_folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("cases")
 }
 
-/// Reads all cases below a folder and sorts them by name. A `.jsonl` file has one case per line, and a `.json` file has one case.
+/// Reads all cases in a folder and its subfolders, and sorts them by name. A `.jsonl` file contains one case per line, and a
+/// `.json` file contains a single case.
 ///
 /// # Errors
 ///
-/// Returns an error if a file or line cannot be read or parsed, if two cases have the same name, or if the folder has no cases.
+/// Returns an error if a file or line cannot be read or parsed, if two cases have the same name, or if there are no cases.
 pub fn load(folder: &Path) -> anyhow::Result<Vec<Case>> {
     let mut cases = Vec::new();
     load_into(folder, &mut cases)?;
@@ -202,7 +205,8 @@ fn load_into(folder: &Path, cases: &mut Vec<Case>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Writes the cases to files with the name `AREA.jsonl`, with one case per line. The new files replace all files of the folder.
+/// Writes the cases to files named `AREA.jsonl`, with one case per line. The new files replace all existing files in
+/// the folder.
 ///
 /// # Errors
 ///

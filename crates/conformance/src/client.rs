@@ -1,5 +1,5 @@
-//! A small HTTP/1.1 client that opens a connection for each request and has a deadline for each wait. The client shares no code with
-//! `restreq`, so that a bug in `restreq` cannot hide a bug in the server.
+//! A small HTTP/1.1 client. The client opens a connection for each request, and each wait has a deadline. The client shares no
+//! code with the crate `restreq`, so that a bug in `restreq` cannot hide a bug in the server.
 
 use std::io::Read;
 use std::sync::Arc;
@@ -18,12 +18,12 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
-/// The certificates to trust, for `https:` URLs.
+/// The certificate authorities that the client trusts for `https:` URLs.
 #[derive(Clone, Debug)]
 pub enum Trust {
-    /// Trusts certificates that one of these CAs (PEM) has signed.
+    /// Trusts certificates that one of these certificate authorities (in PEM) has signed.
     Authorities(Vec<u8>),
-    /// Trusts any certificate. Use this function for loopback servers that have a self-signed certificate.
+    /// Trusts any certificate. Use this variant only for loopback servers with a self-signed certificate.
     Anyone,
 }
 
@@ -32,7 +32,8 @@ pub(crate) struct Client {
     host: String,
     port: u16,
     tls: Option<(TlsConnector, ServerName<'static>)>,
-    /// The time limit for receiving the head of a response. The same limit applies to the body of a response that is not a stream.
+    /// The time limit until the client has received the head of a response. The same time limit applies to the body of a response
+    /// that is not a stream.
     limit: Duration,
 }
 
@@ -43,7 +44,7 @@ pub(crate) struct Answer {
     pub(crate) body: Bytes,
 }
 
-/// A response whose body is still being received. Dropping it closes the connection.
+/// A response whose body was not received completely yet. Dropping it closes the connection.
 pub(crate) struct Streaming {
     pub(crate) response: Response<Incoming>,
     limit: Duration,
@@ -65,12 +66,12 @@ impl Client {
         Ok(Self { host, port: uri.port_u16().unwrap_or(port), tls, limit })
     }
 
-    /// Sends one request on a new connection and waits for the complete response.
+    /// Sends a request on a new connection and waits for the complete response.
     pub(crate) async fn send(&self, request: Request<Full<Bytes>>) -> anyhow::Result<Answer> {
         self.open(request).await?.finish().await
     }
 
-    /// Sends one request on a new connection and waits for the head of the response.
+    /// Sends a request on a new connection and waits for the head of the response.
     pub(crate) async fn open(&self, mut request: Request<Full<Bytes>>) -> anyhow::Result<Streaming> {
         let host = format!("{}:{}", self.host, self.port);
         request.headers_mut().insert(http::header::HOST, host.parse()?);
@@ -91,7 +92,7 @@ impl Client {
 }
 
 impl Streaming {
-    /// Waits until the remaining bytes of the body have arrived.
+    /// Waits for the remaining bytes of the body.
     pub(crate) async fn finish(self) -> anyhow::Result<Answer> {
         let (head, body) = self.response.into_parts();
         let body = timeout(self.limit, body.collect()).await;
@@ -105,7 +106,8 @@ impl Streaming {
         Ok(Answer { status: head.status.as_u16(), headers: head.headers, body })
     }
 
-    /// Waits for the next complete lines of the body. Returns them without line ends. Returns `None` at the end.
+    /// Waits until the body contains the next complete lines, and returns them. Returns them without line ends. Returns
+    /// `None` at the end.
     pub(crate) async fn lines(&mut self, rest: &mut BytesMut) -> anyhow::Result<Option<Vec<Bytes>>> {
         loop {
             let mut lines = Vec::new();
@@ -138,7 +140,7 @@ where
     S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send + 'static,
 {
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
-    // Ignore this result, because the request and the body return the errors of the connection, too.
+    // The result is ignored, because the request and the body return the errors of the connection, too.
     let connection = Connection(tokio::spawn(async move { drop(connection.await) }));
     let response = sender.send_request(request).await?;
     Ok((response, connection))
@@ -169,7 +171,7 @@ mod tls {
         Ok(TlsConnector::from(Arc::new(config.with_no_client_auth())))
     }
 
-    /// Accepts any certificate, but still verifies that the server has the private key of its certificate.
+    /// Accepts any certificate, but still verifies that the server owns the private key of the certificate.
     #[derive(Debug)]
     struct Believer(Arc<CryptoProvider>);
 

@@ -8,13 +8,13 @@ use crate::{Json, Step};
 /// A difference between a response and the recorded response of the same step.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Difference {
-    /// The step, and the path of the value in the response.
+    /// The step, and the path of the different value in the response.
     pub at: String,
     /// The recorded value.
     pub want: String,
     /// The value in the response.
     pub got: String,
-    /// Whether only the wording of a message is different. A different wording does not fail a case.
+    /// Whether only the wording of an error message is different. A difference in the wording does not fail a case.
     pub words: bool,
 }
 
@@ -24,7 +24,7 @@ impl fmt::Display for Difference {
     }
 }
 
-/// Returns all differences between the recorded steps and the steps of a run.
+/// Returns all differences between the recorded responses and the responses of a run.
 #[must_use]
 pub fn compare(want: &[Step], got: &[Step]) -> Vec<Difference> {
     let mut out = Vec::new();
@@ -35,7 +35,7 @@ pub fn compare(want: &[Step], got: &[Step]) -> Vec<Difference> {
 fn compare_steps(want: &[Step], got: &[Step], out: &mut Vec<Difference>) {
     for (index, (want, got)) in want.iter().zip(got).enumerate() {
         if let (Some(want), Some(got)) = (&want.steps, &got.steps) {
-            // The steps ran concurrently, so the case does not determine which of them succeed.
+            // The steps ran at the same time, so the case does not determine which of them succeed.
             compare_steps(&in_order(want), &in_order(got), out);
         } else if let Some(answer) = &want.answer {
             let at = format!("step {index} {want} ");
@@ -83,7 +83,7 @@ fn diff(want: &Json, got: &Json, at: &str, out: &mut Vec<Difference>) {
     }
 }
 
-/// Sorts the entries of managedFields by their identity, because their order has no meaning.
+/// Sorts the entries of managedFields, because their order has no meaning.
 fn sorted(items: &[Json], as_set: bool) -> Vec<&Json> {
     fn order(a: &Json, b: &Json) -> Ordering {
         let part = |item: &Json, key: &str| item.member(key).and_then(Json::text).unwrap_or("").to_owned();
@@ -114,8 +114,8 @@ fn short(value: impl fmt::Display) -> String {
 mod tests {
     use super::*;
 
-    /// Compares the steps, and checks that the differences are as expected. An expected difference has the form `path`,
-    /// or `~path` if only the wording differs.
+    /// Compares the responses of two lists of steps, and checks that the differences are as expected. An expected
+    /// difference is written as `path`, or as `~path` if only the wording differs.
     #[track_caller]
     fn check(want: &str, got: &str, differences: &[&str]) {
         let step = |answer: &str| -> Vec<Step> {

@@ -1,5 +1,5 @@
-//! The list of cases that fail with the embedded server. The result of a run must match this list exactly, so that each
-//! change of a result is detected.
+//! The list of recorded cases that fail with the embedded server. The results of a run must match this list exactly, so
+//! that every change of a result is detected.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -7,18 +7,18 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 
-/// Returns the path of the list, which is in the folder of this crate.
+/// Returns the path of the file with the list of failing cases.
 #[must_use]
 pub fn list_file() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("failing.txt")
 }
 
-/// The comment at the start of the list.
+/// The comment at the start of the file.
 const HEAD: &str = "# Cases that the embedded server does not pass yet, one per line, sorted. `cargo xtask conformance --server --update`
 # writes this file; `cargo xtask ci` fails if the results differ from it.
 ";
 
-/// Reads a sorted list with one name per line. Ignores empty lines and comments (`#`).
+/// Reads a sorted list of names, one per line. Empty lines and comments (`#`) are ignored.
 ///
 /// # Errors
 ///
@@ -49,20 +49,20 @@ pub fn write(file: &Path, names: &BTreeSet<String>) -> anyhow::Result<()> {
     fs::write(file, format!("{HEAD}{lines}")).with_context(|| format!("writing {}", file.display()))
 }
 
-/// The differences between the list and the result of a run.
+/// The differences between the list of failing cases and the results of a run.
 #[derive(Debug, Default, PartialEq)]
 pub struct Drift {
-    /// Cases that the list contains, but that pass.
+    /// The cases in the list that pass.
     pub passing: Vec<String>,
-    /// Cases that fail, but that the list does not contain.
+    /// The cases that fail but are not in the list.
     pub failing: Vec<String>,
-    /// Cases that the list contains, but that were not replayed.
+    /// The cases in the list that were not replayed.
     pub unknown: Vec<String>,
 }
 
 impl Drift {
-    /// Compares the list with the results of a run. The arguments are the names of all replayed cases and the names of
-    /// the failed cases.
+    /// Compares the list of failing cases with the results of a run. `replayed` contains the names of all replayed
+    /// cases, and `failed` contains the names of the failed cases.
     #[must_use]
     pub fn of(listed: &BTreeSet<String>, replayed: &BTreeSet<String>, failed: &BTreeSet<String>) -> Self {
         let listed_here = listed.intersection(replayed);

@@ -1,4 +1,5 @@
-//! JSON values that keep the order of their members. This order matters because placeholders are numbered by first appearance.
+//! JSON values whose members keep their order. The order is important because placeholders are numbered by first
+//! appearance.
 
 use std::{fmt, io};
 
@@ -20,37 +21,38 @@ pub enum Json {
     Text(String),
     /// A list.
     Array(Vec<Json>),
-    /// The members of the object, in the order of the text. Names are unique, because the last value of a name is kept, as in most parsers.
+    /// The members of the object, in the order of the text. Names are unique. If a name is duplicated, its last value is kept, as in most
+    /// parsers.
     Object(Vec<(String, Json)>),
 }
 
 impl Json {
-    /// Returns the member with this name. Returns `None` if this is not an object or has no such member.
+    /// Returns the object member with this name. Returns `None` if the value is not an object or has no such member.
     #[must_use]
     pub fn member(&self, name: &str) -> Option<&Json> {
         self.members()?.iter().find(|(key, _)| key == name).map(|(_, value)| value)
     }
 
-    /// Returns the text if the value is a string.
+    /// Returns the text of a string.
     #[must_use]
     pub fn text(&self) -> Option<&str> {
         if let Self::Text(text) = self { Some(text) } else { None }
     }
 
-    /// Returns the members if the value is an object.
+    /// Returns the members of an object.
     #[must_use]
     pub fn members(&self) -> Option<&[(String, Json)]> {
         if let Self::Object(members) = self { Some(members) } else { None }
     }
 
-    /// Returns whether the value is a string that consists only of digits.
+    /// Returns whether the value is a string of digits.
     #[must_use]
     pub fn is_digits(&self) -> bool {
         self.text().is_some_and(|text| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()))
     }
 
-    /// Returns the value at a JSON pointer. A segment `key=value` selects the list item whose `key` has this value. The key can be a path,
-    /// such as `metadata.name`. A negative index counts from the end of the list.
+    /// Returns the value at a JSON pointer, with two extensions. A segment `key=value` selects the list item whose field `key` has this
+    /// value. The field can be a path, such as `metadata.name`. A negative index counts from the end of the list.
     #[must_use]
     pub fn at(&self, pointer: &str) -> Option<&Json> {
         let pointer = pointer.trim_matches('/');
@@ -79,7 +81,7 @@ impl Json {
         }
     }
 
-    /// Returns a string without quotes, and every other value as JSON.
+    /// Returns a string without quotes, and any other value as JSON.
     #[must_use]
     pub fn plain(&self) -> String {
         self.text().map_or_else(|| self.to_string(), str::to_owned)
@@ -87,8 +89,8 @@ impl Json {
 }
 
 impl Json {
-    /// Returns the bytes that the recorder sent for this value. The bytes are ASCII text with a space after each comma and colon. The exact
-    /// bytes are important, because a server can quote a body that it cannot parse.
+    /// Returns the bytes that the recorder sent for this value. The bytes are ASCII text that contains a space after each comma and each
+    /// colon. The exact bytes are important, because a server can quote a body that it cannot parse.
     #[must_use]
     pub fn as_sent(&self) -> Vec<u8> {
         let mut bytes = Vec::new();

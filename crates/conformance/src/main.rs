@@ -1,5 +1,5 @@
-//! The program `pintle-conformance`. The program replays the recorded cases against a server, which is the embedded
-//! server by default.
+//! The program `pintle-conformance`. The program replays the recorded cases against a server. The default is the
+//! embedded server.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "the program writes to a terminal")]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -86,7 +86,7 @@ async fn run(flags: Flags) -> anyhow::Result<bool> {
         cases.retain(|case| case.name.contains(only));
         anyhow::ensure!(!cases.is_empty(), "no case's name contains {only:?}");
     }
-    // The list of failing cases applies only to complete runs against the embedded server.
+    // The list of failing cases is checked only after a complete run against the embedded server.
     let checks_list = flags.url.is_none() && flags.only.is_none() && flags.cases.is_none();
     let listed = if checks_list { failing::read(&failing::list_file())? } else { BTreeSet::new() };
     let (target, embedded) = target(&flags).await?;
@@ -113,8 +113,8 @@ async fn run(flags: Flags) -> anyhow::Result<bool> {
     if checks_list { check_list(&listed, &failed, &verdicts, flags.update) } else { Ok(failed.is_empty()) }
 }
 
-/// Compares both servers on manifests and prints a line for each cause of differences. Returns whether there are no
-/// differences.
+/// Compares two servers on the same manifests, and prints a line for each cause of differences. Returns whether the
+/// servers behave in the same way.
 async fn compare_servers(flags: &Flags, folder: &Path) -> anyhow::Result<bool> {
     let (target, _) = target(flags).await?;
     let started = Instant::now();
@@ -138,7 +138,7 @@ async fn compare_servers(flags: &Flags, folder: &Path) -> anyhow::Result<bool> {
     Ok(causes.is_empty())
 }
 
-/// Returns the server that the flags select, and the embedded server if it was started.
+/// Returns the server that the command-line flags select, and the embedded server if the function started one.
 async fn target(flags: &Flags) -> anyhow::Result<(Target, Option<ApiServer>)> {
     let trust = match &flags.ca {
         Some(file) => Trust::Authorities(std::fs::read(file).with_context(|| format!("reading {}", file.display()))?),
@@ -156,16 +156,16 @@ async fn target(flags: &Flags) -> anyhow::Result<(Target, Option<ApiServer>)> {
     Ok((Target { url, token: flags.token.clone(), trust, at_once: flags.at_once, limit, patience }, embedded))
 }
 
-/// Repeats cases that failed unexpectedly, one at a time. On a busy machine, a wait can exceed the time limit of its
-/// case.
+/// Repeats the cases that failed unexpectedly, one after another. On a busy machine, a step can wait longer than its
+/// case allows.
 async fn retry_alone(
     target: &Target,
     cases: &[Case],
     listed: &BTreeSet<String>,
     verdicts: &mut [Verdict],
 ) -> anyhow::Result<()> {
-    /// The maximum number of failed cases that are repeated. If more cases fail, the load of the machine is not the
-    /// reason.
+    /// The maximum number of failed cases that are repeated. If more cases fail, the cause is not the load of the
+    /// machine.
     const FEW: usize = 40;
     let unexpected = |verdict: &&mut Verdict| !verdict.passes() && !listed.contains(&verdict.name);
     let failed: Vec<&mut Verdict> = verdicts.iter_mut().filter(unexpected).collect();
@@ -182,8 +182,8 @@ async fn retry_alone(
     Ok(())
 }
 
-/// Checks that exactly the listed cases fail, and prints the deviations. If `update` is true, rewrites the list and the
-/// page.
+/// Checks that exactly the cases in the list fail, and prints the deviations. If `update` is true, the function
+/// rewrites the list and the page with the results.
 fn check_list(
     listed: &BTreeSet<String>,
     failed: &BTreeSet<String>,
@@ -239,7 +239,7 @@ fn print(verdict: &Verdict) {
     }
 }
 
-/// Prints a line for each area.
+/// Prints the results of each area on one line.
 fn report(verdicts: &[Verdict]) {
     let mut areas: BTreeMap<&str, [usize; 3]> = BTreeMap::new();
     for verdict in verdicts {

@@ -1,5 +1,5 @@
-//! Writes `docs/CONFORMANCE.md`. The page says which recorded cases the embedded server passes, and which features have
-//! no effect.
+//! Writes `docs/CONFORMANCE.md`. This page lists the recorded cases that the embedded server passes, and the features
+//! that have no effect.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use pintle_apiserver::ApiServer;
 
-/// Returns the path of the page, which is in the repository.
+/// Returns the path of the page in the repository.
 #[must_use]
 pub fn page_file() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/CONFORMANCE.md")
@@ -20,8 +20,8 @@ does not match the results. With `--update` it writes the page.
 
 ";
 
-/// The section with the results of the client's scenarios on a real server. This text contains a date. This section is
-/// constant text, and runs do not change it.
+/// The section about the results of the client's test scenarios on a real server. This text contains a date. The text
+/// of this section is constant, so a run does not change it.
 const CLIENT: &str = "## The client on a real server: results of 2026-11-23
 
 `cargo xtask conformance --client` starts etcd and kube-apiserver from the folder in `KUBEBUILDER_ASSETS` and runs the scenarios of the
@@ -37,7 +37,7 @@ The first group also runs in all tests, on the embedded server. The second group
 
 ";
 
-/// The section on comparisons with a real server.
+/// The section about comparisons with a real server.
 const COMPARE: &str = "## Comparison on your own manifests
 
 `cargo xtask conformance --compare DIR` starts etcd and kube-apiserver from the folder in `KUBEBUILDER_ASSETS`, and an embedded server
@@ -61,7 +61,7 @@ Differences in webhooks and conversion are expected. The next section lists the 
 
 ";
 
-/// Returns the text that the page has after a run of all cases. `failed` contains the names of the failed cases.
+/// Returns the text of the page after a run of all cases. `failed` contains the names of the failed cases.
 #[must_use]
 pub fn page<'a>(cases: impl IntoIterator<Item = &'a str>, failed: &BTreeSet<String>) -> String {
     let mut areas: BTreeMap<&str, [usize; 2]> = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! Collects the uids, revisions and variables of a case, and replaces them with placeholders.
+//! Collects the uids, revisions and variables of a case, and replaces them by placeholders.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -7,12 +7,12 @@ use anyhow::Context;
 use crate::Json;
 use crate::shape::{is_uuid, mask};
 
-/// The values that were collected during one run of a case.
+/// The values that differ between runs, as collected during one run of a case.
 pub(crate) struct Placeholders {
-    /// The variables. The first variables are `id`, `ns` and `Id`. All other variables follow, in the order of the steps that set them. The
-    /// value of the variable `dollar` is a literal `$`, as in `${dollar}{x}`.
+    /// The variables and their values. The first variables are `id`, `ns` and `Id`. All other variables follow in the order in which
+    /// steps set them. The variable `dollar` has the value `$`, so that `${dollar}{x}` becomes the text `${x}`.
     variables: Vec<(String, String)>,
-    /// The variables whose values are masked in responses.
+    /// The variables whose values are replaced in responses.
     hidden: BTreeSet<String>,
     /// The number of each uid. Uids are numbered by their first appearance.
     uids: HashMap<String, usize>,
@@ -20,7 +20,7 @@ pub(crate) struct Placeholders {
 }
 
 impl Placeholders {
-    /// Creates the placeholders for a run that uses the letters `id` in its names.
+    /// Creates the placeholders for a run. The names in this run contain the letters `id`.
     pub(crate) fn new(id: &str) -> Self {
         let mut capitalised = id.to_owned();
         capitalised.get_mut(..1).into_iter().for_each(str::make_ascii_uppercase);
@@ -30,9 +30,9 @@ impl Placeholders {
         Self { variables, hidden: BTreeSet::new(), uids: HashMap::new(), revisions: BTreeSet::new() }
     }
 
-    /// Saves a value from a response for later steps.
+    /// Saves a value from a response in a variable, for later steps.
     pub(crate) fn save(&mut self, name: &str, value: &Json) {
-        // Revisions and uids have separate placeholders.
+        // Revisions and uids have placeholders of their own.
         if !value.is_digits() && !value.text().is_some_and(is_uuid) {
             self.hidden.insert(name.to_owned());
         }
@@ -40,7 +40,8 @@ impl Placeholders {
         self.variables.push((name.to_owned(), value.plain()));
     }
 
-    /// Replaces the variables in a text by their values. A variable is written as `${x}`. If the value is a number, `${x+5}` adds 5 to it.
+    /// Replaces the variables in a text by their values. A variable has the form `${x}`. `${x+5}` adds 5 to the value of the variable,
+    /// which must be a number.
     pub(crate) fn fill(&self, text: &str) -> anyhow::Result<String> {
         let mut out = String::with_capacity(text.len());
         let mut rest = text;
@@ -61,7 +62,7 @@ impl Placeholders {
         Ok(out)
     }
 
-    /// Applies [`Self::fill`] to all strings and all member names in a value.
+    /// Calls [`Self::fill`] for all strings and all member names in a value.
     pub(crate) fn fill_json(&self, value: &Json) -> anyhow::Result<Json> {
         Ok(match value {
             Json::Text(text) => Json::Text(self.fill(text)?),
@@ -86,7 +87,7 @@ impl Placeholders {
         find(name).map(str::to_owned).with_context(|| format!("unknown variable {name}"))
     }
 
-    /// Numbers the uids in a response and collects its revisions, in the order of the text.
+    /// Numbers the uids of a response and collects its revisions, in the order of the text.
     pub(crate) fn learn(&mut self, value: &Json) {
         match value {
             Json::Array(items) => items.iter().for_each(|item| self.learn(item)),
@@ -118,8 +119,8 @@ impl Placeholders {
         }
     }
 
-    /// Returns a response with placeholders for all values that differ between runs. Call this method after all responses of the case have
-    /// been collected.
+    /// Returns a response in which placeholders replace all values that differ between runs. Call this method only after all responses
+    /// of the case were collected.
     pub(crate) fn mask(&self, value: &Json) -> Json {
         Masking::new(self).value(value, None)
     }
@@ -127,9 +128,9 @@ impl Placeholders {
 
 struct Masking<'a> {
     known: &'a Placeholders,
-    /// Replace the longest value first. Replace long values first. Otherwise, a shorter value inside a longer value would be replaced.
+    /// The longest value is replaced first. Otherwise, a shorter value inside a longer value would be replaced.
     names: Vec<(&'a str, &'a str)>,
-    /// The sorted revisions. The number in the placeholder of a revision is the index of the revision plus one.
+    /// The sorted revisions. The placeholder of a revision contains the index of the revision plus one.
     revisions: Vec<u128>,
 }
 
@@ -190,7 +191,8 @@ impl<'a> Masking<'a> {
     }
 }
 
-/// Returns whether the value is a list of objects. In a list of objects, the metadata belongs to the list itself.
+/// Returns whether the value is a list of objects. In such a list, the top-level metadata belongs to the list and not
+/// to an object.
 pub(crate) fn is_list(value: &Json) -> bool {
     let Some(Json::Object(metadata)) = value.member("metadata") else { return false };
     let kind = value.member("kind").map(Json::plain).unwrap_or_default();
@@ -202,15 +204,16 @@ fn is_bookmark(value: &Json) -> bool {
     value.member("type").and_then(Json::text) == Some("BOOKMARK")
 }
 
-/// Replaces the revision in the metadata of a list or a bookmark. The revision of a list is the revision of the server and not the revision
-/// of an object.
+/// Replaces the revision in the metadata of a list or of a bookmark. The revision of a list is the revision of the whole server, and
+/// not the revision of an object.
 fn with_revision(metadata: &Json, placeholder: &str) -> Json {
     with_member(metadata, "resourceVersion", |revision| {
         if revision.is_digits() { Json::from(placeholder) } else { revision.clone() }
     })
 }
 
-/// Masks the object that a bookmark contains. In a bookmark with a table, the rows also contain the revision.
+/// Replaces the values in the object of a bookmark. If a bookmark contains a table, the rows of the table also contain
+/// the revision.
 fn bookmarked(object: &Json) -> Json {
     const REVISION: &str = "<bookmark-rv>";
     let object = with_member(object, "metadata", |metadata| with_revision(metadata, REVISION));

@@ -1,12 +1,12 @@
-//! Policies whose effect shows that other policies are already active. A real server learns about policies from a watch, so policies take
-//! effect with a delay.
+//! Probe policies. The effect of a probe policy shows that earlier policies are already active. A real server learns about policies from
+//! a watch, so a policy takes effect with a delay.
 
 use anyhow::Context as _;
 use serde_json::{Value, json};
 
 use crate::client::Answer;
 
-/// The kinds of policies that a step `READY` can name.
+/// The kinds of policies for which a `READY` step can wait.
 #[derive(Clone, Copy)]
 pub(crate) enum Family {
     Validating,
@@ -16,7 +16,7 @@ pub(crate) enum Family {
 impl Family {
     /// # Errors
     ///
-    /// Returns an error if the name is unknown.
+    /// Returns an error if there is no kind with this name.
     pub(crate) fn parse(name: &str) -> anyhow::Result<Self> {
         match name {
             "vap" => Ok(Self::Validating),
@@ -25,7 +25,7 @@ impl Family {
         }
     }
 
-    /// Returns a policy and the binding of the policy. Each object is returned with the path of its collection.
+    /// Returns a probe policy and its binding. Both objects are returned with the paths of their collections.
     pub(crate) fn probe(self) -> [(String, Value); 2] {
         let (resource, kind, spec, binding) = specs(self);
         let object = |kind: String, spec: Value| {
@@ -37,7 +37,7 @@ impl Family {
         [(path("ies"), object(kind.into(), spec)), (path("ybindings"), object(format!("{kind}Binding"), binding))]
     }
 
-    /// Returns whether the policy of [`probe`](Self::probe) changed the response to a request that creates a Lease.
+    /// Returns whether the policy from [`probe`](Self::probe) changed the response to the creation of a Lease.
     pub(crate) fn has_effect(self, answer: &Answer) -> anyhow::Result<bool> {
         Ok(match self {
             Self::Validating => {
@@ -53,15 +53,15 @@ impl Family {
     }
 }
 
-/// Returns the Lease whose creation is changed by the policies.
+/// Returns the Lease whose creation the probe policies change.
 pub(crate) fn lease() -> Value {
     json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "probe-${id}"}, "spec": {}})
 }
 
-/// The text of the warning, and the name of the annotation.
+/// The text of the warning that the probe policy adds, and the name of its annotation.
 const PROBED: &str = "probed.example.org";
 
-/// Returns four values: the resource without its ending, the kind, the spec of a policy and the spec of its binding.
+/// Returns the resource name without its plural ending, the kind, the spec of a policy and the spec of its binding.
 fn specs(family: Family) -> (&'static str, &'static str, Value, Value) {
     let constraints = json!({
         "resourceRules": [{

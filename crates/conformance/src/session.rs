@@ -1,4 +1,4 @@
-//! Runs the steps of one case against a server.
+//! Runs the steps of a case against a server.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,10 +20,10 @@ use crate::ready::{Family, lease};
 use crate::stream::Stream;
 use crate::{Case, Json, Step, token};
 
-/// The headers that are always part of a recorded response.
+/// The headers that every recorded response contains.
 const HEADERS: [&str; 8] =
     ["content-type", "warning", "retry-after", "location", "allow", "etag", "content-encoding", "www-authenticate"];
-/// The headers that are part of a recorded response only if `all_headers` is set.
+/// The headers that a recorded response contains only if `all_headers` is set.
 const MORE_HEADERS: [&str; 7] = [
     "vary",
     "cache-control",
@@ -37,17 +37,17 @@ const MORE_HEADERS: [&str; 7] = [
 /// The letters of generated names. The letters contain no vowels, so that generated names do not form words.
 const LETTERS: &[u8] = b"bcdfghjkmnpqrstvwxz";
 
-/// The server under test, and the token of an administrator.
+/// The server under test and the token of an administrator.
 pub(crate) struct Server {
     pub(crate) client: Client,
     pub(crate) token: String,
     pub(crate) patience: Duration,
 }
 
-/// Runs a case, and returns its steps with the received responses. The case runs in a separate namespace. The function deletes this
-/// namespace at the end.
+/// Runs a case and returns its steps with the responses that the server sent. The case runs in a namespace of its own. The
+/// function deletes the namespace after the last step.
 ///
-/// Each wait has a deadline. Therefore, the function always ends if the number of steps is finite.
+/// Each wait has a deadline. Therefore, the function always returns, because the number of steps is finite.
 pub(crate) async fn run(server: &Arc<Server>, case: &Case) -> anyhow::Result<Vec<Step>> {
     let id: String = (0..6).map(|_| char::from(LETTERS[fastrand::usize(..LETTERS.len())])).collect();
     let mut session = Session::new(server, &id);
@@ -56,15 +56,16 @@ pub(crate) async fn run(server: &Arc<Server>, case: &Case) -> anyhow::Result<Vec
         session.send(&request("POST", "/api/v1/namespaces", Some(&body))).await.context("creating the namespace")?;
     }
     let ran = session.steps(&case.steps).await;
-    // Delete the namespace even if a step failed. The result is ignored, because it does not affect the verdict.
+    // Delete the namespace even if a step has failed. The result of the deletion is ignored, because it does not affect
+    // the verdict.
     drop(session.send(&request("DELETE", &format!("/api/v1/namespaces/t-{id}"), None)).await);
     ran
 }
 
-/// The maximum time until new policies are active.
+/// The maximum time until a new policy is active.
 const READY_PATIENCE: Duration = Duration::from_secs(15);
 
-/// A session that sends steps to a server and stores the variables from their responses.
+/// A session sends the steps of a case to a server, and stores the variables from the responses.
 pub(crate) struct Session<'a> {
     server: &'a Arc<Server>,
     known: Placeholders,
@@ -72,7 +73,8 @@ pub(crate) struct Session<'a> {
 }
 
 impl<'a> Session<'a> {
-    /// Creates a session whose names contain the letters in `id`. The variable `${ns}` is `t-` followed by these letters.
+    /// Creates a session. The names in this session contain the letters in `id`. The variable `${ns}` has the value `t-`
+    /// followed by these letters.
     pub(crate) fn new(server: &'a Arc<Server>, id: &str) -> Self {
         Self { server, known: Placeholders::new(id), streams: BTreeMap::new() }
     }
@@ -104,13 +106,14 @@ impl<'a> Session<'a> {
         Ok(ran)
     }
 
-    /// Replaces the values in the response of a step that differ between runs. Call this method after the last step of the case.
+    /// Replaces the values that differ between runs in the response of a step. Call this method only after the last step of the
+    /// case.
     pub(crate) fn mask(&self, step: &mut Step) {
         step.steps.iter_mut().flatten().for_each(|step| self.mask(step));
         step.answer = step.answer.as_ref().map(|answer| self.known.mask(answer));
     }
 
-    /// Runs one step and returns it with its response.
+    /// Runs a step and returns the step with the server's response.
     pub(crate) async fn step(&mut self, step: &Step) -> anyhow::Result<Step> {
         let answer = match step.what.as_str() {
             "SLEEP" => {
@@ -181,8 +184,8 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Waits until the existing policies are active. To detect this, creates another policy, waits until a dry run shows the effect of this
-    /// policy, and deletes the policy. Policies take effect in the order of their creation.
+    /// Waits until all existing policies are active. To detect this, the method creates a probe policy, waits until a dry run shows its
+    /// effect, and deletes the policy. Policies become active in the order of their creation.
     async fn wait_for_policies(&self, family: Family) -> anyhow::Result<()> {
         let probe = family.probe();
         for (path, object) in &probe {
@@ -286,7 +289,7 @@ impl<'a> Session<'a> {
         })
     }
 
-    /// Collects the values of a response, saves the requested variables, and reduces the response to the values that are recorded.
+    /// Collects the values of a response, saves the variables, and removes the values that are not recorded.
     fn keep(&mut self, step: &Step, answer: &Answer) -> anyhow::Result<Json> {
         let mut whole = whole(answer, step.all_headers.unwrap_or(false));
         let body = whole.member("body").cloned();
@@ -344,7 +347,8 @@ fn seconds(step: &Step) -> Duration {
     Duration::try_from_secs_f64(seconds).unwrap_or(Duration::from_secs(5))
 }
 
-/// Returns a response in its recorded form: the status, the headers, and one of `body`, `text` and `b64`.
+/// Returns a response in its recorded form, which consists of the status, the headers, and one of `body`, `text` and
+/// `b64`.
 fn whole(answer: &Answer, all_headers: bool) -> Json {
     let headers = kept_headers(&answer.headers, all_headers, |mut values| match values.len() {
         1 => Json::Text(values.remove(0)),
@@ -364,12 +368,12 @@ fn whole(answer: &Answer, all_headers: bool) -> Json {
     Json::Object(members)
 }
 
-/// Returns the content of a response as an object with one member `body`, `text` or `b64`. If the response has no content, the object is
-/// empty.
+/// Returns the content of a response as an object with one member: `body`, `text` or `b64`. If the response has no content, the object
+/// has no members.
 fn content(answer: &Answer) -> Json {
     let kind = answer.headers.get(http::header::CONTENT_TYPE).map(latin1).unwrap_or_default();
     let text = || Json::Text(String::from_utf8_lossy(&answer.body).into_owned());
-    // Some JSON bodies have the content type `text/plain`.
+    // Some responses with a JSON body have the content type `text/plain`.
     let (name, content) = if kind.contains("json") || answer.body.starts_with(b"{\"") {
         serde_json::from_slice(&answer.body).map_or_else(|_| ("text", text()), |body| ("body", body))
     } else if kind.contains("protobuf") {

@@ -1,7 +1,8 @@
-//! Masks those values in a text that differ between runs. These values are UUIDs, times, tokens and revisions in messages.
+//! Replaces the values in a text that differ between runs. Such values are UUIDs, times, tokens and revisions in
+//! messages.
 
-/// Replaces UUIDs, times, tokens and revisions. The placeholders are `<uuid>`, `<time>`, `<microtime>`, `<jwt>` and the results of `uid`
-/// and `revision`.
+/// Replaces UUIDs, times, tokens and revisions in a text. The placeholders are `<uuid>`, `<time>`, `<microtime>`, `<jwt>`, and
+/// the results of the functions `uid` and `revision`.
 pub(crate) fn mask(
     text: &str,
     uid: impl Fn(&str) -> Option<String>,
@@ -22,7 +23,8 @@ pub(crate) fn is_uuid(text: &str) -> bool {
     uuid(text).is_some_and(|found| found.len() == text.len())
 }
 
-/// Scans the text once. At each position where `at` matches, inserts the replacement text and skips the matched text.
+/// Scans the text once. At each position where `at` matches, the function skips the matched text and inserts its
+/// replacement.
 fn replace(text: &str, at: impl Fn(&str) -> Option<(usize, String)>) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -41,7 +43,7 @@ fn replace(text: &str, at: impl Fn(&str) -> Option<(usize, String)>) -> String {
     out
 }
 
-/// Returns the UUID at the start of the text. Its form is `xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx`.
+/// Returns the UUID at the start of the text. A UUID has the form `xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx`.
 fn uuid(text: &str) -> Option<&str> {
     let found = text.get(..36)?;
     let fits = found.bytes().enumerate().all(|(index, byte)| match index {
@@ -51,7 +53,8 @@ fn uuid(text: &str) -> Option<&str> {
     fits.then_some(found)
 }
 
-/// Returns the length and the placeholder of the time at the start of the text. Its form is `dddd-dd-ddTdd:dd:dd[.d…]Z`.
+/// Returns the length and the placeholder of the time at the start of the text. A time has the form
+/// `dddd-dd-ddTdd:dd:dd[.d…]Z`.
 fn time(text: &str) -> Option<(usize, String)> {
     const FORM: &[u8] = b"dddd-dd-ddTdd:dd:dd";
     let bytes = text.as_bytes();
@@ -70,7 +73,7 @@ fn time(text: &str) -> Option<(usize, String)> {
     closed.then(|| (FORM.len() + fraction + 1, name.to_owned()))
 }
 
-/// Returns the length and the placeholder of the JWT at the start of the text. Its form is `eyJ….eyJ….…`.
+/// Returns the length and the placeholder of the JWT at the start of the text. A JWT has the form `eyJ….eyJ….…`.
 fn jwt(text: &str) -> Option<(usize, String)> {
     let is_of_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
     let end = text.find(|c: char| !is_of_part(c) && c != '.').unwrap_or(text.len());
@@ -81,7 +84,7 @@ fn jwt(text: &str) -> Option<(usize, String)> {
     fits.then(|| (head.len() + claims.len() + signature.len() + 2, "<jwt>".to_owned()))
 }
 
-/// Masks `too old resource version: 5 (9` and `Too large resource version: 9, current: 5`.
+/// Replaces the revisions in `too old resource version: 5 (9` and `Too large resource version: 9, current: 5`.
 fn too_old(text: &str) -> Option<(usize, String)> {
     let words = ["too old resource version: ", "Too large resource version: "];
     let head = words.into_iter().find(|words| text.starts_with(words))?;
@@ -92,7 +95,7 @@ fn too_old(text: &str) -> Option<(usize, String)> {
     Some((head.len() + first.len() + middle.len() + second.len(), format!("{head}<n>{middle}<n>")))
 }
 
-/// Masks the revision in `resourceVersion=5`, `resourceVersion: 5` and `resourceVersion: "5`.
+/// Replaces the revision in `resourceVersion=5`, `resourceVersion: 5` and `resourceVersion: "5`.
 fn named_revision(text: &str, revision: impl Fn(u128) -> Option<String>) -> Option<(usize, String)> {
     let after = text.strip_prefix("resourceVersion")?;
     let after = after.strip_prefix('=').or_else(|| after.strip_prefix(": "))?;

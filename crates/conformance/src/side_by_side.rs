@@ -24,7 +24,7 @@ use crate::{Step, Target, embedded};
 
 pub use self::causes::{Cause, Causes, Sightings};
 
-/// The maximum time until a server must be ready.
+/// The maximum time until a server is ready.
 const STARTED: Duration = Duration::from_secs(60);
 
 /// The result of a comparison.
@@ -34,18 +34,18 @@ pub struct Comparison {
     pub documents: usize,
     /// The number of requests that were sent to each server.
     pub requests: usize,
-    /// The documents that were not sent, with the reasons.
+    /// The documents that were not sent to the servers, with the reasons.
     pub skipped: Vec<String>,
     /// The differences by cause.
     pub causes: Causes,
 }
 
-/// Compares a real server with the embedded server on the manifests below a folder. Starts the embedded server. The real server should be
-/// new, because the objects of the documents are not deleted. It should have no controllers.
+/// Compares a real server with the embedded server, using the manifests in a folder and its subfolders. Starts the embedded server. The
+/// real server should be new, because the created objects are not deleted. The real server should have no controllers.
 ///
 /// # Errors
 ///
-/// Returns an error if the folder has no manifests, or if a server does not start or does not respond.
+/// Returns an error if there are no manifests, or if a server does not start or does not respond.
 pub async fn compare_servers(real: &Target, folder: &Path) -> anyhow::Result<Comparison> {
     let manifests = manifests::read(folder)?;
     let own = embedded::start_with(Controllers::NONE).await?;
@@ -60,8 +60,8 @@ pub async fn compare_servers(real: &Target, folder: &Path) -> anyhow::Result<Com
     let mut comparison = Comparison { skipped: manifests.skipped, ..Comparison::default() };
     servers.definitions(definitions, real.at_once, &mut comparison).await?;
     let others = comparison.with_resources(others, &Resources::of(&servers.real).await?);
-    // Send objects without a namespace one after another, because such an object can change how other objects are handled. An example is a
-    // default StorageClass.
+    // Objects without a namespace are sent one after another, because such an object can change how a server handles other objects. A
+    // default StorageClass is an example of such an object.
     let (spaced, alone): (Vec<_>, Vec<_>) = others.into_iter().partition(|(_, resource)| resource.namespaced);
     servers.all(alone, 1, &mut comparison).await?;
     servers.all(spaced, real.at_once, &mut comparison).await?;
@@ -84,7 +84,7 @@ struct Answers {
 }
 
 impl Servers {
-    /// Sends several documents at the same time to both servers. Adds their differences in the order of the documents.
+    /// Sends several documents to both servers at the same time. Adds the differences in the order of the documents.
     async fn all(
         &self,
         documents: Vec<(Manifest, Resource)>,
@@ -166,7 +166,7 @@ async fn ready(server: &Arc<Server>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Encodes a number as six letters that are unlikely to occur in a document.
+/// Encodes a number as six letters. Such a text is unlikely to occur in a document.
 fn letters(mut number: usize) -> String {
     const LETTERS: &[u8] = b"bcdfghjkmnpqrstvwxz";
     let mut text = String::new();

@@ -10,8 +10,8 @@ use anyhow::bail;
 use crate::client::Streaming;
 use crate::{Json, Step};
 
-/// The maximum number of frames in the buffer, which is much more than a case needs. If the buffer is full, no more frames are read from
-/// the server.
+/// The maximum number of frames in the buffer. No case needs nearly as many frames. If the buffer is full, the task reads no more
+/// frames from the server.
 const AHEAD: usize = 10_000;
 
 pub(crate) struct Stream {
@@ -32,11 +32,11 @@ impl Stream {
         self.coming.is_none()
     }
 
-    /// Removes and returns the frames that a READ step asks for.
+    /// Takes the frames that a READ step asks for out of the buffer.
     ///
     /// # Errors
     ///
-    /// Returns an error if too few frames arrived before the deadline.
+    /// Returns an error if too few frames arrive before the deadline.
     pub(crate) async fn take(&mut self, step: &Step, deadline: Instant) -> anyhow::Result<Vec<Json>> {
         loop {
             if step.skip.is_some() {
@@ -87,8 +87,8 @@ async fn pump(mut streaming: Streaming, frames: mpsc::Sender<Json>) {
     }
 }
 
-/// Returns whether a frame is an ordinary bookmark. The bookmark that marks the end of the initial events is not ordinary. A server can
-/// send ordinary bookmarks at any time.
+/// Returns whether a frame is an ordinary bookmark. A bookmark that marks the end of the initial events is not an ordinary bookmark. A
+/// server can send ordinary bookmarks at any time.
 fn is_plain_bookmark(frame: &Json) -> bool {
     frame.member("type").and_then(Json::text) == Some("BOOKMARK") && !frame.to_string().contains("initial-events-end")
 }

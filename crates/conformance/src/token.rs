@@ -1,5 +1,5 @@
-//! The recorded form of a JWT. The recorded form contains the names of the JWT's header members, and the claims. Times
-//! are relative to the creation of the JWT.
+//! The form in which the JWT of a response is recorded. This form contains the claims and the names of the members in
+//! the JWT's header. Times are recorded relative to the creation of the JWT.
 
 use anyhow::Context;
 use base64::Engine;
@@ -7,7 +7,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
 use crate::Json;
 
-/// Reads the claims of a JWT, but does not check the signature.
+/// Reads the claims of a JWT without checking its signature.
 pub(crate) fn claims(token: &str) -> anyhow::Result<Json> {
     let mut parts = token.split('.').map(|part| -> anyhow::Result<Json> {
         let json = URL_SAFE_NO_PAD.decode(part).context("a part of the token is not base64")?;

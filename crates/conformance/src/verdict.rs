@@ -1,4 +1,4 @@
-//! Runs many cases concurrently and returns a verdict for each case.
+//! Runs many cases at the same time and returns a verdict for each case.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -10,21 +10,21 @@ use crate::client::{Client, Trust};
 use crate::session::{self, Server};
 use crate::{Case, Difference, compare};
 
-/// The server to test, and the limits of a run.
+/// The server that is tested, and the limits of a run.
 #[derive(Clone, Debug)]
 pub struct Target {
     /// The URL of the server, such as `http://127.0.0.1:8080`.
     pub url: String,
     /// The token of a user in the group `system:masters`.
     pub token: String,
-    /// The certificates to trust, for `https:` URLs.
+    /// The certificate authorities that are trusted for `https:` URLs.
     pub trust: Trust,
-    /// The number of cases that run at the same time. It is at least one.
+    /// The number of cases that run at the same time. The number is at least one.
     pub at_once: usize,
     /// The timeout of a response.
     pub limit: Duration,
-    /// The maximum time that a step may poll, even if the case allows more. The limit is useful for an embedded server, which needs only
-    /// milliseconds for changes that take a minute in a cluster.
+    /// The maximum time that a step may poll, even if its case allows more. A low limit is useful for the embedded server, which needs
+    /// only milliseconds for changes that take a minute in a real cluster.
     pub patience: Duration,
 }
 
@@ -35,7 +35,7 @@ pub struct Verdict {
     pub name: String,
     /// The duration of the case.
     pub took: Duration,
-    /// The differences from the recorded responses, including differences in wording.
+    /// The differences from the recorded responses. Differences in wording are included.
     pub differences: Vec<Difference>,
 }
 
@@ -46,7 +46,8 @@ impl Verdict {
         self.differences.iter().all(|difference| difference.words)
     }
 
-    /// Returns `pass`, `words` or `fail`. If the result is `words`, the case passes, but the wording of messages differs.
+    /// Returns `pass`, `words` or `fail`. The result `words` means that the case passes although the wording of some
+    /// messages differs.
     #[must_use]
     pub fn state(&self) -> &'static str {
         match (self.passes(), self.differences.is_empty()) {
@@ -57,21 +58,21 @@ impl Verdict {
     }
 }
 
-/// Replays the cases, several of them at the same time. When a case ends, calls `done` with its verdict. At the end, returns all verdicts
-/// sorted by name.
+/// Replays the cases. Several cases run at the same time. The function calls `done` with each verdict as soon as the case has
+/// ended. When all cases have ended, the function returns all verdicts, sorted by name.
 ///
-/// If the future is dropped, the running cases stop. Their namespaces are not deleted.
+/// Dropping the future stops the cases that are running. The namespaces of these cases are not deleted.
 ///
 /// # Errors
 ///
-/// Returns an error only if a problem concerns all cases, such as an invalid URL. If a single case cannot run, the case fails, and the
-/// error is reported as its difference.
+/// Returns an error only for a problem that affects all cases, such as an invalid URL. A case that cannot run fails, and its
+/// verdict contains the error as a difference.
 pub async fn replay(target: &Target, cases: Vec<Case>, done: impl Fn(&Verdict)) -> anyhow::Result<Vec<Verdict>> {
     let client = Client::new(&target.url, &target.trust, target.limit)?;
     let server = Arc::new(Server { client, token: target.token.clone(), patience: target.patience });
     let places = Arc::new(Semaphore::new(target.at_once.max(1)));
     let mut cases = cases;
-    // Slow cases start first, so that other cases run while the slow cases wait.
+    // Slow cases start first, so that other cases can run while the slow ones wait.
     cases.sort_by(|a, b| b.longest_wait().total_cmp(&a.longest_wait()));
     let mut running = JoinSet::new();
     for case in cases {

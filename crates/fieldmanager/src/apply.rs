@@ -1,4 +1,4 @@
-//! Server-side apply. The apply computes the resulting object and the conflicts with other managers.
+//! Server-side apply. The function [`apply`] computes the resulting object and the conflicts with other managers.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -21,7 +21,7 @@ use super::versions::{Differences, VersionView};
 
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-/// The maximum total size of the reported conflicts, in bytes.
+/// The maximum total size of the conflicts in one error, in bytes.
 const MAX_CONFLICTS_SIZE: usize = 4 << 20;
 
 /// The result of an apply.
@@ -29,27 +29,28 @@ const MAX_CONFLICTS_SIZE: usize = 4 << 20;
 pub struct Applied {
     /// The object, including `managedFields`. The default values of new fields are not set yet, and some values may not fit Go's types.
     pub object: Json,
-    /// Whether the object changed, except for `managedFields`. If this field is false, `object` is the live object.
+    /// Whether the apply changed anything except `managedFields`. If this field is false, `object` equals the live
+    /// object.
     pub changed: bool,
 }
 
-/// An error of an apply. The reason why an apply fails. The documentation of each variant names the status code of the response.
+/// The reason why a server-side apply fails. The documentation of each variant states the status code of the HTTP response.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ApplyError {
     /// Status 400: the configuration is invalid for this object.
     BadRequest(String),
-    /// Status 409: other managers own fields that the apply would change.
+    /// Status 409: the apply would change fields that other managers own.
     Conflicts(Conflicts),
     /// Status 500 without a reason: the configuration does not fit the schema.
     Typed(String),
 }
 
-/// The fields that an apply would change, but that other managers own.
+/// The fields that an apply would change although other managers own them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Conflicts(Vec<(ManagerId, Vec<PathElement>)>);
 
 impl Conflicts {
-    /// Returns the causes that the details of the status contain.
+    /// Returns the causes for the details of the error status.
     pub fn causes(&self) -> Vec<StatusCause> {
         let causes = self.0.iter().map(|(id, path)| StatusCause {
             reason: "FieldManagerConflict".into(),
@@ -104,12 +105,12 @@ impl fmt::Display for ApplyError {
 
 impl std::error::Error for ApplyError {}
 
-/// Applies the configuration of a manager to the live object and records the owners of fields. If the apply creates the object, `live` is
-/// `None`.
+/// Applies a manager's configuration to the live object, and records the managers that own the fields. `live` is `None` if the apply
+/// creates the object.
 ///
-/// `applied` is the complete configuration of the manager. Therefore, the function removes a field if the manager applied it earlier, omits
-/// it now, and is its only owner. `applied` is the JSON of the client in the version of the request. `live` is the stored object in the
-/// same version, in the form that Go writes.
+/// `applied` must be the complete configuration of the manager. The apply removes each field that the manager applied earlier, that
+/// `applied` omits, and that has no other owner. `applied` is the JSON that the client sent, in the API version of the request. `live`
+/// is the stored object in the same API version, in the form in which Go writes it.
 ///
 /// # Errors
 ///
@@ -139,13 +140,14 @@ pub fn apply(live: Option<&Json>, applied: &Json, force: bool, ctx: &WriteContex
         Managers::read(live).ok_or_else(|| ApplyError::Typed("failed to decode managed fields".into()))?;
     let live = &without_managed_fields(live);
     if managers.0.is_empty() {
-        // The name of a manager. If no fields are managed yet, this manager becomes the owner of all existing fields.
+        // The name of a manager. If no manager owns any field yet, this manager becomes the owner of all existing
+        // fields.
         let before = WriteContext { manager: "before-first-apply", ..*ctx };
         record(&mut managers, &ctx.schema.empty(), live, &before);
     }
     let done = match run(live, applied, force, &Set::default(), managers.clone(), ctx) {
         Err(ApplyError::Conflicts(conflicts)) if ctx.manager == "kubectl" => {
-            // The fields that kubectl set with client-side apply count as fields of this manager.
+            // Fields that kubectl set with client-side apply count as fields of this manager.
             let Some(own) = last_applied(live, ctx) else { return Err(ApplyError::Conflicts(conflicts)) };
             run(live, applied, force, &own, managers, ctx)?
         }
@@ -160,8 +162,8 @@ pub fn apply(live: Option<&Json>, applied: &Json, force: bool, ctx: &WriteContex
     Ok(Applied { object, changed })
 }
 
-/// Returns whether Go can decode a value as managed fields. The caller ignores a value that Go cannot decode, because the later check
-/// against the schema reports this value.
+/// Returns whether Go can decode a value as managed fields. The caller ignores an undecodable value, because the later check against
+/// the schema reports it.
 fn are_entries(fields: &Json) -> bool {
     const TEXTS: [&str; 5] = ["manager", "operation", "apiVersion", "fieldsType", "subresource"];
     let is_text = |text: &Json| text.is_null() || text.is_string();
@@ -169,7 +171,7 @@ fn are_entries(fields: &Json) -> bool {
     fields.as_array().is_some_and(|entries| entries.iter().all(is_entry))
 }
 
-/// Applies the configuration. Conflicts with fields in `own`, which are the manager's own fields, are ignored.
+/// Applies the configuration. The fields in `own` belong to the manager itself, so they cause no conflicts.
 fn run(
     live: &Json,
     applied: &Json,
@@ -241,9 +243,10 @@ fn run(
     Ok((object, changes, managers))
 }
 
-/// Removes the fields that the manager applied earlier and omits now. Keeps fields that another manager owns.
+/// Removes the fields that the manager applied earlier but omits from the new configuration. Fields that another
+/// manager owns are kept.
 fn prune(merged: Json, last: &Managed, managers: &Managers, ctx: &WriteContext<'_>) -> Json {
-    // The paths in `last` belong to the version of the last apply.
+    // The paths in `last` are in the API version of the manager's last apply.
     let view = VersionView::of(ctx, &last.api_version).unwrap_or_else(|| VersionView::own(ctx));
     let pruned = view.converted(&merged).and_then(|converted| prune_in(&view, &converted, last, managers, ctx));
     pruned.and_then(|pruned| view.convert_back(&pruned).map(Cow::into_owned)).unwrap_or(merged)
@@ -260,7 +263,8 @@ fn prune_in(
     let all = |value: &Json| field_set(of, value).with_named_fields(Some(of));
     let last = last.set.with_named_fields(Some(of));
     let mut pruned = remove(of, merged, &last);
-    // A removed path may contain fields that other managers own. These fields are restored.
+    // A removed path can contain fields that other managers own. These fields must be restored. These fields are
+    // restored.
     let mut owned: BTreeMap<&str, Set> = BTreeMap::new();
     for managed in managers.0.values() {
         let version =
@@ -282,13 +286,13 @@ fn prune_in(
         };
         pruned = kept;
     }
-    // Fields without an owner are also restored, unless the manager applied these fields earlier.
+    // Fields without an owner are also restored, unless the manager applied them earlier.
     let mut dangling = all(merged);
     dangling.subtract(&all(&pruned));
     Some(remove(of, merged, &dangling.intersection(&last)))
 }
 
-/// Returns the merged object, but only with the paths that `pruned` or `owned` contains.
+/// Returns only those parts of the merged object whose paths `pruned` or `owned` contains.
 fn keep_owned(of: &Type, merged: &Json, pruned: &Json, owned: &Set) -> Json {
     let all = |value: &Json| field_set(of, value).with_named_fields(Some(of));
     let mut kept = all(pruned);
@@ -298,7 +302,7 @@ fn keep_owned(of: &Type, merged: &Json, pruned: &Json, owned: &Set) -> Json {
     remove(of, merged, &gone)
 }
 
-/// Returns the fields in kubectl's last-applied annotation whose values are the same in the live object.
+/// Returns the fields that have the same value in kubectl's last-applied annotation and in the live object.
 fn last_applied(live: &Json, ctx: &WriteContext<'_>) -> Option<Set> {
     let text = live.get("metadata")?.get("annotations")?.get(LAST_APPLIED)?.as_str()?;
     let applied: Json = serde_json::from_str(text).ok()?;
@@ -316,7 +320,7 @@ fn last_applied(live: &Json, ctx: &WriteContext<'_>) -> Option<Set> {
     Some(set)
 }
 
-/// If kubectl's last-applied annotation exists, sets it to the applied configuration.
+/// If the object has kubectl's last-applied annotation, sets the annotation to the applied configuration.
 fn update_last_applied(object: &mut Json, applied: &Json) {
     let Some(annotation) = object.at_mut("/metadata/annotations").and_then(|map| map.get_mut(LAST_APPLIED)) else {
         return;
@@ -339,7 +343,7 @@ fn without_managed_fields(object: &Json) -> Json {
     object
 }
 
-/// Returns a version in the form that Go writes in front of a kind. For the core group, the version begins with a slash in this form.
+/// Returns an API version in the form that Go writes before a kind. For the core group, this form begins with a slash.
 fn slashed(api_version: &str) -> String {
     if api_version.contains('/') { api_version.into() } else { format!("/{api_version}") }
 }

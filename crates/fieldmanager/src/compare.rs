@@ -1,4 +1,4 @@
-//! Compares two objects of one type and returns the added, modified and removed fields.
+//! Compares two objects of the same type, and returns the added, modified and removed fields.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use super::set::Set;
 pub(crate) struct Comparison {
     /// The paths that exist only in the new object.
     pub added: Set,
-    /// The paths that exist in both objects, with different values.
+    /// The paths that have different values in the two objects.
     pub modified: Set,
     /// The paths that exist only in the old object.
     pub removed: Set,
@@ -33,15 +33,15 @@ impl Comparison {
         all
     }
 
-    /// Removes these paths and all paths below them from the difference.
+    /// Removes the given paths, and all paths below them, from the difference.
     pub(crate) fn cut(&mut self, ignored: &Set) {
         for set in [&mut self.added, &mut self.modified, &mut self.removed] {
             set.cut(ignored);
         }
     }
 
-    /// Compares two values that have the same path element. `step` creates this path element. The closure is called
-    /// only if the values differ, because most values are equal.
+    /// Compares two values at the same path element. `step` creates this path element. The path element is computed by
+    /// a closure, because most values are equal and need no path.
     fn below(&mut self, step: impl FnOnce() -> PathElement, of: &Type, old: Option<&Json>, new: Option<&Json>) {
         let mut below = Self::default();
         let marks = value(of, old, new, &mut below);
@@ -75,8 +75,8 @@ pub(crate) fn compare(of: &Type, old: &Json, new: &Json) -> Comparison {
     found
 }
 
-/// The shape of a value. The type determines how two values are compared, except for JSON of any shape. For such JSON,
-/// the value determines the shape, and null counts as a map.
+/// The shape of a value. The type determines how two values are compared. JSON of any shape is an exception. For JSON
+/// of any shape, the value itself determines the comparison, and null is compared like a map.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Shape {
     Map,
@@ -95,7 +95,7 @@ pub(super) fn shape(of: &Type, value: &Json) -> Shape {
     }
 }
 
-/// Returns whether server-side apply owns a map of this type as a whole.
+/// Returns whether server-side apply treats a map of this type as one value with a single set of owners.
 pub(super) fn atomic_map(of: &Type) -> bool {
     match of {
         Type::Struct { atomic, .. } => *atomic,
@@ -104,7 +104,7 @@ pub(super) fn atomic_map(of: &Type) -> bool {
     }
 }
 
-/// Returns the type of a list, unless server-side apply owns the list as a whole.
+/// Returns the type of a list, unless server-side apply treats the list as one value with a single set of owners.
 pub(super) fn keyed(of: &Type) -> Option<&ListType> {
     match of {
         Type::List(list) if list.topology != Topology::Atomic => Some(list),
@@ -112,7 +112,7 @@ pub(super) fn keyed(of: &Type) -> Option<&ListType> {
     }
 }
 
-/// Returns the type of a member. Returns [`Type::Any`] if the type does not declare the member.
+/// Returns the type of an object member. Returns [`Type::Any`] if the type does not declare the member.
 pub(super) fn member<'a>(of: &'a Type, name: &str) -> &'a Type {
     of.child(name).unwrap_or(&Type::Any)
 }
@@ -137,7 +137,7 @@ pub(super) fn equal(a: &Json, b: &Json) -> bool {
     }
 }
 
-/// Records that a whole value differs. The values inside it are not compared.
+/// Records that two values differ as a whole. The values inside them are not compared.
 #[derive(Clone, Copy, Default)]
 struct Marks {
     added: bool,
@@ -151,7 +151,7 @@ impl Marks {
     }
 }
 
-/// Compares two values. Adds the differences below the two values to `found`.
+/// Compares two values. Adds the differences inside two values to `found`.
 fn value(of: &Type, old: Option<&Json>, new: Option<&Json>, found: &mut Comparison) -> Marks {
     let mut marks = Marks::default();
     let leaf = match (old, new) {
@@ -174,7 +174,8 @@ fn value(of: &Type, old: Option<&Json>, new: Option<&Json>, found: &mut Comparis
     marks
 }
 
-/// Compares two values by the shape of the value `after`. Returns whether the values were compared as a whole.
+/// Compares two values. The shape of the value `after` determines how. Returns whether the values were compared as
+/// single values.
 fn shaped(
     of: &Type,
     shape: Shape,
@@ -231,7 +232,7 @@ fn items(of: &ListType, old: Option<&Vec<Json>>, new: Option<&Vec<Json>>, found:
     for (step, [old, new]) in by_step {
         match (&old[..], &new[..]) {
             ([_] | [], [_] | []) => found.below(|| step, &of.item, old.first().copied(), new.first().copied()),
-            // Duplicate list items are compared as one whole.
+            // Duplicate list items are compared like one value.
             ([_, _, ..], [_, _, ..]) => {
                 let is_equal = old.len() == new.len() && old.iter().zip(&new).all(|(old, new)| equal(old, new));
                 found.mark(&step, Marks { modified: !is_equal, ..Marks::default() });

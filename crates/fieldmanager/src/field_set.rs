@@ -1,4 +1,4 @@
-//! Collects the paths of an object, and checks an applied object against its schema.
+//! Collects the field paths of an object, and checks an applied object against its schema.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,14 +10,15 @@ use super::compare::{Shape, atomic_map, keyed, member, shape};
 use super::path_element::PathElement;
 use super::set::Set;
 
-/// Returns the paths of fields that an applied object claims.
+/// Returns the paths of the fields that an applied object sets.
 pub(crate) fn field_set(of: &Type, value: &Json) -> Set {
     let mut set = Set::default();
     claim(of, value, &mut set);
     set
 }
 
-/// Adds the claimed paths that are below a value. Returns whether the path of the value itself is also claimed.
+/// Adds the paths of the fields that are set inside a value. Returns whether the path of the value itself must be
+/// added, too.
 fn claim(of: &Type, value: &Json, set: &mut Set) -> bool {
     match shape(of, value) {
         Shape::Scalar => true,
@@ -54,7 +55,7 @@ fn claim_items(of: &ListType, items: &[Json], set: &mut Set) {
     }
     for (step, items) in by_step {
         set.insert(std::slice::from_ref(&step));
-        // Duplicate list items are owned together as a whole.
+        // Duplicate list items have one common set of owners.
         if let [item] = items[..] {
             let mut below = Set::default();
             claim(&of.item, item, &mut below);
@@ -63,13 +64,14 @@ fn claim_items(of: &ListType, items: &[Json], set: &mut Set) {
     }
 }
 
-/// Returns the errors of an applied object, in the words of Go's library. The result is empty if the object fits its
-/// schema.
+/// Returns the errors in an applied object, in the words of Go's library. The list of errors is empty if the object
+/// fits its schema.
 pub(super) fn check(of: &Type, value: &Json) -> Vec<String> {
     errors(of, value, Nulls::Fit)
 }
 
-/// Returns the errors of an apply configuration that is the value of a CEL expression. In such a value, Go's library does not know null.
+/// Returns the errors in an apply configuration that a CEL expression returned. In a CEL value, Go's library does not recognize
+/// null.
 pub(super) fn check_cel_value(of: &Type, value: &Json) -> Vec<String> {
     errors(of, value, Nulls::Differ)
 }
@@ -78,7 +80,7 @@ pub(super) fn check_cel_value(of: &Type, value: &Json) -> Vec<String> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Nulls {
     Fit,
-    /// Null is the value of an enum of protocol buffers, which fits no type.
+    /// In a CEL value, null is the value of a protobuf enum, which fits no type.
     Differ,
 }
 
@@ -88,14 +90,14 @@ fn errors(of: &Type, value: &Json, nulls: Nulls) -> Vec<String> {
     errors.all
 }
 
-/// A list of errors. Their total size is limited, because a path can be as long as the object.
+/// A list of errors. The total size of the errors is limited, because a path can be as long as the object.
 struct ValidationErrors {
     nulls: Nulls,
     all: Vec<String>,
     bytes: usize,
 }
 
-/// The maximum total size of the errors, in bytes.
+/// The maximum total size of the reported errors, in bytes.
 const MAX_ERRORS_SIZE: usize = 4 << 20;
 
 impl ValidationErrors {
@@ -172,7 +174,7 @@ fn check_items(of: &ListType, items: &[Json], path: &mut String, errors: &mut Va
     }
 }
 
-/// Returns the error of a null that fits no type.
+/// Returns the error for a null value that fits no type.
 fn check_null(scalar: Scalar) -> Option<String> {
     let expected = expected(scalar);
     match scalar {

@@ -1,16 +1,17 @@
-//! Limits the memory for default values of list keys in the paths of list items.
+//! Limits the memory for default values of list keys, which are part of the paths of list items.
 
 use pintle_json::Json;
 use pintle_schema::{Topology, Type};
 
 use super::compare::{keyed, member};
 
-/// The maximum total size of default values in the paths of one object, in bytes. An object that exceeds the limit is too large to be
-/// stored.
+/// The maximum total size of the default values in the paths of one object, in bytes. An object that exceeds the limit is too large
+/// to be stored.
 const MAX_DEFAULTS: usize = 32 << 20;
 
-/// Returns whether the paths of an object's list items stay within the limit. The path of an item contains the default value of each key
-/// that the item omits. Without the limit, the paths of a small object could need an unbounded amount of memory.
+/// Returns whether the default values in the paths of an object's list items stay within the limit. The path of a list item contains
+/// the default value of each key field that the item omits. Without a limit, the paths of a small object could need an unbounded
+/// amount of memory.
 pub(super) fn is_within_limit(of: &Type, object: &Json) -> bool {
     take(of, object, &mut { MAX_DEFAULTS }).is_some()
 }

@@ -1,16 +1,18 @@
-//! Field ownership, as recorded in `metadata.managedFields`, and server-side apply.
+//! Server-side apply, and the ownership of fields that `metadata.managedFields` records.
 //!
-//! - [`apply()`] merges a manager's configuration into an object. An apply removes fields that the manager applied earlier and omits now,
-//!   unless another manager owns them. A change of a field that another manager owns is a conflict ([`Conflicts`]).
-//! - [`track_update`] records a write that is not an apply.
-//! - [`scale_entries`] and [`keep_scale_entries`] update the entries for writes of `/scale`.
+//! - [`apply()`] merges the configuration of a manager into an object. An apply removes each field that the manager applied earlier
+//!   and now omits, unless another manager owns the field. A change of a field that another manager owns is a conflict
+//!   ([`Conflicts`]).
+//! - [`track_update`] records the owners of fields after a write that is not an apply.
+//! - [`scale_entries`] and [`keep_scale_entries`] update the entries in `managedFields` for writes of the subresource
+//!   `/scale`.
 //! - [`WriteContext`] contains the manager and the time of a write, and the schema of the kind. All functions are pure.
 //!
 //! Results and error texts match kube-apiserver.
 //!
 //! # Examples
 //!
-//! Two managers apply the same field:
+//! In this example, two managers apply the same field:
 //!
 //! ```
 //! use pintle_fieldmanager::{ApplyError, WriteContext, apply};
@@ -57,41 +59,42 @@ pub use scale_handler::{keep_scale_entries, scale_entries};
 pub use set::Set;
 pub use tracking::track_update;
 
-/// A function that converts an object from one version to another. The versions have the form of `apiVersion`. The function returns `None`
-/// if it does not support one of the versions.
+/// A function that converts an object from one version to another. Both versions are values of `apiVersion`, such as `apps/v1`. The
+/// function returns `None` if it does not support one of the versions.
 pub type Convert = fn(object: &Json, from: &str, to: &str) -> Option<Json>;
 
-/// The manager that writes, the time of the write, and the kind of the object.
+/// The manager that writes an object, the time of the write, and the kind of the object.
 #[derive(Clone, Copy, Debug)]
 pub struct WriteContext<'a> {
-    /// The name of the manager that writes.
+    /// The name of the manager that writes the object.
     pub manager: &'a str,
-    /// The version of the request. The version has the form `version` or `group/version`.
+    /// The API version of the request, in the form `version` or `group/version`.
     pub api_version: &'a str,
-    /// The subresource of the write. Empty for the object itself. The server records no time in the entries for the subresource `scale`.
+    /// The subresource of the write. Empty for the object itself. In entries for the subresource `scale`, the server records no time.
     pub subresource: &'a str,
     /// The time of the write. The format is RFC 3339, in UTC and with whole seconds.
     pub now: &'a str,
     /// The schema of the kind.
     pub schema: &'a Schema,
-    /// The paths that this write cannot change. For example, a write of the object itself cannot change `status`.
+    /// The paths of fields that this write cannot change. For example, a write of the whole object cannot change
+    /// `status`.
     pub reset: &'a [&'a [&'a str]],
-    /// The versions of a custom resource that are served, in the form `group/version`. Entries of other versions are dropped. If this list
-    /// is empty, all entries are kept.
+    /// The served versions of a custom resource, in the form `group/version`. Entries in `managedFields` with another version are
+    /// dropped. If this list is empty, all entries in `managedFields` are kept.
     pub served: &'a [String],
     /// Converts objects between two versions whose field names differ.
     pub convert: Option<Convert>,
 }
 
 impl<'a> WriteContext<'a> {
-    /// Creates the context for a write of the object itself and not of a subresource. In the created context, the kind has one version, and
+    /// Creates the context for a write of the whole object, without a subresource. In this context, the kind has a single version, and
     /// the write can change all fields.
     pub fn new(manager: &'a str, api_version: &'a str, now: &'a str, schema: &'a Schema) -> Self {
         Self { manager, api_version, subresource: "", now, schema, reset: &[], served: &[], convert: None }
     }
 
-    /// Returns whether the server keeps entries of this version in `managedFields`. Entries of another group are not kept, because their
-    /// fields are unknown.
+    /// Returns whether the server keeps entries of this version in `managedFields`. Entries with another API group are not kept, because
+    /// the fields of that group are unknown.
     fn serves(&self, api_version: &str) -> bool {
         api_version == self.api_version
             || match self.schema.is_custom() {
@@ -113,7 +116,7 @@ impl<'a> WriteContext<'a> {
     }
 }
 
-/// Returns the API group of a version. The result is empty for the core group.
+/// Returns the API group of a version. The API group is empty for the core group.
 fn group_of(api_version: &str) -> &str {
     api_version.split_once('/').map_or("", |(group, _)| group)
 }

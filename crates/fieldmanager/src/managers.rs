@@ -10,13 +10,13 @@ use super::set::Set;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Managers(pub(super) BTreeMap<ManagerId, Managed>);
 
-/// The identity of an entry in `managedFields`.
+/// The key that identifies an entry in `managedFields`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct ManagerId {
     pub(super) manager: String,
     pub(super) applied: bool,
-    /// The version in the entry of a manager that updates. The version is empty for a manager that applies, because
-    /// such a manager has one entry for all versions.
+    /// The version of the fields, if the entry belongs to a manager that updates. The version is empty if the entry
+    /// belongs to a manager that applies, because such a manager has one entry for all versions.
     pub(super) api_version: String,
     pub(super) subresource: String,
 }
@@ -24,7 +24,7 @@ pub(super) struct ManagerId {
 /// The fields that one manager owns.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Managed {
-    /// The API version of the paths. The names of fields can differ between two versions.
+    /// The API version to which the paths belong. The names of fields can differ between two versions.
     pub(super) api_version: String,
     pub(super) set: Set,
     pub(super) time: Option<String>,
@@ -36,17 +36,18 @@ impl Managed {
     }
 }
 
-/// The maximum number of entries for updates. If there are more entries, the oldest entries are merged.
+/// The maximum number of `managedFields` entries for updates. If an object has more entries, the oldest ones are
+/// merged.
 const MAX_UPDATERS: usize = 10;
 const FOLDED: &str = "ancient-changes";
 
 impl Managers {
-    /// Reads `metadata.managedFields`. Returns `None` if an entry is malformed.
+    /// Reads `metadata.managedFields`. Returns `None` if any entry is malformed.
     pub(super) fn read(object: &Json) -> Option<Self> {
         object.at("/metadata/managedFields").map_or_else(|| Some(Self::default()), Self::of_entries)
     }
 
-    /// Reads a list of entries. Returns `None` if an entry is malformed.
+    /// Reads a list of entries. Returns `None` if the entry is malformed.
     pub(super) fn of_entries(entries: &Json) -> Option<Self> {
         let mut managers = Self::default();
         for entry in entries.list("") {
@@ -75,12 +76,12 @@ impl Managers {
         Some(managers)
     }
 
-    /// Writes `metadata.managedFields`. Appliers precede updaters. The entries of appliers and updaters are sorted by
-    /// time, name, version and subresource.
+    /// Writes `metadata.managedFields`. Appliers precede updaters. The entries of managers that apply, and those for
+    /// updates, are each sorted by time, name, version and subresource.
     pub(super) fn write(&self, object: &mut Json) {
         let Some(metadata) = object.member("metadata") else { return };
         let mut entries: Vec<_> = self.0.iter().collect();
-        // Times in RFC 3339 format, in UTC and with whole seconds, can be compared as texts.
+        // Times in this format can be compared as texts, because they are in UTC and in whole seconds.
         entries.sort_by(|(a, x), (b, y)| {
             let by_time = (!a.applied, &x.time, &a.manager).cmp(&(!b.applied, &y.time, &b.manager));
             by_time.then_with(|| (&x.api_version, &a.subresource).cmp(&(&y.api_version, &b.subresource)))
@@ -128,7 +129,7 @@ impl Managers {
             }
             if let Some(into) = self.0.get_mut(&folded) {
                 into.set.extend(managed.set);
-                // A merged entry gets the later time of the two entries.
+                // A merged entry gets the time of the later one of the two entries.
                 into.time = managed.time;
             }
             self.0.remove(&id);

@@ -1,4 +1,4 @@
-//! Merges a configuration into an object, and removes paths from an object.
+//! Merges an apply configuration into an object, and removes paths from an object.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -53,13 +53,13 @@ fn items(list: Option<&Json>) -> &[Json] {
     list.and_then(Json::as_array).map_or(&[], Vec::as_slice)
 }
 
-/// Merges two lists. In each step, the first remaining items of both lists are compared:
+/// Merges two lists. Each step compares the first remaining items of both lists:
 ///
-/// - If both items have the same identity, they are merged.
-/// - If the live item also occurs later in the applied list, the live item is skipped at this position. It is merged later, at its position
-///   in the applied list.
+/// - If both items have the same identity, the items are merged.
+/// - If the live item also occurs later in the applied list, the step skips the live item. The live item is merged when its position
+///   in the applied list is reached.
 /// - If the live item does not occur in the applied list, it is copied.
-/// - In all other cases, the applied item is merged.
+/// - In all other cases, the applied item is merged with its live counterpart, if there is one.
 fn merge_items(of: &ListType, live: &[Json], applied: &[Json]) -> Result<Vec<Json>, String> {
     let steps = |items: &[Json]| -> Result<Vec<PathElement>, String> {
         let steps = items.iter().enumerate();
@@ -117,8 +117,8 @@ fn merge_items(of: &ListType, live: &[Json], applied: &[Json]) -> Result<Vec<Jso
     Ok(out)
 }
 
-/// Removes paths. If only paths below the members of a map or list are removed, the map or list is kept, even if it becomes empty. If all
-/// its members are removed, the map or list becomes null.
+/// Removes paths. If only paths inside the members of a map or list are removed, the map or list is kept, even if it becomes empty. If
+/// all members of a map or list are removed, it becomes null.
 pub(super) fn remove(of: &Type, value: &Json, paths: &Set) -> Json {
     match (shape(of, value), value) {
         (Shape::Map, Json::Object(members)) if !members.is_empty() && !atomic_map(of) => {

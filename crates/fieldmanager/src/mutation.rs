@@ -1,4 +1,4 @@
-//! Merges the apply configuration of a MutatingAdmissionPolicy. The merge records no owners.
+//! Merges the apply configuration that a MutatingAdmissionPolicy returns. The merge records no owners.
 
 use pintle_json::{Json, Map};
 use pintle_schema::{Schema, Type};
@@ -8,16 +8,16 @@ use super::field_set::{check, check_cel_value};
 use super::key_defaults;
 use super::merge::merge;
 
-/// Merges a configuration into an object in the same way as a MutatingAdmissionPolicy. The function removes no fields and records no
-/// owners.
+/// Merges a configuration into an object in the same way as a MutatingAdmissionPolicy. The function does not remove fields and does
+/// not record owners.
 ///
 /// # Errors
 ///
-/// Returns an error text of kube-apiserver in these cases:
+/// Returns kube-apiserver's error message in these cases:
 ///
 /// - The configuration does not fit the schema.
-/// - The configuration contains a list, map or struct that server-side apply owns as a whole.
-/// - List items have no identity.
+/// - The configuration contains a list, map or struct that server-side apply treats as one value.
+/// - Items of a list have no identity.
 pub fn merge_configuration(schema: &Schema, live: &Json, configuration: &Json) -> Result<Json, String> {
     let of = schema.root();
     let errors = check_cel_value(of, configuration);
@@ -46,7 +46,7 @@ pub fn merge_configuration(schema: &Schema, live: &Json, configuration: &Json) -
     Ok(merged.unwrap_or_else(|| Json::Object(Map::new())))
 }
 
-/// Adds the paths of values that server-side apply owns as a whole.
+/// Adds the paths of values that server-side apply treats as one value.
 fn find_atomic(of: &Type, value: &Json, path: &mut String, found: &mut Vec<String>) {
     let length = path.len();
     match value {
@@ -55,7 +55,7 @@ fn find_atomic(of: &Type, value: &Json, path: &mut String, found: &mut Vec<Strin
                 found.push(path.clone());
             }
             for (name, value) in members {
-                // The members of a map are not declared by the schema, so values inside them are allowed.
+                // The schema does not declare the members of a map, so the values inside such members are allowed.
                 if let Some(field) = of.field(name) {
                     path.push('.');
                     path.push_str(name);

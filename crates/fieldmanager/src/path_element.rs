@@ -6,20 +6,21 @@ use std::fmt;
 use pintle_json::{Json, Map, Text};
 use pintle_schema::{ListKey, ListType, Topology};
 
-/// One element of a field path in an object.
+/// One element of a field path.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PathElement {
     /// A field of a struct, or a key of a map.
     Field(Text),
-    /// The list item whose key fields have these values. The fields are sorted by name.
+    /// A list item whose key fields have these values. The fields are sorted by name.
     Key(Vec<(Text, Atom)>),
-    /// The item of a set that has this value.
+    /// An item of a set. The item has this value.
     Value(Atom),
-    /// The list item that has this index.
+    /// A list item at this index.
     Index(i64),
 }
 
-/// A JSON value that has an order. The order is null, false, true, numbers, strings, and then all other values.
+/// A JSON value with a total order. The order of the values is null, false, true, numbers, strings, and then all other
+/// values.
 #[derive(Clone, Debug)]
 pub struct Atom(pub Json);
 
@@ -41,7 +42,7 @@ impl PathElement {
         }
     }
 
-    /// Returns the path element in the format of `fieldsV1`. HTML characters are escaped, as in Go.
+    /// Returns the path element in the text format that `fieldsV1` uses. HTML characters are escaped, as in Go.
     pub fn spell(&self) -> String {
         let escaped = |value: String| match value.contains(['<', '>', '&', '\u{2028}', '\u{2029}']) {
             true => value
@@ -63,7 +64,7 @@ impl PathElement {
         }
     }
 
-    /// Returns the approximate memory size in bytes.
+    /// Returns the approximate memory size of the path element, in bytes.
     pub(super) fn weight(&self) -> usize {
         let text = |value: &Atom| value.0.as_str().map_or(0, str::len);
         let parts = match self {
@@ -119,17 +120,17 @@ impl PathElement {
     }
 }
 
-/// The reason why a list item has no identity. The message is built only when the error is displayed.
+/// The reason why a list item has no identity. The error message is built only when the error is displayed.
 #[derive(Clone, Copy, Debug)]
 pub enum Indistinct<'a> {
     /// Any other reason. Contains Go's message.
     Reason(&'static str),
-    /// The item has none of the key fields in this list.
+    /// The item has none of these key fields.
     Keyless(&'a [ListKey]),
 }
 
 impl fmt::Display for Indistinct<'_> {
-    /// Formats the error message in the words of Go's library.
+    /// Formats the error with the same text as Go's library.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Reason(why) => f.write_str(why),
@@ -147,7 +148,7 @@ impl fmt::Display for Indistinct<'_> {
 }
 
 impl fmt::Display for PathElement {
-    /// Formats the element in the way that messages show it: `.name`, `[name="c"]`, `[="v"]` or `[0]`.
+    /// Formats the path element as error messages show it: `.name`, `[name="c"]`, `[="v"]` or `[0]`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Field(name) => write!(f, ".{name}"),

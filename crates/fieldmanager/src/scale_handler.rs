@@ -1,4 +1,5 @@
-//! The `managedFields` entries of `/scale`. A scale is written as a separate object, but it is stored in one field of another object.
+//! The `managedFields` entries of `/scale`. Clients write a scale as a separate object, but the server stores it in one field of
+//! another object.
 
 use pintle_json::{Json, json};
 
@@ -8,8 +9,8 @@ use super::set::Set;
 
 const SCALE: &str = "autoscaling/v1";
 
-/// Returns the `managedFields` of an object's scale before a write of the scale. The managers that own the replicas field of the object own
-/// the replicas field of the scale. `replicas` is the path of the replicas field in the object, such as `.spec.replicas`.
+/// Returns the `managedFields` that the scale of an object has before a write of the scale. A manager owns the replicas field of the scale
+/// if it owns the replicas field of the object. `replicas` is the path of the replicas field in the object, for example `.spec.replicas`.
 pub fn scale_entries(object: &Json, replicas: &str) -> Json {
     let path = steps(replicas);
     let mut shown = Managers::default();
@@ -23,11 +24,12 @@ pub fn scale_entries(object: &Json, replicas: &str) -> Json {
     scale["metadata"]["managedFields"].clone()
 }
 
-/// Transfers the entries of a scale that was written to `object`. `object` must still contain the entries from before the write.
+/// Transfers the `managedFields` entries of a written scale to `object`. `object` must still contain the entries that it had
+/// before the write.
 ///
-/// If a manager that updates owns the replicas, this ownership becomes a separate entry without a time. The entry is separate because
-/// entries for the scale have another version. Therefore, as in kube-apiserver, a write changes the entries even if it does not change the
-/// replicas. If a manager then has two entries for updates, the next write reads the last entry.
+/// If a manager owns the replicas field through an update, this ownership becomes a separate entry without a time. The entry must be
+/// separate because entries for the scale have a different version. Therefore, as in kube-apiserver, a write changes the entries even if
+/// the number of replicas stays the same. If a manager has two entries for updates after this, the next write reads the last entry.
 pub fn keep_scale_entries(object: &mut Json, scale: &Json, replicas: &str, api_version: &str) {
     let path = steps(replicas);
     let mut written = Managers::read(scale).unwrap_or_default();
@@ -43,7 +45,7 @@ pub fn keep_scale_entries(object: &mut Json, scale: &Json, replicas: &str, api_v
     for id in
         written.0.into_iter().filter(|(_, managed)| managed.set.contains(&steps(".spec.replicas"))).map(|(id, _)| id)
     {
-        // The other fields of the manager remain in its existing entry.
+        // The manager's ownership of other fields remains in its existing entry.
         let rest = kept.0.get(&id).map(|known| known.set.clone()).unwrap_or_default();
         let time = kept.0.get(&id).and_then(|known| known.time.clone());
         kept.0.insert(id, Managed { api_version: api_version.into(), set: rest.union(&one(&path)), time });

@@ -8,9 +8,9 @@ use pintle_schema::Type;
 
 use super::path_element::PathElement;
 
-/// A set of field paths in an object, such as the fields that a manager owns.
+/// A set of field paths in an object, such as the paths of the fields that a manager owns.
 ///
-/// The set can contain a path even if it does not contain the paths above or below this path.
+/// The set can contain a path without the paths above or below it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Set {
     members: BTreeSet<PathElement>,
@@ -45,7 +45,7 @@ impl Set {
         Some(set)
     }
 
-    /// Returns the set in the format of `fieldsV1`.
+    /// Returns the set in the JSON format of `fieldsV1`.
     pub fn to_fields(&self) -> Json {
         let mut fields = Map::new();
         for step in &self.members {
@@ -72,12 +72,12 @@ impl Set {
         }
     }
 
-    /// Returns whether the set contains the path that consists of only this element.
+    /// Returns whether the set contains the path that consists of this single element.
     pub fn has(&self, step: &PathElement) -> bool {
         self.members.contains(step)
     }
 
-    /// Returns whether the set contains this path itself, and not only paths above or below it.
+    /// Returns whether the set contains exactly this path. Paths above or below it do not count.
     pub fn contains(&self, path: &[PathElement]) -> bool {
         match path {
             [] => false,
@@ -86,32 +86,32 @@ impl Set {
         }
     }
 
-    /// Returns the set of all paths that are below an element. The returned paths do not begin with this element.
+    /// Returns the set of all paths below a path element. The returned paths do not contain this path element.
     pub fn below(&self, step: &PathElement) -> Option<&Set> {
         self.children.get(step)
     }
 
-    /// Returns whether the set is empty.
+    /// Returns whether the set contains no paths.
     pub fn is_empty(&self) -> bool {
         self.members.is_empty() && self.children.values().all(Self::is_empty)
     }
 
-    /// Returns the paths in sorted order. Stops when the size of the returned paths exceeds `left` bytes. Subtracts
-    /// their size from `left`.
+    /// Returns the paths in sorted order. The method stops when the total size of the returned paths exceeds `left`
+    /// bytes, and subtracts this size from `left`.
     pub fn paths(&self, left: &mut usize) -> Vec<Vec<PathElement>> {
         let mut all = Vec::new();
         self.walk(&mut Vec::new(), 0, &mut all, left);
         all
     }
 
-    /// Returns the paths that are in at least one of the sets.
+    /// Returns the paths that at least one of the two sets contains.
     pub fn union(&self, other: &Self) -> Self {
         let mut all = self.clone();
         all.extend(other.clone());
         all
     }
 
-    /// Adds all paths of another set.
+    /// Adds all paths of another set to this set.
     pub fn extend(&mut self, other: Self) {
         self.members.extend(other.members);
         for (step, below) in other.children {
@@ -119,7 +119,7 @@ impl Set {
         }
     }
 
-    /// Removes all paths of another set.
+    /// Removes all paths of another set from this set.
     pub fn subtract(&mut self, other: &Self) {
         if !other.members.is_empty() {
             self.members.retain(|step| !other.members.contains(step));
@@ -134,7 +134,7 @@ impl Set {
         }
     }
 
-    /// Removes the paths of another set and all paths below them.
+    /// Removes all paths of another set, and all paths below them, from this set.
     pub fn cut(&mut self, other: &Self) {
         if !other.members.is_empty() {
             self.members.retain(|step| !other.members.contains(step));
@@ -150,7 +150,7 @@ impl Set {
         }
     }
 
-    /// Adds the paths of another set as paths below an element.
+    /// Adds each path of another set to this set, as a path below a path element.
     pub fn extend_below(&mut self, step: PathElement, below: Self) {
         match self.children.entry(step) {
             _ if below.is_empty() => {}
@@ -170,7 +170,7 @@ impl Set {
         both
     }
 
-    /// Returns the paths of the set and the paths of all struct fields that contain them.
+    /// Returns the paths of the set, and also the paths of all struct fields that contain them.
     pub fn with_named_fields(&self, of: Option<&Type>) -> Self {
         let mut all = Self { members: self.members.clone(), children: BTreeMap::new() };
         for (step, below) in &self.children {

@@ -1,4 +1,4 @@
-//! Tracks the owners of fields after a write that is not an apply.
+//! Tracks which managers own the fields of an object after a write that is not an apply.
 
 use std::sync::LazyLock;
 
@@ -11,18 +11,18 @@ use super::path_element::PathElement;
 use super::set::Set;
 use super::versions::Differences;
 
-/// Records the owners of fields in `new` after a write that is not an apply.
+/// Records which managers own the fields of `new` after a write that is not an apply.
 ///
-/// `old` is the object before the write. If the write creates `new`, `old` is `None`. Both objects must be in the version of the request,
-/// decoded and defaulted. The objects must not contain changes that admission or the strategy of the kind made, because such changes have
-/// no owner. The manager of the write becomes the only owner of all new and changed fields. Removed fields lose their owners. If an
-/// existing object has no entries, the write adds no entries.
+/// `old` is the object before the write, or `None` if the write creates the object. Both objects must have the API version of the
+/// request, and must be decoded and defaulted. The objects must not contain changes by admission or by the kind's strategy, because
+/// such changes have no owner. The manager that writes becomes the only owner of all new and changed fields. Removed fields lose
+/// their owners. If an existing object has no entries in `managedFields`, the write adds none.
 ///
-/// If the client sent `managedFields` in `new`, an empty list or a single empty entry clears all entries. A well-formed list of the client
-/// replaces the stored list. A write through a subresource ignores the `managedFields` of the client.
+/// If the client sent `managedFields` in `new`, an empty list or a single empty entry clears all stored entries. A well-formed list from
+/// the client replaces the stored list. A write through a subresource ignores the client's `managedFields`.
 ///
-/// If the default values of list keys need too much memory, all entries are cleared. An object with so many default values is too large to
-/// be stored.
+/// If the default values of list keys need too much memory, the write clears all entries. An object with so many default values is too
+/// large to be stored.
 pub fn track_update(old: Option<&Json>, new: &mut Json, ctx: &WriteContext<'_>) {
     let created = old.is_none();
     let sent =
@@ -56,7 +56,7 @@ pub fn track_update(old: Option<&Json>, new: &mut Json, ctx: &WriteContext<'_>) 
     managers.write(new);
 }
 
-/// Makes the manager of the write the owner of all paths in the difference between two objects.
+/// Makes the manager that writes the owner of all paths in the difference between two objects.
 pub(super) fn record(managers: &mut Managers, old: &Json, new: &Json, ctx: &WriteContext<'_>) {
     managers.0.retain(|_, managed| ctx.serves(&managed.api_version));
     let found = Differences::between(old, new, managers, ctx);
@@ -78,7 +78,7 @@ pub(super) fn record(managers: &mut Managers, old: &Json, new: &Json, ctx: &Writ
     managed.time = (ctx.subresource != "scale").then(|| ctx.now.to_owned());
 }
 
-/// Returns the paths that are never tracked.
+/// The paths whose owners are never tracked.
 pub(super) static NEVER_TRACKED: LazyLock<Set> = LazyLock::new(|| {
     let field = |name: &str| PathElement::Field(name.into());
     let mut never = Set::default();
@@ -101,7 +101,7 @@ pub(super) static NEVER_TRACKED: LazyLock<Set> = LazyLock::new(|| {
     never
 });
 
-/// Returns whether the `managedFields` that a client sent have the meaning to clear all entries.
+/// Returns whether a client's `managedFields` request that all entries are cleared.
 fn clears(sent: &Json) -> bool {
     match sent.as_array().map(Vec::as_slice) {
         Some([]) => true,

@@ -1,4 +1,4 @@
-//! Computes the difference that a write makes, in each API version in which a manager owns fields.
+//! Computes the changes that a write makes, in each API version in which managers own fields.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -12,7 +12,7 @@ use super::managers::{ManagerId, Managers};
 use super::path_element::PathElement;
 use super::set::Set;
 
-/// The difference between two objects, in each API version that their managers use.
+/// The difference between two objects in each API version in which managers own fields.
 pub(super) struct Differences {
     /// The difference between the two objects in the API version of the request.
     pub(super) own: Comparison,
@@ -35,13 +35,13 @@ impl Differences {
         Self { own: differences(ctx.schema, old, new, ctx), others }
     }
 
-    /// Returns the difference in `api_version`. If no difference exists for this version, returns the difference in the
-    /// version of the request.
+    /// Returns the difference in `api_version`. If there is no difference in this API version, returns the difference
+    /// in the version of the request.
     pub(super) fn in_version(&self, api_version: &str) -> &Comparison {
         self.others.get(api_version).unwrap_or(&self.own)
     }
 
-    /// Removes the changed and removed fields from all managers except one manager.
+    /// Removes the changed and removed fields from the sets of all managers except one.
     pub(super) fn remove_from_others(&self, managers: &mut Managers, keep: Option<&ManagerId>) {
         if managers.0.keys().all(|id| Some(id) == keep) {
             return;
@@ -59,7 +59,7 @@ impl Differences {
     }
 }
 
-/// Compares two objects that have the same version. Fields that the write cannot change are ignored.
+/// Compares two objects in the same API version. The comparison ignores fields that the write cannot change.
 fn differences(schema: &Schema, old: &Json, new: &Json, ctx: &WriteContext<'_>) -> Comparison {
     let mut found = compare(schema.root(), old, new);
     let mut ignored = ctx.ignored();
@@ -68,7 +68,7 @@ fn differences(schema: &Schema, old: &Json, new: &Json, ctx: &WriteContext<'_>) 
     found
 }
 
-/// An API version of the kind, and the conversions between this version and the version of the request.
+/// An API version of a kind, and the conversions between it and the API version of the request.
 pub(super) struct VersionView<'a> {
     pub(super) schema: Cow<'a, Schema>,
     ctx: &'a WriteContext<'a>,
@@ -76,12 +76,12 @@ pub(super) struct VersionView<'a> {
 }
 
 impl<'a> VersionView<'a> {
-    /// Returns the view for the version of the request.
+    /// Creates the view for the API version of the request.
     pub(super) fn own(ctx: &'a WriteContext<'a>) -> Self {
         Self { schema: Cow::Borrowed(ctx.schema), ctx, version: ctx.api_version }
     }
 
-    /// Returns the view for another version. Returns `None` if the fields have the same names in both versions.
+    /// Creates the view for another API version. Returns `None` if the fields have the same names in both versions.
     pub(super) fn of(ctx: &'a WriteContext<'a>, version: &'a str) -> Option<Self> {
         ctx.convert.filter(|_| version != ctx.api_version)?;
         let schema = Cow::Owned(Schema::builtin(version, ctx.schema.kind())?);

@@ -104,7 +104,7 @@ impl<T: Into<Json>> FromIterator<T> for Json {
     }
 }
 
-/// Collects members into an object. If a key occurs several times, the last value of the key is kept.
+/// Collects members into an object. If a key occurs several times, its last value is kept.
 impl<K: Into<Text>, V: Into<Json>> FromIterator<(K, V)> for Json {
     fn from_iter<I: IntoIterator<Item = (K, V)>>(members: I) -> Self {
         Self::Object(members.into_iter().collect())
@@ -155,7 +155,7 @@ impl PartialEq<Json> for &str {
     }
 }
 
-/// Implements comparisons between [`Json`] and a type, in both directions.
+/// Implements comparisons between [`Json`] and another type, in both directions.
 macro_rules! equal {
     ($($of:ty, |$value:ident, $other:ident| $equal:expr;)*) => {$(
         impl PartialEq<$of> for Json {

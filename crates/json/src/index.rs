@@ -4,7 +4,7 @@ use std::ops::{Index, IndexMut};
 
 use crate::{Json, Map, Text};
 
-/// Implements indexing with one type of key.
+/// Implements indexing of [`Json`] with one type of key.
 macro_rules! keys {
     ($($key:ty)*) => {$(
         /// Returns a member. Returns `null` if the object has no such member.
@@ -17,7 +17,7 @@ macro_rules! keys {
             }
         }
 
-        /// Returns a member. If the member is absent, inserts the member with the value `null`. If `self` is `null`, converts it to an
+        /// Returns a member. If the member is absent, it is inserted with the value `null`. If `self` is `null`, it becomes an
         /// empty object first.
         ///
         /// # Panics
@@ -61,7 +61,7 @@ impl IndexMut<usize> for Json {
     }
 }
 
-/// Returns a member. Returns `null` if there is no such member.
+/// Returns a member. Returns `null` if the map has no such member.
 impl Index<&str> for Map {
     type Output = Json;
 

@@ -123,7 +123,7 @@ impl Json {
         }
     }
 
-    /// Returns the items of an array.
+    /// Returns the items of an array, or `None` if the value is not an array.
     pub fn as_array(&self) -> Option<&Vec<Json>> {
         match self {
             Self::Array(items) => Some(items),
@@ -131,7 +131,7 @@ impl Json {
         }
     }
 
-    /// Returns the items of an array mutably.
+    /// Returns the mutable items of an array, or `None` if the value is not an array.
     pub fn as_array_mut(&mut self) -> Option<&mut Vec<Json>> {
         match self {
             Self::Array(items) => Some(items),
@@ -139,7 +139,7 @@ impl Json {
         }
     }
 
-    /// Returns the members of an object.
+    /// Returns the members of an object, or `None` if the value is not an object.
     pub fn as_object(&self) -> Option<&Map> {
         match self {
             Self::Object(members) => Some(members),
@@ -147,7 +147,7 @@ impl Json {
         }
     }
 
-    /// Returns the members of an object mutably.
+    /// Returns the mutable members of an object, or `None` if the value is not an object.
     pub fn as_object_mut(&mut self) -> Option<&mut Map> {
         match self {
             Self::Object(members) => Some(members),
@@ -155,23 +155,23 @@ impl Json {
         }
     }
 
-    /// Returns a member of an object.
+    /// Returns the value of an object member.
     pub fn get(&self, key: &str) -> Option<&Json> {
         self.as_object()?.get(key)
     }
 
-    /// Returns a member of an object mutably.
+    /// Returns the mutable value of an object member.
     pub fn get_mut(&mut self, key: &str) -> Option<&mut Json> {
         self.as_object_mut()?.get_mut(key)
     }
 
-    /// Returns the value, and leaves `null` in its place.
+    /// Returns the value and replaces it by `null`.
     pub fn take(&mut self) -> Json {
         std::mem::take(self)
     }
 }
 
-/// Writes JSON without spaces. The members are sorted by their keys. `{:#}` writes indented JSON.
+/// Writes JSON without spaces. The members of an object are sorted by their keys. `{:#}` writes indented JSON.
 impl fmt::Display for Json {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = if f.alternate() { to_vec_pretty(self) } else { to_vec(self) };

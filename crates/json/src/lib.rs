@@ -8,7 +8,7 @@
 //! | [`json!`] | a value in JSON syntax |
 //!
 //! [`Json`] has the variants and methods of `serde_json::Value`, but needs only a third of the memory. Short strings and keys are stored
-//! inline, and an object with a few members is one allocation. Additional methods take a path, which is a JSON pointer:
+//! inline, and an object with a few members is one allocation. Additional methods find a value by its path, which is a JSON pointer:
 //!
 //! ```
 //! use pintle_json::{Json, json};
@@ -22,8 +22,8 @@
 //! assert_eq!(pod["status"].to_string(), r#"{"phase":"Running"}"#);
 //! ```
 //!
-//! The functions of `serde_json` read and write a [`Json`]. A `serde_json::Value` can be converted to a [`Json`], and a [`Json`] to a
-//! `serde_json::Value`. [`to_vec`], [`to_vec_pretty`], [`to_writer`] and `Display` write numbers as Go does.
+//! The functions of `serde_json` read and write a [`Json`]. [`Json`] and `serde_json::Value` can be converted to each other.
+//! [`to_vec`], [`to_vec_pretty`], [`to_writer`] and `Display` write numbers in the same form as Go.
 
 mod access;
 mod convert;

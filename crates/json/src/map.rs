@@ -14,12 +14,12 @@ use crate::{Json, Text};
 
 /// The members of a JSON object, sorted by key.
 ///
-/// Up to 32 members are stored as a sorted list, because most objects have few members. If there are more members, they are stored as a
-/// tree. Inserting `n` members takes O(`n` log `n`) time, regardless of their order.
+/// Up to 32 members are stored as a sorted list, because most objects have few members. A map with more members is stored as a tree.
+/// Inserting `n` members takes O(`n` log `n`) time, in any order of the keys.
 #[derive(Clone)]
 pub struct Map(MapLayout);
 
-/// The maximum length of the list layout. This limit also bounds the number of members that an insertion moves.
+/// The maximum number of members in the list layout. An insertion moves at most this number of members.
 const MAX_LIST_LEN: usize = 32;
 
 #[derive(Clone)]
@@ -44,12 +44,12 @@ impl Map {
         }
     }
 
-    /// Returns whether there are no members.
+    /// Returns whether the map has no members.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Returns the value of a key.
+    /// Returns the value of this key.
     pub fn get(&self, key: &str) -> Option<&Json> {
         match &self.0 {
             MapLayout::List(list) => find(list, key).ok().map(|at| &list[at].1),
@@ -57,7 +57,7 @@ impl Map {
         }
     }
 
-    /// Returns the value of a key mutably.
+    /// Returns the mutable value of this key.
     pub fn get_mut(&mut self, key: &str) -> Option<&mut Json> {
         match &mut self.0 {
             MapLayout::List(list) => find(list, key).ok().map(|at| &mut list[at].1),
@@ -65,7 +65,7 @@ impl Map {
         }
     }
 
-    /// Returns whether there is a member with this key.
+    /// Returns whether the map contains this key.
     pub fn contains_key(&self, key: &str) -> bool {
         self.get(key).is_some()
     }
@@ -80,12 +80,12 @@ impl Map {
         None
     }
 
-    /// Returns the entry of a key.
+    /// Returns the entry of a key, for inserting or changing its value.
     pub fn entry(&mut self, key: impl Into<Text>) -> Entry<'_> {
         Entry { members: self, key: key.into() }
     }
 
-    /// Removes a member and returns its value.
+    /// Removes a key and returns its value.
     pub fn remove(&mut self, key: &str) -> Option<Json> {
         match &mut self.0 {
             MapLayout::List(list) => find(list, key).ok().map(|at| list.remove(at).1),
@@ -106,13 +106,13 @@ impl Map {
         *self = Self::new();
     }
 
-    /// Inserts a member. The map must not contain its key.
+    /// Inserts a member. The list must not already contain the key of the new member.
     fn add(&mut self, key: Text, value: Json) -> &mut Json {
         if let MapLayout::List(list) = &mut self.0 {
             if list.len() == MAX_LIST_LEN {
                 self.0 = MapLayout::Tree(Box::new(std::mem::take(list).into_iter().collect()));
             } else if list.len() == list.capacity() {
-                // Let the capacity grow slowly, because most objects have one member, and many objects have up to four members. `Vec` would
+                // The capacity grows slowly, because most objects have one member, and many objects have up to four members. `Vec` would
                 // start with a capacity of four.
                 list.reserve_exact([1, 3].get(list.len()).copied().unwrap_or(list.len()));
             }
@@ -128,10 +128,11 @@ impl Map {
     }
 }
 
-/// Returns the index of a key in the list. If the list does not contain the key, the result is `Err` with the index for inserting the key.
+/// Returns the index of a key in the list layout. If the list does not contain the key, the result is `Err` with the index at which the
+/// key belongs.
 fn find(list: &[(Text, Json)], key: &str) -> Result<usize, usize> {
     match list.last() {
-        // Compare with the last member first, because most keys are inserted in ascending order.
+        // The last member is compared first, because most keys are inserted in ascending order.
         Some((last, _)) if last.as_str() < key => Err(list.len()),
         _ => list.binary_search_by(|(known, _)| known.as_str().cmp(key)),
     }
@@ -143,7 +144,7 @@ impl Default for Map {
     }
 }
 
-/// Compares the members. One of the objects may be stored as a list and the other object as a tree.
+/// Compares the members. One of the two objects may be stored as a list and the other one as a tree.
 impl PartialEq for Map {
     fn eq(&self, other: &Self) -> bool {
         self.len() == other.len() && self.iter().eq(other.iter())
@@ -169,8 +170,8 @@ impl fmt::Debug for Map {
 mod tests {
     use super::*;
 
-    /// Returns an upper bound for the number of members that are moved when the keys `0..many` are inserted. `order` rearranges the keys
-    /// before they are inserted.
+    /// Inserts the keys `0..many` and returns an upper bound for the number of members that were moved. `order` rearranges the keys
+    /// before the insertion.
     fn moved(many: usize, order: impl FnOnce(&mut Vec<usize>)) -> usize {
         let mut keys: Vec<_> = (0..many).collect();
         order(&mut keys);

@@ -1,4 +1,4 @@
-//! Serializes JSON, and converts serializable values to JSON.
+//! Writes JSON, and converts serializable values to JSON.
 
 mod keys;
 
@@ -31,8 +31,8 @@ impl Serialize for Map {
 /// Converts a serializable value to JSON.
 ///
 /// # Errors
-/// Returns an error if `Serialize` of the value fails. Also returns an error if a key is not a string, an integer, a
-/// boolean, a char or a unit variant.
+/// Returns an error if the value's implementation of `Serialize` fails. Also returns an error if a map key is not a
+/// string, an integer, a boolean, a char or a unit variant.
 pub fn to_json<T: Serialize + ?Sized>(value: &T) -> Result<Json, Error> {
     value.serialize(JsonSerializer)
 }
@@ -141,7 +141,7 @@ impl Serializer for JsonSerializer {
     }
 
     fn serialize_seq(self, len: Option<usize>) -> Result<ItemsSerializer, Error> {
-        // The implementation of `Serialize` provides the length, so the length may be wrong.
+        // The length comes from an implementation of `Serialize`, so it may be wrong.
         Ok(ItemsSerializer { items: Vec::with_capacity(len.unwrap_or(0).min(4096)), variant: None })
     }
 
@@ -182,7 +182,8 @@ impl Serializer for JsonSerializer {
     }
 }
 
-/// Returns the JSON of an enum variant that has content. The result is an object with one member.
+/// Returns the JSON of an enum variant with content. This JSON is an object with one member, whose key is the name of
+/// the variant.
 fn variant_of(variant: Option<&'static str>, value: Json) -> Json {
     match variant {
         Some(variant) => Json::Object([(variant, value)].into_iter().collect()),
@@ -206,7 +207,7 @@ impl ItemsSerializer {
     }
 }
 
-/// Implements the traits for serializing sequences, which differ only in the names of their methods.
+/// Implements the serde traits for sequences, which differ only in the names of their methods.
 macro_rules! items {
     ($($kind:ident $add:ident),*) => {$(
         impl ser::$kind for ItemsSerializer {
@@ -234,10 +235,10 @@ items!(
 #[derive(Default)]
 struct MembersSerializer {
     members: Map,
-    /// The key for the next value of a map.
+    /// The key that the next value of the map belongs to.
     key: Text,
     variant: Option<&'static str>,
-    /// Whether the struct represents a number as text, in the way that `serde_json` does.
+    /// Whether the struct represents a number as text, as `serde_json` does.
     is_number: bool,
 }
 
@@ -271,7 +272,7 @@ impl ser::SerializeMap for MembersSerializer {
     }
 }
 
-/// Implements the traits for serializing structs, which differ only in the names of their methods.
+/// Implements the serde traits for structs, which differ only in the names of their methods.
 macro_rules! members {
     ($($kind:ident),*) => {$(
         impl ser::$kind for MembersSerializer {

@@ -1,5 +1,5 @@
-//! Writes JSON with floats in the form of Go's `encoding/json`. A float from 1e-6 up to 1e21 is written without an exponent. All other
-//! floats are written with an exponent.
+//! Writes JSON. Floats have the same form as in Go's `encoding/json`. A float from 1e-6 up to 1e21 is written without an exponent. All
+//! other floats have an exponent.
 
 use std::io::{self, Write};
 
@@ -10,7 +10,7 @@ use serde_json::ser::{CompactFormatter, Formatter, PrettyFormatter, Serializer};
 /// Writes a value without spaces.
 ///
 /// # Errors
-/// Returns an error if the writer fails, or if `Serialize` of the value fails.
+/// Returns an error if the writer fails, or if the value's implementation of `Serialize` fails.
 pub fn to_writer<T: Serialize + ?Sized>(to: impl Write, value: &T) -> Result<(), Error> {
     value.serialize(&mut Serializer::with_formatter(to, GoNumbers(CompactFormatter)))
 }
@@ -18,22 +18,22 @@ pub fn to_writer<T: Serialize + ?Sized>(to: impl Write, value: &T) -> Result<(),
 /// Serializes a value as JSON without spaces.
 ///
 /// # Errors
-/// Returns an error if `Serialize` of the value fails.
+/// Returns an error if the value's implementation of `Serialize` fails.
 pub fn to_vec<T: Serialize + ?Sized>(value: &T) -> Result<Vec<u8>, Error> {
     let mut out = Vec::with_capacity(128);
     to_writer(&mut out, value).map(|()| out)
 }
 
-/// Serializes a value as JSON, indented by two spaces per level.
+/// Serializes a value as JSON with line breaks and an indentation of two spaces per level.
 ///
 /// # Errors
-/// Returns an error if `Serialize` of the value fails.
+/// Returns an error if the value's implementation of `Serialize` fails.
 pub fn to_vec_pretty<T: Serialize + ?Sized>(value: &T) -> Result<Vec<u8>, Error> {
     let mut out = Vec::with_capacity(128);
     value.serialize(&mut Serializer::with_formatter(&mut out, GoNumbers(PrettyFormatter::new()))).map(|()| out)
 }
 
-/// A formatter that writes floats in the form of Go. The formatter passes all other values to another formatter.
+/// A formatter that writes floats in the same form as Go. The formatter passes all other values to another formatter.
 struct GoNumbers<F>(F);
 
 macro_rules! forward {
@@ -69,7 +69,7 @@ impl<F: Formatter> Formatter for GoNumbers<F> {
     }
 }
 
-/// Writes a float. Rust and Go both write the shortest digits that represent a float, but Rust writes no plus sign in the exponent.
+/// Writes a float. Rust and Go both write the shortest digits that identify a float, but Rust writes no plus sign in the exponent.
 fn write_float<W: ?Sized + Write>(
     to: &mut W,
     size: f64,

@@ -1,4 +1,5 @@
-//! Tests how much memory a value needs. The file has only one test, because the allocator counts for the whole process.
+//! Tests how much memory a [`Json`] value needs. The file contains only one test, because the allocator counts the
+//! memory of the whole process.
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 use std::alloc::System;
@@ -13,7 +14,7 @@ static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 fn small_values_take_little_memory() {
     assert_eq!((size_of::<Json>(), size_of::<Text>(), size_of::<Map>()), (32, 24, 24));
 
-    // Create an object first. Parsing the first object determines the representation of numbers in this build. This
+    // Create an object first. The first object that is parsed determines how this build represents numbers. This
     // determination allocates once.
     assert!("{}".parse::<Json>().is_ok());
     let check = |text: &str, allocations, bytes| {

@@ -11,9 +11,9 @@ use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
 use crate::redacted_url;
 
-/// The configuration of a client for one API server: client-go's `rest.Config`.
+/// The configuration of a client for one API server, like client-go's `rest.Config`.
 ///
-/// The configuration comes from a kubeconfig file, a pod's service account or the embedded server. `Debug` shows
+/// The configuration can come from a kubeconfig file, a pod's service account or the embedded server. `Debug` prints
 /// secrets as `[redacted]`, and URLs without user and password.
 ///
 /// # Examples
@@ -31,24 +31,24 @@ use crate::redacted_url;
 #[derive(Clone, Default)]
 #[non_exhaustive]
 pub struct ClientConfig {
-    /// The server's URL, with an optional path prefix: `https://10.0.0.1:6443`.
+    /// The URL of the server, with an optional path prefix, such as `https://10.0.0.1:6443`.
     pub server: String,
     /// The default namespace for requests. An empty string means `default`.
     pub namespace: String,
     /// The TLS settings.
     pub tls: TlsClientConfig,
-    /// A bearer token. If `token_file` is also set, this token is used only until the file has been read.
+    /// A bearer token. If `token_file` is also set, the client uses this token only until it has read the file.
     pub token: Option<Secret>,
-    /// A file with the bearer token. The client reads the file again when it changes.
+    /// The path of a file that contains the bearer token. The client reads the file again when its content changes.
     pub token_file: Option<PathBuf>,
-    /// User name and password for basic authentication.
+    /// The user name and the password for basic authentication.
     pub basic: Option<BasicAuth>,
     /// A program that prints credentials.
     pub exec: Option<ExecConfig>,
-    /// An OpenID Connect login, whose tokens the client refreshes. If a token or a password is also set, the login is
-    /// not used.
+    /// An OpenID Connect login. The client refreshes the tokens of this login. The login is not used if a token or a
+    /// password is also set.
     pub oidc: Option<OidcConfig>,
-    /// The credential programs that [`exec`](Self::exec) may run.
+    /// The policy that determines which credential programs [`exec`](Self::exec) may run.
     pub plugin_policy: PluginPolicy,
     /// The user to impersonate. The authenticated user needs the permission to impersonate this user.
     pub impersonate: Option<Impersonate>,
@@ -57,32 +57,33 @@ pub struct ClientConfig {
     pub proxy_url: Option<String>,
     /// Whether to request uncompressed responses.
     pub disable_compression: bool,
-    /// The `User-Agent`. `None` uses the name and version of the program.
+    /// The `User-Agent`. `None` means the name and the version of the program.
     pub user_agent: Option<String>,
-    /// The client-side limit of requests per second. `None`, or a value of 0 or less, means no limit. Servers have
-    /// their own limits. client-go's default is 5.
+    /// The maximum number of requests per second that the client sends. `None`, or a value of 0 or less, means no
+    /// limit. Servers have limits of their own. The default in client-go is 5.
     pub qps: Option<f32>,
-    /// The number of requests that can be sent without waiting before `qps` limits the rate. `None` means client-go's
-    /// default, 10.
+    /// The number of requests that the client may send without waiting, before `qps` limits the rate. `None` means
+    /// client-go's default, 10.
     pub burst: Option<u32>,
-    /// The time limit of a whole request, including the response body. The time limit does not apply to watches. `None`
-    /// means no limit.
+    /// The time limit for a whole request, including the response body. Watches have no time limit. `None` means no
+    /// limit.
     pub timeout: Option<Duration>,
-    /// The maximum size of one object in a list or a watch, in bytes. A larger object is skipped in bounded memory and
-    /// reported as [`RawObject::Oversized`](crate::RawObject::Oversized). An informer treats such an object like an
-    /// object that cannot be decoded. All other objects are delivered as usual. `None` means 16 MiB. etcd accepts
-    /// objects up to 1.5 MiB, but an aggregated server may have larger objects.
+    /// The maximum size of one object in a list or a watch, in bytes. The client skips a larger object without
+    /// buffering it, and reports it as [`RawObject::Oversized`](crate::RawObject::Oversized). An informer treats an
+    /// oversized object like an object that cannot be decoded. All other objects of the list or watch are delivered.
+    /// `None` means 16 MiB. etcd accepts objects of up to 1.5 MiB, but objects of an aggregated server can be larger.
     pub max_object: Option<usize>,
 }
 
 impl ClientConfig {
-    /// Creates a configuration for `server` without credentials.
+    /// Creates a configuration for the URL `server` without credentials.
     pub fn new(server: impl Into<String>) -> Self {
         Self { server: server.into(), ..Self::default() }
     }
 
-    /// Returns a configuration for the same server without credentials. The result has no token, password, certificate,
-    /// credential program, login or impersonation. This is client-go's `AnonymousClientConfig`.
+    /// Returns a configuration for the same server, but without credentials. The returned configuration contains no
+    /// token, password, certificate, credential program, login or impersonation. The method is client-go's
+    /// `AnonymousClientConfig`.
     ///
     /// # Examples
     ///
@@ -96,7 +97,7 @@ impl ClientConfig {
     /// ```
     #[must_use]
     pub fn anonymous(&self) -> Self {
-        // Lists all fields, so that the compiler reports an error here when a field is added.
+        // This expression lists all fields, so that the compiler reports an error here when a field is added.
         Self {
             server: self.server.clone(),
             namespace: self.namespace.clone(),
@@ -118,7 +119,7 @@ impl ClientConfig {
         }
     }
 
-    /// Returns the namespace that is used for requests without a namespace.
+    /// Returns the namespace for requests that specify no namespace.
     pub fn default_namespace(&self) -> &str {
         match self.namespace.as_str() {
             "" => "default",
@@ -157,26 +158,27 @@ impl fmt::Debug for ClientConfig {
 /// The TLS settings of a [`ClientConfig`].
 #[derive(Clone, Debug, Default)]
 pub struct TlsClientConfig {
-    /// The certificate authorities for verifying the server's certificate. `None` means the certificate authorities of
-    /// the system.
+    /// The certificate authorities that verify the server's certificate. `None` means the certificate authorities of
+    /// the operating system.
     pub ca: Option<PemSource>,
-    /// The certificate chain of the client.
+    /// The client certificate, including its chain.
     pub certificate: Option<PemSource>,
-    /// The private key of the client's certificate.
+    /// The private key of the client certificate.
     pub key: Option<PemSource>,
-    /// The server name for SNI and for verifying the certificate. `None` means the host of the URL.
+    /// The server name for SNI and for the verification of the server's certificate. `None` means the host in the
+    /// server's URL.
     pub server_name: Option<String>,
-    /// Whether to accept any certificate. Skipping the verification cannot be combined with `ca`.
+    /// Whether to accept any certificate. This setting cannot be combined with `ca`.
     pub insecure_skip_verify: bool,
 }
 
-/// A source of PEM text. If a PEM file changes, the client reads it again. `Debug` shows the path of a file but never
-/// its content. The memory of inline text is wiped when the value is dropped.
+/// A source of PEM text. The client reads a PEM file again when the file changes. `Debug` prints the path of a file but
+/// never its content. Inline PEM text is wiped from memory when the value is dropped.
 #[derive(Clone)]
 pub enum PemSource {
     /// The PEM text.
     Inline(Vec<u8>),
-    /// A file with the PEM text.
+    /// The path of a file that contains the PEM text.
     File(PathBuf),
 }
 
@@ -208,7 +210,7 @@ pub struct BasicAuth {
     pub password: Secret,
 }
 
-/// A string that is never printed. The memory of the string is wiped when the value is dropped.
+/// A string that is never printed. The string is wiped from memory when the value is dropped.
 ///
 /// # Examples
 ///
@@ -230,7 +232,7 @@ impl Secret {
         Self(Zeroizing::new(text.into()))
     }
 
-    /// Returns the secret text. Use the text only to send it.
+    /// Returns the secret text. Use the text only to send it to a server.
     pub fn expose(&self) -> &str {
         &self.0
     }
@@ -242,30 +244,31 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// A credential program, as specified by `client.authentication.k8s.io`. The memory of its arguments and environment
-/// variables is wiped when the value is dropped.
+/// A credential program, as defined by the API group `client.authentication.k8s.io`. The arguments and the environment
+/// variables are wiped from memory when the value is dropped.
 #[derive(Clone)]
 pub struct ExecConfig {
     /// `client.authentication.k8s.io/v1` or `/v1beta1`.
     pub api_version: String,
-    /// The program: a path, or a name to look up in `PATH`.
+    /// The program. The text is a path, or a name that is looked up in `PATH`.
     pub command: String,
     /// The arguments.
     pub args: Vec<String>,
-    /// Environment variables to set for the program, in addition to the inherited variables.
+    /// The environment variables that are set for the program. The program also inherits all other variables.
     pub env: BTreeMap<String, String>,
-    /// A hint that is shown to the user if the program is missing.
+    /// A hint that the error message contains if the program is missing.
     pub install_hint: Option<String>,
-    /// Whether the program gets information about the cluster.
+    /// Whether the program receives information about the cluster.
     pub provide_cluster_info: bool,
-    /// Extra cluster data for the program, from the cluster's extension `client.authentication.k8s.io/exec`.
+    /// Additional cluster data for the program. A kubeconfig file stores it in the cluster's extension
+    /// `client.authentication.k8s.io/exec`.
     pub cluster_extension: Option<serde_json::Value>,
     /// Whether the program may interact with the user.
     pub interactive_mode: InteractiveMode,
 }
 
 impl Drop for ExecConfig {
-    /// Wipes the arguments and environment variables, because they may contain secrets.
+    /// Wipes the arguments and the environment variables, because they may contain secrets.
     fn drop(&mut self) {
         self.args.zeroize();
         self.env.values_mut().for_each(Zeroize::zeroize);
@@ -275,8 +278,8 @@ impl Drop for ExecConfig {
 impl ZeroizeOnDrop for ExecConfig {}
 
 impl fmt::Debug for ExecConfig {
-    /// Shows only the number of arguments and the names of environment variables. The arguments and the values of the
-    /// variables may be secrets.
+    /// Prints only the number of arguments and the names of the environment variables. The arguments and the values of
+    /// the environment variables may be secrets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ExecConfig")
             .field("api_version", &self.api_version)
@@ -300,8 +303,8 @@ pub enum InteractiveMode {
     Never,
 }
 
-/// An OpenID Connect login: client-go's auth provider `oidc`. An id token authenticates the requests. Before the id
-/// token expires, the client requests a new id token from the issuer, with the refresh token.
+/// An OpenID Connect login, like client-go's auth provider `oidc`. An id token authenticates each request. Before the
+/// id token expires, the client uses the refresh token to request a new id token from the issuer.
 ///
 /// # Examples
 ///
@@ -322,22 +325,22 @@ pub struct OidcConfig {
     /// The issuer's `https` URL. To refresh tokens, the client reads `/.well-known/openid-configuration` below this
     /// URL.
     pub issuer_url: String,
-    /// The client ID that is registered at the issuer.
+    /// The client ID that is registered with the issuer.
     pub client_id: String,
     /// The client secret, if the issuer requires one.
     pub client_secret: Option<Secret>,
     /// The last id token. The client uses this token until shortly before it expires.
     pub id_token: Option<Secret>,
-    /// The refresh token for requesting new id tokens. Without a refresh token, the login ends when the id token
-    /// expires. Most issuers accept a refresh token only once. Therefore, clients in one process that use the same
-    /// refresh token at the same time share one login. This shared login uses the token store of the client that was
-    /// created first.
+    /// The refresh token, with which the client requests new id tokens. Without a refresh token, the login ends when
+    /// the id token expires. Most issuers accept a refresh token only once. Therefore, all clients in a process that
+    /// use the same refresh token at the same time share one login. The shared login uses the token store of the client
+    /// that was created first.
     pub refresh_token: Option<Secret>,
-    /// The certificate authorities for verifying the issuer's certificate. `None` means the certificate authorities of
-    /// the system.
+    /// The certificate authorities that verify the issuer's certificate. `None` means the certificate authorities of
+    /// the operating system.
     pub ca: Option<PemSource>,
-    /// Stores new tokens for the next start of the program, because most issuers accept a refresh token only once.
-    /// `None` stores nothing.
+    /// A store that saves new tokens for the next start of the program, because most issuers accept a refresh token
+    /// only once. `None` stores nothing.
     pub token_store: Option<Arc<dyn TokenStore>>,
 }
 
@@ -356,22 +359,22 @@ impl fmt::Debug for OidcConfig {
     }
 }
 
-/// Stores the tokens of a login: client-go's `AuthProviderConfigPersister`.
+/// A store for the tokens of a login, like client-go's `AuthProviderConfigPersister`.
 pub trait TokenStore: Send + Sync {
-    /// Replaces the stored tokens. `id_token` is empty if there is no id token.
+    /// Replaces the stored tokens. `id_token` is empty if the issuer returned no id token.
     ///
-    /// The method may block. The client calls the method on a separate thread without holding a lock. Calls for one
-    /// login never overlap. Requests wait until the method returns, but only for a few seconds.
+    /// The method may block. The client calls this method on a separate thread and holds no lock during the call. Two
+    /// calls for the same login never overlap. Requests wait until the method returns, but at most for a few seconds.
     ///
     /// # Errors
     ///
-    /// Returns an error if the tokens cannot be stored. If it returns an error, the client calls the method again a few
-    /// times. The client uses the new tokens even if they cannot be stored.
+    /// Returns an error if the tokens cannot be stored. After an error, the client calls the method again a few times.
+    /// The client uses the new tokens even if the method cannot store them.
     fn store(&self, id_token: &Secret, refresh_token: &Secret) -> Result<(), Box<dyn Error + Send + Sync>>;
 }
 
-/// The policy for credential programs, as in client-go. The policy can prevent an untrusted kubeconfig from starting
-/// arbitrary programs.
+/// The policy that determines which credential programs may run, as in client-go. The policy can prevent an untrusted
+/// kubeconfig from starting arbitrary programs.
 ///
 /// # Examples
 ///
@@ -389,9 +392,9 @@ pub enum PluginPolicy {
     AllowAll,
     /// No program may run.
     DenyAll,
-    /// Only these programs may run. An entry of the list is a path, or a name to look up in `PATH`. A program is
-    /// allowed if its name in the configuration is equal to an entry, or if both resolve to the same file. The list
-    /// must not be empty, and paths must not contain `.`, `..` or double slashes.
+    /// Only these programs may run. Each entry of the list is a path, or a name that is looked up in `PATH`. A program
+    /// may run if its name in the configuration equals an entry, or if both resolve to the same file. The list must not
+    /// be empty. Paths must not contain `.`, `..` or double slashes.
     Allowlist(Vec<PathBuf>),
 }
 
@@ -422,7 +425,7 @@ mod tests {
         (config.namespace, config.user_agent) = ("team-a".into(), Some("agent".into()));
         (config.qps, config.burst, config.max_object) = (Some(1.0), Some(2), Some(3));
         (config.timeout, config.disable_compression) = (Some(Duration::from_secs(4)), true);
-        // The proxy's URL keeps its user, because this user authenticates to the proxy and not to the server.
+        // The proxy's URL keeps its user name, because the user name authenticates to the proxy and not to the server.
         let (before, after) = (format!("{config:?}"), format!("{:?}", config.anonymous()));
         let secret = ["token", "token_file", "basic", "exec", "oidc", "impersonate", "certificate", "key"];
         for part in ["ca: Some", "name", "team-a", "agent", "qps: Some(1.0)", "burst: Some(2)", "Some(4s)", "socks5"] {

@@ -5,26 +5,26 @@ use serde::{Deserialize, Serialize};
 use crate::Time;
 use crate::null::or_empty;
 
-/// One condition of an object: Kubernetes' `metav1.Condition`.
+/// One condition of an object, like Kubernetes' `metav1.Condition`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Condition {
-    /// The type of the condition, such as `Ready`. An object has one condition of each type.
+    /// The type of the condition, such as `Ready`. An object has at most one condition of each type.
     #[serde(rename = "type", default, deserialize_with = "or_empty")]
     pub condition_type: String,
     /// Whether the condition is met.
     #[serde(default, deserialize_with = "or_empty")]
     pub status: ConditionStatus,
-    /// The `metadata.generation` of the object for which the condition was determined.
+    /// The `metadata.generation` of the object that this condition describes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// The time at which `status` last changed. If it is `None`, [`Conditions::set`] fills in the current time.
+    /// The time at which `status` last changed. If it is `None`, [`Conditions::set`] uses the current time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_transition_time: Option<Time>,
-    /// The reason as one word, for programs.
+    /// The reason for the status as one word, for programs.
     #[serde(default, deserialize_with = "or_empty")]
     pub reason: String,
-    /// The reason in words, for humans.
+    /// The reason for the status as a sentence, for humans.
     #[serde(default, deserialize_with = "or_empty")]
     pub message: String,
 }
@@ -32,17 +32,18 @@ pub struct Condition {
 /// The status of a [`Condition`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Deserialize, Serialize)]
 pub enum ConditionStatus {
-    /// The condition holds.
+    /// The condition is met.
     True,
     /// The condition is not met.
     False,
-    /// It is unknown whether the condition is met. Unknown status values decode as `Unknown`.
+    /// The author of the condition does not know whether the condition is met. A status that this crate does not know
+    /// is decoded as `Unknown`.
     #[default]
     #[serde(other)]
     Unknown,
 }
 
-/// The `conditions` of an object's status, with operations like apimachinery's `meta.SetStatusCondition`.
+/// The `conditions` in an object's status. The methods work like apimachinery's `meta.SetStatusCondition`.
 ///
 /// # Examples
 ///
@@ -74,9 +75,9 @@ impl From<Option<Vec<Condition>>> for Conditions {
 }
 
 impl Conditions {
-    /// Adds a condition, or replaces the condition of the same type. Returns whether anything changed. The transition
-    /// time changes only if the status changes. The new transition time is the time in `condition`, or `now` if
-    /// `condition` has no time.
+    /// Adds a condition, or replaces the existing condition of the same type. Returns whether anything changed. The
+    /// transition time changes only if the status changes. The new transition time is the time in `condition`. If
+    /// `condition` has no time, it is `now`.
     pub fn set(&mut self, condition: Condition, now: Time) -> bool {
         let at = condition.last_transition_time.unwrap_or(now);
         let Some(present) = self.0.iter_mut().find(|other| other.condition_type == condition.condition_type) else {
@@ -91,29 +92,29 @@ impl Conditions {
         is_change
     }
 
-    /// Removes the condition of a type. Returns whether there was a condition of this type.
+    /// Removes the condition of this type. Returns whether there was such a condition.
     pub fn remove(&mut self, condition_type: &str) -> bool {
         let before = self.0.len();
         self.0.retain(|condition| condition.condition_type != condition_type);
         self.0.len() < before
     }
 
-    /// Returns the condition of a type.
+    /// Returns the condition of this type.
     pub fn find(&self, condition_type: &str) -> Option<&Condition> {
         self.0.iter().find(|condition| condition.condition_type == condition_type)
     }
 
-    /// Returns whether there is a condition of the type and it has this status.
+    /// Returns whether there is a condition of this type that has this status.
     pub fn has(&self, condition_type: &str, status: ConditionStatus) -> bool {
         self.find(condition_type).is_some_and(|condition| condition.status == status)
     }
 
-    /// Returns whether there is a condition of the type and it has the status `True`.
+    /// Returns whether there is a condition of this type that has the status `True`.
     pub fn is_true(&self, condition_type: &str) -> bool {
         self.has(condition_type, ConditionStatus::True)
     }
 
-    /// Returns whether there is a condition of the type and it has the status `False`.
+    /// Returns whether there is a condition of this type that has the status `False`.
     pub fn is_false(&self, condition_type: &str) -> bool {
         self.has(condition_type, ConditionStatus::False)
     }

@@ -6,8 +6,8 @@ use serde_json::{Map, Value};
 use crate::null::or_empty;
 use crate::{Metadata, Object, ObjectMeta, TypeMeta};
 
-/// An object of any kind: client-go's `Unstructured`. The metadata of the object is typed, and all other fields are
-/// JSON.
+/// An object of any kind, like client-go's `Unstructured`. The metadata of the object has a Rust type, and all other
+/// fields are JSON.
 ///
 /// # Examples
 ///
@@ -23,7 +23,7 @@ use crate::{Metadata, Object, ObjectMeta, TypeMeta};
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 pub struct DynamicObject {
-    /// The `apiVersion` and `kind`. The items of a list have no `apiVersion` and no `kind`.
+    /// The `apiVersion` and `kind`. In a list response, the items have no `apiVersion` and no `kind`.
     #[serde(flatten)]
     pub types: TypeMeta,
     /// The metadata.
@@ -40,8 +40,8 @@ impl Object for DynamicObject {
     }
 }
 
-/// The metadata of an object, without its other fields. A server returns such objects for `PartialObjectMetadata`.
-/// Every object can be decoded as a `PartialObject`, because other members are skipped.
+/// An object of which only the metadata is read. A server returns such objects to requests for `PartialObjectMetadata`.
+/// Every object can be decoded as a `PartialObject`, because all fields outside of the metadata are skipped.
 ///
 /// # Examples
 ///
@@ -56,7 +56,7 @@ impl Object for DynamicObject {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PartialObject {
-    /// The `version` or `group/version` in the response.
+    /// The API version in the response, in the form `version` or `group/version`.
     #[serde(default, deserialize_with = "or_empty", skip_serializing_if = "String::is_empty")]
     pub api_version: String,
     /// The kind of the response.

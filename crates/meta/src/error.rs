@@ -1,4 +1,4 @@
-//! The error of a request. This error type does not depend on the client.
+//! The error of a request. The error type does not depend on the client implementation.
 
 use std::error::Error;
 use std::fmt;
@@ -7,10 +7,11 @@ use std::time::Duration;
 
 use crate::{Reason, Status};
 
-/// The error of a request to an API server. All clients return this type, regardless of their own error types.
+/// The error of a request to an API server. Every client implementation returns this type.
 ///
-/// The error contains what informers, electors, recorders and controllers need: the kind of failure, the request, the
-/// server's retry delay, and whether the server may have executed the request. Clones are cheap.
+/// Informers, electors, recorders and controllers base their decisions on this error. The error contains the kind of
+/// failure, the request, the server's retry delay, and whether the server may have executed the request. Clones are
+/// cheap.
 ///
 /// # Examples
 ///
@@ -24,12 +25,12 @@ use crate::{Reason, Status};
 pub struct ApiError {
     /// The kind of failure.
     pub kind: ErrorKind,
-    /// The request that failed, if the client provides it.
+    /// The request that failed, if the client provided it.
     pub request: Option<Arc<RequestLine>>,
-    /// The delay that the server requests before a retry, if any.
+    /// The delay before a retry that the server asks for, if any.
     pub retry_after: Option<Duration>,
-    /// Whether the server may have executed an earlier attempt to send the same request. If so, the earlier attempt can
-    /// be the cause of a conflict.
+    /// Whether the server may already have executed an earlier attempt of the same request. If this is true, that
+    /// earlier attempt can be the cause of a conflict.
     pub earlier_may_have_acted: bool,
 }
 
@@ -55,25 +56,25 @@ pub struct ApiError {
 pub enum ErrorKind {
     /// The client could not establish a connection. Nothing was sent.
     Connect {
-        /// Whether the peer refused the connection because no program listens at the address.
+        /// Whether the peer refused the connection because no program listens on the address.
         refused: bool,
         /// The cause.
         cause: Cause,
     },
-    /// The response could not be decoded: broken JSON, a missing field, or a watch frame of an unknown type. If the
-    /// request was a write, the server has executed it.
+    /// The client could not decode the response. For example, the JSON is broken, a field is missing, or a watch frame
+    /// has an unknown type. If the request was a write, the server has executed the write.
     Decode(Cause),
     /// The request is invalid. Nothing was sent.
     InvalidRequest(Cause),
-    /// The server returned an error status.
+    /// The server returned a status that reports an error.
     Status(Box<Status>),
-    /// No response arrived in time. It is unknown whether the server executed the request.
+    /// No response arrived in time. The caller cannot know whether the server executed the request.
     Timeout(Cause),
-    /// The connection failed. It is unknown whether the server executed the request.
+    /// The connection failed. The caller cannot know whether the server executed the request.
     Transport(Cause),
-    /// The client could not get credentials. A later attempt may succeed. Nothing was sent.
+    /// The client could not obtain credentials. A later attempt may succeed. Nothing was sent.
     Unauthenticated(Cause),
-    /// Before the server processed the request, the connection failed or the server refused the stream. Nothing was
+    /// The connection failed or the server refused the stream, before the server processed the request. Nothing was
     /// executed.
     Unprocessed(Cause),
 }
@@ -82,8 +83,8 @@ pub enum ErrorKind {
 /// stores the request separately.
 pub type Cause = Arc<dyn Error + Send + Sync>;
 
-/// The method and URL of a request, for errors and logs. The URL contains no user and no password. The values of
-/// parameters that may be secret are removed.
+/// The method and the URL of a request, for errors and logs. The URL contains no user name and no password. The values
+/// of query parameters that may be secret are removed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequestLine {
     /// The method, such as `GET`.
@@ -93,7 +94,7 @@ pub struct RequestLine {
 }
 
 impl RequestLine {
-    /// Returns the path of the URL, without server and query.
+    /// Returns the path of the URL, without the server and the query.
     pub fn path(&self) -> &str {
         let rest = self.url.split_once("://").map_or(&*self.url, |(_, rest)| rest);
         let path = &rest[rest.find('/').unwrap_or(rest.len())..];
@@ -108,7 +109,7 @@ impl fmt::Display for RequestLine {
 }
 
 impl ApiError {
-    /// Creates an error for a response that cannot be decoded.
+    /// Creates an error for a response that the client cannot decode.
     pub fn decode(cause: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         ErrorKind::Decode(cause.into().into()).into()
     }
@@ -118,22 +119,22 @@ impl ApiError {
         ErrorKind::InvalidRequest(cause.into().into()).into()
     }
 
-    /// Creates an error for a response that did not arrive.
+    /// Creates an error for a request whose response did not arrive.
     pub fn timeout(cause: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         ErrorKind::Timeout(cause.into().into()).into()
     }
 
-    /// Creates an error for a connection that failed when the client had sent the request or may have sent it.
+    /// Creates an error for a connection that failed after the client may have sent the request.
     pub fn transport(cause: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         ErrorKind::Transport(cause.into().into()).into()
     }
 
-    /// Creates an error for a connection that was refused.
+    /// Creates an error for a connection that the peer refused.
     pub fn connection_refused(cause: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         ErrorKind::Connect { refused: true, cause: cause.into().into() }.into()
     }
 
-    /// Returns the server's status, if it sent one.
+    /// Returns the status in the server's response, if there is one.
     pub fn status(&self) -> Option<&Status> {
         match &self.kind {
             ErrorKind::Status(status) => Some(status),
@@ -141,17 +142,17 @@ impl ApiError {
         }
     }
 
-    /// Returns the reason of the server's status, if it sent one.
+    /// Returns the reason in the server's status, if there is one.
     pub fn reason(&self) -> Option<&Reason> {
         self.status()?.reason.as_ref()
     }
 
-    /// Returns whether the server may have executed the request, either in this attempt or in an earlier attempt. The
-    /// result has no meaning for reads.
+    /// Returns whether the server may have executed the request in this attempt or in an earlier one. For requests that
+    /// only read, the result has no meaning.
     ///
-    /// The statuses 4xx and 501 mean that this attempt was not executed. For all other statuses of 500 and above, it is
-    /// unknown whether the server executed the request. A proxy may have sent the status. For example, Envoy returns
-    /// 503 if a connection breaks after the request was sent.
+    /// A 4xx status or the status 501 means that the server did not execute this attempt. For other statuses from 500
+    /// on, it is unknown whether the server executed the request. A proxy may have sent such a status. For example,
+    /// Envoy returns 503 if a connection breaks after the request was sent.
     pub fn may_have_acted(&self) -> bool {
         let this = match &self.kind {
             ErrorKind::Connect { .. }
@@ -178,7 +179,8 @@ impl ApiError {
         matches!(self.kind, ErrorKind::Connect { refused: true, .. })
     }
 
-    /// Returns whether no response arrived. There was no connection, the connection broke, or the request timed out.
+    /// Returns whether no response arrived. The result is true if there was no connection, the connection broke, or the
+    /// request timed out.
     pub fn is_unanswered(&self) -> bool {
         matches!(
             self.kind,
@@ -186,111 +188,116 @@ impl ApiError {
         )
     }
 
-    /// Returns whether the status is 404: the object or resource does not exist.
+    /// Returns whether the status is 404, which means that the object or the resource does not exist.
     pub fn is_not_found(&self) -> bool {
         self.is(&[Reason::NotFound], 404)
     }
 
-    /// Returns whether the reason is `AlreadyExists`: an object with this name already exists.
+    /// Returns whether the reason is `AlreadyExists`, which means that an object with this name already exists.
     pub fn is_already_exists(&self) -> bool {
         self.reason() == Some(&Reason::AlreadyExists)
     }
 
-    /// Returns whether the server reported a conflict: the object has changed, or a precondition failed.
+    /// Returns whether the server reported a conflict. A conflict means that the object has changed or a precondition
+    /// failed.
     pub fn is_conflict(&self) -> bool {
         self.is(&[Reason::Conflict], 409)
     }
 
-    /// Returns whether the status is 422: a field has an invalid value.
+    /// Returns whether the status is 422, which means that a field has an invalid value.
     pub fn is_invalid(&self) -> bool {
         self.is(&[Reason::Invalid], 422)
     }
 
-    /// Returns whether the status is 400: the request is malformed.
+    /// Returns whether the status is 400, which means that the request is malformed.
     pub fn is_bad_request(&self) -> bool {
         self.is(&[Reason::BadRequest], 400)
     }
 
-    /// Returns whether the status is 401: the request is not authenticated.
+    /// Returns whether the status is 401, which means that the request is not authenticated.
     pub fn is_unauthorized(&self) -> bool {
         self.is(&[Reason::Unauthorized], 401)
     }
 
-    /// Returns whether the status is 403: the user lacks permission.
+    /// Returns whether the status is 403, which means that the user lacks a permission.
     pub fn is_forbidden(&self) -> bool {
         self.is(&[Reason::Forbidden], 403)
     }
 
-    /// Returns whether the status is 405: the resource does not support the method.
+    /// Returns whether the status is 405, which means that the resource does not support the method.
     pub fn is_method_not_allowed(&self) -> bool {
         self.is(&[Reason::MethodNotAllowed], 405)
     }
 
-    /// Returns whether the status is 406: the server has no representation that the client accepts.
+    /// Returns whether the status is 406, which means that the server supports none of the media types that the client
+    /// accepts.
     pub fn is_not_acceptable(&self) -> bool {
         self.is(&[Reason::NotAcceptable], 406)
     }
 
-    /// Returns whether the status is 413: the body is too large.
+    /// Returns whether the status is 413, which means that the request body is too large.
     pub fn is_too_large(&self) -> bool {
         self.is(&[Reason::RequestEntityTooLarge], 413)
     }
 
-    /// Returns whether the status is 415: the server does not support the media type of the body.
+    /// Returns whether the status is 415, which means that the server does not support the media type of the request
+    /// body.
     pub fn is_unsupported_media_type(&self) -> bool {
         self.is(&[Reason::UnsupportedMediaType], 415)
     }
 
-    /// Returns whether the status is 410 and the resource is permanently gone.
+    /// Returns whether the status is 410 and the resource no longer exists.
     pub fn is_gone(&self) -> bool {
         self.is(&[Reason::Gone], 410)
     }
 
-    /// Returns whether the requested revision is too old. List again without a revision. The method checks the reason
-    /// of the status and also the code 410.
+    /// Returns whether the requested revision is too old, so that the server no longer has it. List again without a
+    /// revision. The method checks both the reason and the code 410.
     pub fn is_expired(&self) -> bool {
         self.is(&[Reason::Expired, Reason::Gone], 410)
     }
 
-    /// Returns whether the status is 429: too many requests arrived at the server or at a proxy in front of it.
+    /// Returns whether the status is 429, which means that the server or a proxy in front of it received too many
+    /// requests.
     pub fn is_too_many_requests(&self) -> bool {
         self.status().is_some_and(|status| status.reason == Some(Reason::TooManyRequests) || status.code == 429)
     }
 
-    /// Returns whether the status is 500: an internal error of the server.
+    /// Returns whether the status is 500, which means that the server has an internal error.
     pub fn is_internal_error(&self) -> bool {
         self.is(&[Reason::InternalError], 500)
     }
 
-    /// Returns whether the status is 503: the service is unavailable. Retry later.
+    /// Returns whether the status is 503, which means that the service is unavailable. Retry later.
     pub fn is_service_unavailable(&self) -> bool {
         self.is(&[Reason::ServiceUnavailable], 503)
     }
 
-    /// Returns whether the status is 504: the server timed out. If no response arrived in time, the kind is
-    /// [`ErrorKind::Timeout`] instead.
+    /// Returns whether the status is 504, which means that the server timed out. If no response arrived in time, the
+    /// kind is [`ErrorKind::Timeout`] instead.
     pub fn is_timeout(&self) -> bool {
         self.is(&[Reason::Timeout], 504)
     }
 
-    /// Returns whether the server cannot handle the request now and returned a delay before a retry: client-go's
-    /// `IsServerTimeout`.
+    /// Returns whether the server asked the client to retry later, because it cannot handle the request now. This
+    /// method is client-go's `IsServerTimeout`.
     pub fn is_server_timeout(&self) -> bool {
         self.reason() == Some(&Reason::ServerTimeout)
     }
 
-    /// Returns whether the API server probably did not send the response: client-go's `IsUnexpectedServerError`. In
-    /// this case, the response contained no `Status` object, so the client created one from the HTTP status code.
+    /// Returns whether the response probably did not come from the API server. This method is client-go's
+    /// `IsUnexpectedServerError`. Such a response contains no `Status` object, so the client created one from the HTTP
+    /// status code.
     pub fn is_unexpected_server_error(&self) -> bool {
         self.has_cause("UnexpectedServerResponse")
     }
 
-    /// Returns whether the server cannot read its stored data: client-go's `IsStoreReadError`.
+    /// Returns whether the server cannot read its stored data. This method is client-go's `IsStoreReadError`.
     pub fn is_store_read_error(&self) -> bool {
         self.reason().is_some_and(|reason| reason.as_str() == "StorageReadError")
     }
 
-    /// Returns whether the requested revision is newer than the newest revision that this server has seen.
+    /// Returns whether the requested revision is newer than all revisions that this server has seen.
     pub fn is_too_large_resource_version(&self) -> bool {
         const MESSAGE: &str = "Too large resource version";
         let Some(status) = self.status() else { return false };
@@ -300,14 +307,14 @@ impl ApiError {
             || (status.reason == Some(Reason::Timeout) && status.message.contains(MESSAGE))
     }
 
-    /// Returns whether the status has a cause with this reason, such as `FieldValueRequired`.
+    /// Returns whether the server's status has a cause with this reason, such as `FieldValueRequired`.
     pub fn has_cause(&self, reason: &str) -> bool {
         let details = self.status().and_then(|status| status.details.as_ref());
         details.is_some_and(|details| details.causes.iter().any(|cause| cause.reason == reason))
     }
 
-    /// Returns whether the status has this reason. If the status has no known reason, the method compares the code
-    /// instead, as client-go does.
+    /// Returns whether the server's status has this reason. If the status has no known reason, the method compares the
+    /// status code instead, as client-go does.
     fn is(&self, reasons: &[Reason], code: u16) -> bool {
         self.status().is_some_and(|status| match &status.reason {
             None | Some(Reason::Other(_)) => status.code == code,

@@ -1,11 +1,12 @@
-//! A resource without its version, in the form that Kubernetes' messages use.
+//! A resource without its version, in the form that Kubernetes uses in messages.
 
 use std::fmt;
 use std::str::FromStr;
 
 use crate::GroupVersionResource;
 
-/// A resource without a version: `deployments.apps`, or `pods` in the core group.
+/// A resource without its version, such as `deployments.apps`. For a resource in the core group, the text is only its
+/// name, such as `pods`.
 ///
 /// # Examples
 ///
@@ -31,7 +32,7 @@ impl GroupResource {
         Self { group: group.into(), resource: resource.into() }
     }
 
-    /// Returns this resource with a version.
+    /// Returns this resource with the given version.
     pub fn with_version(&self, version: impl Into<String>) -> GroupVersionResource {
         GroupVersionResource::new(&self.group, version, &self.resource)
     }
@@ -54,7 +55,7 @@ impl FromStr for GroupResource {
     ///
     /// # Errors
     ///
-    /// Fails if the resource is empty, or if nothing follows the dot.
+    /// Fails if the name of the resource is empty, or if no text follows the dot.
     fn from_str(text: &str) -> Result<Self, InvalidGroupResource> {
         match text.split_once('.') {
             None if !text.is_empty() => Ok(Self::new("", text)),

@@ -1,4 +1,4 @@
-//! Implements schemars' `JsonSchema` for the types that custom resources use.
+//! Implements the trait `JsonSchema` of schemars for the types that custom resources use.
 
 use std::borrow::Cow;
 
@@ -6,7 +6,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
 use crate::{Condition, ConditionStatus, Conditions, MicroTime, ObjectMeta, OwnerReference, Time};
 
-/// Implements `JsonSchema` for a type whose schema is constant.
+/// Implements `JsonSchema` for a type that has a constant schema.
 macro_rules! schemas {
     ($($type:ident: $schema:tt;)*) => {$(
         impl JsonSchema for $type {
@@ -26,8 +26,8 @@ macro_rules! schemas {
 }
 
 schemas! {
-    // Preserve unknown fields. Otherwise, kube-apiserver would prune the metadata of a template, because the schema
-    // does not declare its fields.
+    // Preserve unknown fields. Otherwise, kube-apiserver would prune the metadata of a template, because the template's
+    // schema does not declare the metadata fields.
     ObjectMeta: { "type": "object", "x-kubernetes-preserve-unknown-fields": true };
     Time: { "type": "string", "format": "date-time" };
     MicroTime: { "type": "string", "format": "date-time" };

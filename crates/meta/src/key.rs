@@ -6,11 +6,12 @@ use std::hash::{Hash, Hasher};
 use std::str::FromStr;
 use std::sync::Arc;
 
-/// The name of an object within its resource: `namespace/name`, or `name` for a cluster-scoped object.
+/// The name of an object within its resource. A key has the form `namespace/name`, or `name` for a cluster-scoped
+/// object.
 ///
-/// Clones share the text by reference counting. Keys are ordered by their text. Two keys are equal if namespace and
-/// name are equal. Like client-go's `MetaNamespaceKeyFunc`, a key does not contain the uid. Therefore, a recreated
-/// object has the same key.
+/// Clones of a key share its text by reference counting. Keys are ordered by their texts. Two keys are equal if they
+/// have the same namespace and the same name. A key does not contain the uid, like the result of client-go's
+/// `MetaNamespaceKeyFunc`. Therefore, an object that is deleted and created again has the same key.
 ///
 /// # Examples
 ///
@@ -27,19 +28,19 @@ use std::sync::Arc;
 #[derive(Clone)]
 pub struct ObjectKey {
     text: Arc<str>,
-    /// The offset of the name in `text`. Without a namespace, the offset is 0. With a namespace, the offset is the
-    /// position after the slash.
+    /// The offset of the name in `text`. The offset is 0 if there is no namespace, and otherwise the position after the
+    /// slash.
     name_at: u32,
 }
 
 impl ObjectKey {
-    /// Creates the key of `name` in `namespace`. An empty namespace means cluster scope.
+    /// Creates the key of the object `name` in `namespace`. An empty namespace means that the object is cluster-scoped.
     pub fn new(namespace: &str, name: &str) -> Self {
         if namespace.is_empty() {
             return Self::cluster(name);
         }
         let name_at = namespace.len() + 1;
-        // Valid names fit into this buffer, so that a key needs one allocation instead of two.
+        // Valid names fit into this buffer, so creating a key needs one allocation instead of two.
         let mut buffer = [0; 320];
         let text = match buffer.get_mut(..name_at + name.len()) {
             Some(text) => {
@@ -63,12 +64,12 @@ impl ObjectKey {
         (self.name_at > 0).then(|| &self.text[..self.name_at as usize - 1])
     }
 
-    /// Returns the name of the object.
+    /// Returns the object's name.
     pub fn name(&self) -> &str {
         &self.text[self.name_at as usize..]
     }
 
-    /// Returns the key as `namespace/name` or `name`.
+    /// Returns the key in the form `namespace/name` or `name`.
     pub fn as_str(&self) -> &str {
         &self.text
     }
@@ -121,12 +122,12 @@ impl From<&ObjectKey> for ObjectKey {
 impl FromStr for ObjectKey {
     type Err = InvalidKey;
 
-    /// Parses `name` or `namespace/name`, as client-go's `SplitMetaNamespaceKey`.
+    /// Parses `name` or `namespace/name`, like client-go's `SplitMetaNamespaceKey`.
     ///
     /// # Errors
     ///
-    /// Fails if the text has more than one slash, an empty name, or nothing before the slash. client-go accepts the
-    /// last two.
+    /// Fails if the text has more than one slash, if the name is empty, or if the text begins with a slash. client-go
+    /// accepts the last two cases.
     fn from_str(text: &str) -> Result<Self, InvalidKey> {
         let parts: Vec<&str> = text.split('/').collect();
         match parts[..] {
@@ -137,7 +138,7 @@ impl FromStr for ObjectKey {
     }
 }
 
-/// Works like [`parse`](str::parse). Because of this conversion, functions that take a key also accept strings.
+/// Works like [`parse`](str::parse). With this conversion, functions that take a key also accept strings.
 impl TryFrom<&str> for ObjectKey {
     type Error = InvalidKey;
 
@@ -178,7 +179,7 @@ impl fmt::Display for InvalidKey {
 
 impl std::error::Error for InvalidKey {}
 
-/// Converting a key to a key cannot fail. Functions that accept both keys and strings need this implementation.
+/// Converting a key to a key cannot fail. Functions that accept both keys and strings need this conversion.
 impl From<Infallible> for InvalidKey {
     fn from(never: Infallible) -> Self {
         match never {}
@@ -205,7 +206,7 @@ mod tests {
         }
     }
 
-    /// Kubernetes does not allow such a name, but a file or a request may contain it.
+    /// Kubernetes does not allow such a name, but a file or a request can still contain it.
     #[test]
     fn name_with_slash_differs_from_namespaced_name() {
         let (odd, plain) = (ObjectKey::cluster("a/b"), ObjectKey::new("a", "b"));
@@ -223,7 +224,7 @@ mod tests {
         check("/blog", Err(()));
         check("team-a/", Err(()));
         check("a/b/c", Err(()));
-        // Test some lengths that Kubernetes allows and some lengths that Kubernetes does not allow.
+        // The test uses some lengths that Kubernetes allows and some that it does not allow.
         for length in [1, 317, 318, 319, 1000] {
             let name = "ö".repeat(length / 2) + &"x".repeat(length % 2);
             check(&format!("a/{name}"), Ok((Some("a"), name.as_str())));

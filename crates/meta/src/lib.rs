@@ -1,6 +1,7 @@
 //! The common types of the Kubernetes API: keys, resources, objects, lists, statuses and watch events.
 //!
-//! All crates of Pintle that work with Kubernetes use these types in their APIs. No type here depends on a Kubernetes release.
+//! All crates of the Pintle project that work with Kubernetes use these types in their APIs. None of these types
+//! depends on a Kubernetes release.
 //!
 //! ```
 //! use pintle_meta::{Object, ObjectKey, ObjectMeta, Resource};
@@ -22,15 +23,15 @@
 //! # Concepts
 //!
 //! - [`ObjectKey`] identifies an object within its resource, and [`ApiResource`] identifies the resource.
-//! - [`Object`] is anything with metadata. [`Resource`] is an object whose resource is known at compile time. A [`DynamicObject`] has any
-//!   kind, which may be unknown at compile time.
-//! - [`LabelSelector`] and [`FieldSelector`] select objects of a resource.
-//! - [`Conditions`] are the conditions in an object's status.
-//! - [`List`], [`WatchEvent`] and [`Status`] are server responses. [`ApiError`] is the error of a request.
-//! - [`ListWatch`] and [`ObjectApi`] are the client interfaces of informers, electors and recorders. They deliver [`RawObject`]s. If a
-//!   source has objects instead of bytes, it implements [`ObjectSource`].
-//! - [`ClientConfig`] is the configuration of a client. A [`Secret`] does not print itself. [`redacted_url`] and [`DecodeError`] remove
-//!   secrets from displayed text.
+//! - [`Object`] is the trait of all types with metadata. [`Resource`] is the trait of objects whose resource is known at
+//!   compile time. A [`DynamicObject`] can have any kind, even one that is unknown at compile time.
+//! - [`LabelSelector`] and [`FieldSelector`] select some objects of a resource.
+//! - [`Conditions`] is the list of conditions in an object's status.
+//! - [`List`], [`WatchEvent`] and [`Status`] are responses of a server. [`ApiError`] is the error of a failed request.
+//! - [`ListWatch`] and [`ObjectApi`] are the interfaces through which informers, electors and recorders use a client. They deliver
+//!   [`RawObject`]s. A source that has objects instead of JSON bytes implements [`ObjectSource`].
+//! - [`ClientConfig`] is the configuration of a client. A [`Secret`] is never printed. [`redacted_url`] and [`DecodeError`] remove
+//!   secrets from text that is displayed.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 

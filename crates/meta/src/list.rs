@@ -15,7 +15,7 @@ pub struct List<T> {
     /// The metadata of the list.
     #[serde(default, deserialize_with = "or_empty")]
     pub metadata: ListMeta,
-    /// The objects, sorted by key. A `null` is decoded as an empty list, because Go writes some empty lists as `null`.
+    /// The objects, sorted by key. `null` is decoded as an empty list, because Go writes some empty lists as `null`.
     #[serde(default = "Vec::new", deserialize_with = "or_empty")]
     pub items: Vec<T>,
 }
@@ -44,13 +44,14 @@ impl<'a, T> IntoIterator for &'a List<T> {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ListMeta {
-    /// The revision of the list. A watch that starts at this revision sends all later changes.
+    /// The revision of the list. A watch that starts at this revision sends all changes after the list.
     #[serde(default, deserialize_with = "or_empty", skip_serializing_if = "String::is_empty")]
     pub resource_version: String,
-    /// The token for the next page. The token is empty on the last page. Its content is opaque.
+    /// The token with which a client requests the next page. The token is empty on the last page. The content of the
+    /// token is opaque.
     #[serde(default, deserialize_with = "or_empty", rename = "continue", skip_serializing_if = "String::is_empty")]
     pub continue_token: String,
-    /// The number of objects that follow this page. `None` if the server did not send it.
+    /// The number of objects after this page. `None` if the server did not send this number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remaining_item_count: Option<i64>,
 }

@@ -1,4 +1,4 @@
-//! Decodes `null` as the empty value of a type, as Go does.
+//! Decodes `null` as the empty value of a type, like Go.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,14 +7,14 @@ use std::marker::PhantomData;
 use serde::de::{MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
-/// Decodes a value. A `null` becomes the empty value of the type. Use it for `#[serde(deserialize_with)]`.
+/// Decodes a value. `null` becomes the empty value of the type. Use it for `#[serde(deserialize_with)]`.
 pub(crate) fn or_empty<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(
     deserializer: D,
 ) -> Result<T, D::Error> {
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 
-/// A value that is empty if the JSON is `null`.
+/// A value that is decoded as the empty value if the JSON is `null`.
 pub(crate) struct OrEmpty<T>(pub(crate) T);
 
 impl<'de, T: Default + Deserialize<'de>> Deserialize<'de> for OrEmpty<T> {
@@ -23,7 +23,7 @@ impl<'de, T: Default + Deserialize<'de>> Deserialize<'de> for OrEmpty<T> {
     }
 }
 
-/// A map of strings, in which `null` values decode as empty strings.
+/// A map of strings. Values that are `null` are decoded as empty strings.
 #[derive(Default)]
 pub(crate) struct Texts(pub(crate) BTreeMap<String, String>);
 
@@ -51,8 +51,8 @@ impl<'de> Deserialize<'de> for Texts {
     }
 }
 
-/// A list that usually has few elements. It allocates exactly its length. An element that is `null` becomes the empty
-/// value.
+/// A list that usually has few elements. The vector allocates exactly as much memory as its elements need. An element
+/// that is `null` is decoded as the empty value.
 pub(crate) struct Few<T>(pub(crate) Vec<T>);
 
 impl<T> Default for Few<T> {
@@ -76,7 +76,7 @@ impl<'de, T: Default + Deserialize<'de>> Deserialize<'de> for Few<T> {
                 let mut elements = Vec::new();
                 while let Some(OrEmpty(element)) = seq.next_element()? {
                     if elements.len() == elements.capacity() {
-                        // Start with a capacity of one. By default, a vector would start with a capacity of four.
+                        // The vector starts with a capacity of one. The default would be a capacity of four.
                         elements.reserve_exact(elements.len().max(1));
                     }
                     elements.push(element);

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use crate::{ApiResource, ObjectKey, ResourceScope};
 
-/// An API object, which can be any type with metadata.
+/// An API object. Any type with metadata can implement this trait.
 ///
-/// Implement this trait in one line with [`resource!`](crate::resource), or by hand with one method.
+/// [`resource!`](crate::resource) implements this trait in one line. An implementation by hand needs only one method.
 ///
 /// # Examples
 ///
@@ -44,17 +44,17 @@ pub trait Object: Send + Sync + 'static {
         Some(self.metadata().namespace()).filter(|namespace| !namespace.is_empty())
     }
 
-    /// Returns the uid, which is empty until the server has stored the object.
+    /// Returns the uid of the object. The uid is empty until the server has stored the object.
     fn uid(&self) -> &str {
         self.metadata().uid()
     }
 
-    /// Returns the resourceVersion, which is empty until the server has stored the object.
+    /// Returns the resourceVersion of the object. The resourceVersion is empty until the server has stored the object.
     fn resource_version(&self) -> &str {
         self.metadata().resource_version()
     }
 
-    /// Returns the key of the object within its resource.
+    /// Returns the key that identifies the object within its resource.
     fn key(&self) -> ObjectKey {
         ObjectKey::new(self.metadata().namespace(), self.metadata().name())
     }
@@ -62,7 +62,7 @@ pub trait Object: Send + Sync + 'static {
 
 /// An object whose resource is known at compile time.
 ///
-/// Implement this trait in one line with [`resource!`](crate::resource).
+/// [`resource!`](crate::resource) implements this trait in one line.
 ///
 /// # Examples
 ///
@@ -93,13 +93,13 @@ pub trait Resource: Object {
     /// `version` or `group/version`.
     const API_VERSION: &'static str;
 
-    /// The kind, in upper camel case.
+    /// The kind in upper camel case, such as `Deployment`.
     const KIND: &'static str;
 
-    /// The plural name of the resource in lower case, as in URLs.
+    /// The plural name of the resource in lower case, as it appears in URLs, such as `deployments`.
     const PLURAL: &'static str;
 
-    /// Returns the resource as a value.
+    /// Returns the description of the resource.
     ///
     /// # Panics
     ///
@@ -109,15 +109,14 @@ pub trait Resource: Object {
     }
 }
 
-/// Read access to metadata. The trait is implemented by [`ObjectMeta`](crate::ObjectMeta), by metadata types of other
-/// libraries, and by types that keep only the fields that a program needs.
+/// Read access to metadata. [`ObjectMeta`](crate::ObjectMeta) and metadata types of other libraries implement this
+/// trait. A program can also implement it for a type with only the fields that it needs.
 ///
-/// If a field is absent, or if the type does not keep the field, the method returns an empty value or 0.
+/// If a field is absent, or if the type does not have the field, the method returns an empty value or 0.
 ///
 /// # Examples
 ///
-/// The following type is for a program that keeps a million pods in memory and needs only their identity and their
-/// node:
+/// In this example, a program keeps a million pods in memory and needs only their identity and their node:
 ///
 /// ```
 /// use pintle_meta::{Metadata, Object, ObjectKey};
@@ -162,17 +161,17 @@ pub trait Resource: Object {
 pub trait Metadata {
     /// Returns the name.
     fn name(&self) -> &str;
-    /// Returns the namespace, which is empty for a cluster-scoped object.
+    /// Returns the namespace. The namespace is empty for a cluster-scoped object.
     fn namespace(&self) -> &str;
     /// Returns the uid.
     fn uid(&self) -> &str;
     /// Returns the resourceVersion.
     fn resource_version(&self) -> &str;
-    /// Returns the generation of the desired state.
+    /// Returns the generation, which counts the changes of the desired state.
     fn generation(&self) -> i64 {
         0
     }
-    /// Returns whether the object is being deleted.
+    /// Returns whether the deletion of the object was requested.
     fn is_terminating(&self) -> bool {
         false
     }
@@ -193,7 +192,7 @@ pub trait Metadata {
         Vec::new()
     }
 
-    /// Returns the owner that is the controller, if there is one.
+    /// Returns the owner reference of the controller, if there is one.
     fn controller(&self) -> Option<OwnerRef<'_>> {
         self.owners().into_iter().find(|owner| owner.controller)
     }
@@ -204,7 +203,7 @@ static NONE: BTreeMap<String, String> = BTreeMap::new();
 /// A borrowed owner reference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OwnerRef<'a> {
-    /// The `version` or `group/version` of the owner.
+    /// The API version of the owner, in the form `version` or `group/version`.
     pub api_version: &'a str,
     /// The kind of the owner.
     pub kind: &'a str,
@@ -217,8 +216,8 @@ pub struct OwnerRef<'a> {
 }
 
 impl OwnerRef<'_> {
-    /// Returns the group of the owner. Compare owners by group and kind, so that references stay valid when the version
-    /// changes.
+    /// Returns the API group of the owner. Owners should be compared by group and kind, so that a reference stays valid
+    /// when the version changes.
     pub fn group(&self) -> &str {
         self.api_version.split_once('/').map_or("", |(group, _)| group)
     }
@@ -226,8 +225,8 @@ impl OwnerRef<'_> {
 
 /// Implements [`Object`] and [`Resource`] for a struct with a `metadata` field.
 ///
-/// The arguments of the macro are the type, its `apiVersion`, kind and plural, and its [`Scope`](crate::Scope). The
-/// scope is `Namespaced` or `Cluster`. A macro call with an invalid `apiVersion` does not compile:
+/// The macro takes the type, its `apiVersion`, kind and plural name, and its [`Scope`](crate::Scope). The scope is
+/// `Namespaced` or `Cluster`. A macro call with an invalid `apiVersion` does not compile:
 ///
 /// ```compile_fail,E0080
 /// use pintle_meta::ObjectMeta;
@@ -259,7 +258,8 @@ macro_rules! resource {
             }
         }
 
-        // Evaluate the constant here, so that an invalid version does not compile even if the constant is never used.
+        // The constant is evaluated here, so that an invalid version does not compile even if the constant is never
+        // used.
         const _: &str = <$type as $crate::Resource>::API_VERSION;
 
         impl $crate::Resource for $type {

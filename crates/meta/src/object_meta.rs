@@ -13,21 +13,22 @@ use crate::{Resource, Time};
 
 /// The `metadata` of an object.
 ///
-/// Fields that are absent or `null` in the JSON become empty, and empty fields are omitted when the object is
-/// serialized. As in Go, a `null` in a map or list of strings becomes the empty string. Unknown fields are kept in
-/// `other`. Therefore, decoding and serializing preserve all fields except `managedFields`.
+/// A field that is absent or `null` in the JSON becomes empty. Empty fields are omitted when the object is serialized.
+/// As in Go, a `null` in a map or list of strings becomes an empty string. Unknown fields are kept in the field
+/// `other`. Therefore, decoding and serializing an object preserves all fields except `managedFields`.
 ///
-/// `managedFields` is skipped, because it is often more than half of an object and controllers do not read it. If a
-/// write omits the field, the server keeps its value (`docs/reference/using-api/server-side-apply`, "clearing
-/// managedFields"). To read `managedFields`, decode the object as a type that has this field.
+/// `managedFields` is not decoded, because it is often more than half of an object and controllers do not read it. If a
+/// write omits `managedFields`, the server keeps the stored value (`docs/reference/using-api/server-side-apply`,
+/// "clearing managedFields"). To read `managedFields`, decode the object as a type that has this field.
 ///
 /// # Cost
 ///
-/// A struct whose only field is the metadata, decoded from a 7 KB pod, needs at most 2,000 bytes in 31 allocations,
-/// including the struct itself. The pod has five labels, three annotations and an owner. The pod's 3 KB of managed
-/// fields use no memory after decoding. The maps of labels and annotations take more than half of the bytes. Each of
-/// these maps takes 544 bytes for up to eleven entries, plus the strings. A custom [`Metadata`] with four fields takes
-/// at most 231 bytes. `tests/memory.rs` checks these numbers with a counting allocator.
+/// For example, take a struct with only the metadata, decoded from a pod of 7 KB. The struct needs at most 2,000 bytes
+/// in 31 allocations, including itself. The pod has five labels, three annotations and one owner reference. The pod's
+/// managed fields of 3 KB use no memory after decoding. The maps of labels and annotations take more than half of these
+/// bytes. Each of the two maps takes 544 bytes for up to eleven entries, plus the memory of the strings. A custom
+/// [`Metadata`] type with four fields takes at most 231 bytes for the same pod. The test `tests/memory.rs` checks these
+/// numbers with a counting allocator.
 ///
 /// # Examples
 ///
@@ -49,59 +50,60 @@ pub struct ObjectMeta {
     /// The name. The name is unique within the namespace and the resource.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub name: String,
-    /// The prefix of a generated name. If `name` is empty, the server appends five characters to the prefix.
+    /// The prefix for a name that the server generates. If `name` is empty, the server appends five characters to the
+    /// prefix.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub generate_name: String,
-    /// The namespace, which is empty for a cluster-scoped object.
+    /// The namespace. The namespace is empty for a cluster-scoped object.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub namespace: String,
-    /// The unique id of this object, which is never reused. The server sets it.
+    /// The unique id of this object. No other object ever has the same id. The server sets it.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub uid: String,
-    /// The revision of the object's last change. The format of the revision is opaque, but two values can be compared
+    /// The revision of the object's last change. The format of a revision is opaque, but two revisions can be compared
     /// for equality.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub resource_version: String,
-    /// A counter of changes to the desired state. The server sets it. The generation is 0 for kinds that do not have
-    /// one.
+    /// The number of changes to the desired state. The server sets it. The generation is 0 for kinds that do not count
+    /// these changes.
     #[serde(skip_serializing_if = "is_zero")]
     pub generation: i64,
-    /// The time at which the object was created. The server sets it.
+    /// The time at which the server created the object. The server sets it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub creation_timestamp: Option<Time>,
-    /// The time at which the deletion was requested. If there is a grace period, this is the time at which the deletion
-    /// will happen. The server sets it.
+    /// The time at which a client requested the deletion. If there is a grace period, it is the time at which the grace
+    /// period ends. The server sets it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deletion_timestamp: Option<Time>,
-    /// The grace period of the deletion, in seconds.
+    /// The grace period before the deletion, in seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deletion_grace_period_seconds: Option<i64>,
-    /// The labels, which selectors can match.
+    /// The labels. Label selectors select objects by their labels.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
     /// Annotations, for tools and libraries.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub annotations: BTreeMap<String, String>,
-    /// The owners of the object. The object is deleted when all its owners are deleted.
+    /// The owners of the object. The garbage collector deletes the object when all its owners are deleted.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub owner_references: Vec<OwnerReference>,
-    /// The finalizers. The server does not remove the object until this list is empty.
+    /// The finalizers. The server removes a deleted object only after this list has become empty.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub finalizers: Vec<String>,
-    /// Unknown fields. The map of unknown fields is boxed, because usually there are none.
+    /// Unknown fields. The map of unknown fields is boxed, because it is usually empty.
     #[serde(flatten)]
     pub other: Option<Box<BTreeMap<String, Value>>>,
 }
 
 impl ObjectMeta {
-    /// Creates the metadata of a new object. An empty namespace means cluster scope.
+    /// Creates the metadata of a new object. An empty namespace means that the object is cluster-scoped.
     pub fn new(namespace: impl Into<String>, name: impl Into<String>) -> Self {
         Self { namespace: namespace.into(), name: name.into(), ..Self::default() }
     }
 }
 
-/// The implementation is written by hand. A derived implementation with a flattened map would first store the whole
-/// object as a tree.
+/// The implementation is written by hand. An implementation derived by serde, with a flattened map, would first store
+/// the whole object as a tree.
 impl<'de> Deserialize<'de> for ObjectMeta {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         #[derive(Deserialize)]
@@ -208,7 +210,7 @@ impl Metadata for ObjectMeta {
     }
 }
 
-/// A reference from a dependent to its owner. The owner is in the same namespace as the dependent, or it is
+/// A reference from a dependent object to its owner. The owner must be in the same namespace as the dependent, or
 /// cluster-scoped.
 ///
 /// # Examples
@@ -227,7 +229,7 @@ impl Metadata for ObjectMeta {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct OwnerReference {
-    /// The `version` or `group/version` of the owner.
+    /// The API version of the owner, in the form `version` or `group/version`.
     #[serde(default, deserialize_with = "or_empty")]
     pub api_version: String,
     /// The kind of the owner.
@@ -249,7 +251,7 @@ pub struct OwnerReference {
 }
 
 impl OwnerReference {
-    /// Creates a controller reference to `owner`: client-go's `NewControllerRef`.
+    /// Creates a controller reference to `owner`, like client-go's `NewControllerRef`.
     pub fn controller_of<T: Resource>(owner: &T) -> Self {
         let resource = T::api_resource();
         Self {

@@ -1,4 +1,4 @@
-//! Sources that provide decoded objects instead of JSON bytes.
+//! Sources of decoded objects. Such a source replaces a client, which provides JSON bytes.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -10,8 +10,8 @@ use serde::Serialize;
 
 use crate::{ApiError, ApiResource, List, ListOptions, ListPart, ListWatch, RawObject, WatchEvent, WatchOptions};
 
-/// Read access to one resource for a source that provides decoded objects instead of JSON. Examples are a test, or a
-/// source that is not an API server. The type [`Encoded`] converts such a source to a [`ListWatch`].
+/// A source of decoded objects of one resource. A client provides JSON bytes instead. Such a source can be a test
+/// double, or a system other than an API server. [`Encoded`] converts such a source to a [`ListWatch`].
 ///
 /// # Cancel safety
 ///
@@ -52,13 +52,13 @@ pub trait ObjectSource: Send + Sync + 'static {
     /// The type of the objects.
     type Object: Serialize + Send + 'static;
 
-    /// The event stream of a watch.
+    /// The stream of the events of a watch.
     type Events: Stream<Item = Result<WatchEvent<Self::Object>, ApiError>> + Send + Unpin + 'static;
 
     /// Returns the resource.
     fn api_resource(&self) -> ApiResource;
 
-    /// Returns the namespace of the objects, with the same meaning as [`ListWatch::namespace`].
+    /// Returns the namespace of the objects. The result has the same meaning as for [`ListWatch::namespace`].
     fn namespace(&self) -> Option<&str>;
 
     /// Returns one page of objects.
@@ -68,7 +68,7 @@ pub trait ObjectSource: Send + Sync + 'static {
     fn watch(&self, options: &WatchOptions) -> impl Future<Output = Result<Self::Events, ApiError>> + Send;
 }
 
-/// Converts an [`ObjectSource`] to a [`ListWatch`] by serializing each object as JSON.
+/// An adapter that makes a [`ListWatch`] from an [`ObjectSource`]. The adapter serializes each object as JSON.
 ///
 /// # Examples
 ///
@@ -113,7 +113,7 @@ impl<S: ObjectSource> ListWatch for Encoded<S> {
 pub struct Parts(vec::IntoIter<Result<ListPart, ApiError>>);
 
 impl Parts {
-    /// Creates a page that consists of these parts.
+    /// Creates a page from these parts.
     pub fn new(parts: Vec<Result<ListPart, ApiError>>) -> Self {
         Self(parts.into_iter())
     }
@@ -127,7 +127,7 @@ impl Stream for Parts {
     }
 }
 
-/// The events of an [`ObjectSource`]. The objects are serialized as JSON.
+/// The events of an [`ObjectSource`]. The adapter serializes the objects as JSON.
 #[derive(Debug)]
 pub struct EncodedEvents<S>(S);
 

@@ -27,9 +27,9 @@ where
     const PLURAL: &'static str = T::URL_PATH_SEGMENT;
 }
 
-/// The scopes of k8s-openapi whose resources can be listed.
+/// The scopes in k8s-openapi whose resources can be listed.
 pub trait KnownScope {
-    /// The type in this crate that represents the same scope.
+    /// The type of this crate that represents the same scope.
     type Scope: ResourceScope;
 }
 

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::{FieldSelector, LabelSelector};
 
-/// The options of a list request. The default options request the newest state of all objects in one page.
+/// The options of a list request. By default, the request returns the newest state of all objects in one page.
 ///
 /// # Examples
 ///
@@ -27,20 +27,21 @@ use crate::{FieldSelector, LabelSelector};
 pub struct ListOptions {
     /// Selects objects by labels.
     pub label_selector: LabelSelector,
-    /// Selects objects by fields. The fields that a selector can use depend on the kind. A server rejects other fields.
+    /// Selects objects by fields. The kind determines which fields a selector can use. A server rejects other fields.
     pub field_selector: FieldSelector,
-    /// The revision to read. An empty string means the newest revision. `"0"` means any revision in the server's cache.
-    /// `resource_version_match` determines the meaning of other values.
+    /// The revision to read. An empty string means the newest revision. `"0"` means any revision that the server has in
+    /// its cache. For other values, `resource_version_match` determines the meaning.
     pub resource_version: String,
     /// The rule for interpreting `resource_version`.
     pub resource_version_match: Option<ResourceVersionMatch>,
-    /// Selects objects by hash ranges (KEP-5866), such as `shardRange(object.metadata.uid, '0x0000000000000000',
-    /// '0x8000000000000000')`. Kubernetes supports this since 1.36, with the feature gate `ShardedListAndWatch`. Older
-    /// servers ignore the selector and send all objects. An empty string selects all objects.
+    /// Selects objects by the hash of a field (KEP-5866), for example `shardRange(object.metadata.uid,
+    /// '0x0000000000000000', '0x8000000000000000')`. Kubernetes supports this selector since version 1.36, with the
+    /// feature gate `ShardedListAndWatch`. Older servers ignore the selector and send all objects. An empty string
+    /// selects all objects.
     pub shard_selector: String,
     /// The maximum number of objects in a page. 0 means all.
     pub limit: u32,
-    /// The continue token of the previous page. The token is empty for the first page.
+    /// The continue token from the previous page. The token is empty for the first page.
     pub continue_token: String,
 }
 
@@ -64,38 +65,39 @@ pub struct ListOptions {
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WatchOptions {
-    /// Selects objects by labels, as in [`ListOptions`]. When an object starts to match, the watch sends an added
-    /// event. When it stops matching, the watch sends a deleted event.
+    /// Selects objects by their labels, as in [`ListOptions`]. When an object starts to match the selector, the watch
+    /// sends an added event. When an object no longer matches, the watch sends a deleted event.
     pub label_selector: LabelSelector,
     /// As in [`ListOptions`].
     pub field_selector: FieldSelector,
     /// As in [`ListOptions`].
     pub shard_selector: String,
-    /// The watch sends only events after this revision. With an empty string or `"0"`, the watch starts with an added
-    /// event for each existing object.
+    /// The revision at which the watch starts. The watch sends only later events. If the revision is an empty string or
+    /// `"0"`, the watch starts with an added event for each existing object.
     pub resource_version: String,
     /// The rule for interpreting `resource_version`. A streaming list needs `NotOlderThan`.
     pub resource_version_match: Option<ResourceVersionMatch>,
-    /// Whether the server may send bookmarks.
+    /// Whether the server may send bookmark events.
     pub allow_bookmarks: bool,
-    /// Whether to request a streaming list. If `true`, the watch first sends the current state, and then a bookmark
-    /// with an annotation.
+    /// Whether the watch starts with a streaming list. If `true`, the watch first sends the current objects, and then a
+    /// bookmark event with an annotation.
     pub send_initial_events: bool,
-    /// The server ends the watch after this duration, in whole seconds. `None` lets the server decide.
+    /// The maximum duration of the watch, in whole seconds. The server ends the watch after this time. `None` lets the
+    /// server decide.
     pub timeout: Option<Duration>,
 }
 
-/// The rule that determines the meaning of a list's resourceVersion.
+/// The meaning of the resourceVersion in a list request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ResourceVersionMatch {
-    /// The list shows the state at exactly this revision.
+    /// The list contains the state at exactly this revision.
     Exact,
-    /// The list shows the state at this revision or at a later revision.
+    /// The list contains the state at this revision or at a later one.
     NotOlderThan,
 }
 
 impl ResourceVersionMatch {
-    /// Returns the value that the query parameter has in a URL.
+    /// Returns the value of the query parameter in a URL.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Exact => "Exact",
@@ -104,7 +106,7 @@ impl ResourceVersionMatch {
     }
 }
 
-/// The options of a create, update or patch.
+/// The options of a create, update or patch request.
 ///
 /// # Examples
 ///
@@ -120,39 +122,39 @@ impl ResourceVersionMatch {
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WriteOptions {
-    /// Whether to process the request without storing the result.
+    /// Whether the server processes the request without storing the result.
     pub dry_run: bool,
-    /// The field manager that owns the written fields. If it is empty, the server derives the field manager from the
-    /// user agent.
+    /// The field manager, which becomes the owner of the written fields. If it is empty, the server derives a field
+    /// manager from the user agent.
     pub field_manager: String,
-    /// How to treat unknown and duplicate fields. `None` means the server's default.
+    /// The way in which the server treats unknown and duplicate fields. `None` means the server's default.
     pub field_validation: Option<FieldValidation>,
-    /// Whether to take over fields that other managers own. Allowed only for apply patches.
+    /// Whether the request takes over fields that other managers own. Allowed only for apply patches.
     pub force: bool,
 }
 
 impl WriteOptions {
-    /// Returns the options for server-side apply by a controller. The controller's name is the field manager. `force`
-    /// is set, because a controller owns the fields that it applies.
+    /// Returns the options with which a controller uses server-side apply. The field manager is the name of the
+    /// controller. The option `force` is set, because a controller owns the fields that it applies.
     pub fn apply(field_manager: impl Into<String>) -> Self {
         Self { field_manager: field_manager.into(), force: true, ..Self::default() }
     }
 }
 
-/// How a server treats unknown and duplicate fields.
+/// The way in which a server treats unknown and duplicate fields.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum FieldValidation {
-    /// Drop them silently.
+    /// The server drops the fields without a warning.
     Ignore,
-    /// Drop the fields and send a warning. Servers use this setting by default since Kubernetes 1.27.
+    /// The server drops the fields and sends a warning. Since Kubernetes 1.27, this setting is the default of servers.
     #[default]
     Warn,
-    /// Reject the request.
+    /// The server rejects the request.
     Strict,
 }
 
 impl FieldValidation {
-    /// Returns the value that the query parameter has in a URL.
+    /// Returns the value of the query parameter in a URL.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Ignore => "Ignore",
@@ -182,17 +184,17 @@ impl FieldValidation {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DeleteOptions {
-    /// The grace period in seconds. `None` means the default behavior of the kind.
+    /// The grace period in seconds. `None` means the default of the kind.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grace_period_seconds: Option<i64>,
-    /// Conditions that the object must meet.
+    /// Conditions that the object must meet before it is deleted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preconditions: Option<Preconditions>,
-    /// How to treat dependents. `None` means the default behavior of the kind.
+    /// The way in which the dependents of the object are treated. `None` means the default of the kind.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub propagation_policy: Option<PropagationPolicy>,
-    /// Whether to process the request without deleting the object. The field is serialized as the list of skipped
-    /// stages, `["All"]`.
+    /// Whether the server processes the request without deleting the object. The JSON of this field is the list of
+    /// skipped stages, which is `["All"]`.
     #[serde(
         default,
         skip_serializing_if = "is_false",
@@ -219,8 +221,8 @@ fn read_stages<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Er
     }
 }
 
-/// Conditions that the object of a delete request must meet. If the object does not meet them, the request fails with a
-/// conflict.
+/// The conditions that an object must meet before it is deleted. If the object does not meet them, the delete request
+/// fails with a conflict.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Preconditions {
@@ -232,18 +234,18 @@ pub struct Preconditions {
     pub resource_version: Option<String>,
 }
 
-/// How to treat the dependents of a deleted object.
+/// The way in which the dependents of a deleted object are treated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub enum PropagationPolicy {
-    /// Delete the object immediately, and delete its dependents afterwards.
+    /// The object is deleted immediately, and its dependents are deleted afterwards.
     Background,
-    /// Delete the dependents first.
+    /// The dependents are deleted before the object.
     Foreground,
-    /// Keep the dependents.
+    /// The dependents are not deleted.
     Orphan,
 }
 
-/// A patch, in one of the four formats of Kubernetes.
+/// A patch in one of the four formats that Kubernetes supports.
 ///
 /// # Examples
 ///
@@ -259,19 +261,19 @@ pub enum PropagationPolicy {
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub enum Patch {
-    /// A server-side apply patch. The configuration contains all fields that the manager sets.
+    /// A server-side apply patch. The apply configuration must contain all fields that the field manager sets.
     Apply(Value),
-    /// A JSON patch (RFC 6902), which is a list of operations.
+    /// A JSON patch (RFC 6902). The patch is a list of operations.
     Json(Value),
-    /// A JSON merge patch (RFC 7386). Members are replaced, `null` removes a member, and lists are replaced as a whole.
+    /// A JSON merge patch (RFC 7386). The patch replaces members and whole lists, and removes members whose value is
+    /// `null`.
     Merge(Value),
-    /// A strategic merge patch. A strategic patch works like a merge patch, but lists of built-in kinds are merged by
-    /// key.
+    /// A strategic merge patch. Such a patch works like a merge patch, but merges lists of built-in kinds by key.
     Strategic(Value),
 }
 
 impl Patch {
-    /// Returns the content type that the patch format has in HTTP.
+    /// Returns the HTTP content type of the patch format.
     pub fn content_type(&self) -> &'static str {
         match self {
             Self::Apply(_) => "application/apply-patch+yaml",
@@ -281,7 +283,7 @@ impl Patch {
         }
     }
 
-    /// Returns the patch document in JSON. An apply patch requires YAML, but every JSON document is also valid YAML.
+    /// Returns the patch document in JSON. An apply patch must be YAML, but every JSON document is also valid YAML.
     pub fn body(&self) -> &Value {
         match self {
             Self::Apply(value) | Self::Json(value) | Self::Merge(value) | Self::Strategic(value) => value,

@@ -8,8 +8,8 @@ use serde::de::DeserializeOwned;
 
 use crate::{ApiError, DecodeError, ObjectKey};
 
-/// An object that is not decoded yet. The value is either the JSON bytes, or a description of an object that exceeds
-/// the size limit. `Debug` shows only the number of bytes, because the object may be a Secret.
+/// An object that is not decoded yet. The value is either the JSON bytes of the object, or the description of an object
+/// that exceeds the size limit. `Debug` prints only the number of bytes, because the object may be a Secret.
 ///
 /// # Examples
 ///
@@ -23,10 +23,10 @@ use crate::{ApiError, DecodeError, ObjectKey};
 /// ```
 #[derive(Clone, PartialEq, Eq)]
 pub enum RawObject {
-    /// The JSON bytes. Only the decoding checks that the bytes are UTF-8 and contain an object.
+    /// The JSON bytes. Only decoding checks that the bytes are UTF-8 and contain an object.
     Json(Bytes),
-    /// The object exceeds the source's size limit. The source skipped this object, but can deliver all following
-    /// objects.
+    /// An object that exceeds the source's size limit. The source has skipped this object, but can still deliver all
+    /// following objects.
     Oversized(Box<Oversized>),
 }
 
@@ -44,11 +44,11 @@ pub enum RawObject {
 pub struct Oversized {
     /// The key of the object. `None` if no name was found.
     pub key: Option<ObjectKey>,
-    /// The uid. The value is empty if none was found.
+    /// The uid. The value is empty if the object contains none.
     pub uid: String,
-    /// The resourceVersion. The value is empty if none was found.
+    /// The resourceVersion. The value is empty if the object contains none.
     pub resource_version: String,
-    /// The size in bytes. In a watch, this size includes the frame of the event.
+    /// The size in bytes. In a watch, the size includes the other parts of the event.
     pub size: u64,
     /// The size limit that the source applies.
     pub limit: usize,
@@ -59,8 +59,8 @@ impl RawObject {
     ///
     /// # Errors
     ///
-    /// Fails with [`ErrorKind::Decode`](crate::ErrorKind::Decode) if the JSON does not match `T`, or if the object
-    /// exceeds the size limit.
+    /// Fails with [`ErrorKind::Decode`](crate::ErrorKind::Decode) if the JSON does not match `T` or the object exceeds
+    /// the size limit.
     pub fn decode<T: DeserializeOwned>(&self) -> Result<T, ApiError> {
         match self {
             Self::Json(json) => {

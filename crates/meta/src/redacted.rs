@@ -1,10 +1,11 @@
-//! Redacts text that may contain secrets.
+//! Removes secrets from text that is displayed.
 
 use std::fmt;
 
-/// Returns a URL for display, without user and password.
+/// Returns a URL without its user name and password, for display.
 ///
-/// The text need not be a valid URL. All characters before the last `@` are removed, except a scheme.
+/// The text does not need to be a valid URL. The function removes all characters before the last `@`, except for a
+/// scheme such as `https://`.
 ///
 /// # Examples
 ///
@@ -15,7 +16,8 @@ use std::fmt;
 /// assert_eq!(redacted_url("me:s3cret@10.0.0.1"), "10.0.0.1");
 /// ```
 pub fn redacted_url(url: &str) -> String {
-    // Search the whole text and not only the text before the first slash. An unescaped password may contain a slash.
+    // The whole text is searched, and not only the part before the first slash. The reason is that an unescaped
+    // password may contain a slash.
     let Some((before, after)) = url.rsplit_once('@') else { return url.into() };
     let is_scheme = |text: &str| text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte));
     match before.split_once("://").filter(|(scheme, _)| is_scheme(scheme)) {
@@ -24,10 +26,11 @@ pub fn redacted_url(url: &str) -> String {
     }
 }
 
-/// The reason why JSON could not be decoded. The text is serde's message without the wrong value, because the value may
-/// be a secret: `invalid type: string, expected u32 at line 1 column 7`.
+/// The reason why JSON could not be decoded. The text is serde's message without the wrong value, because this value
+/// may be a secret. An example is `invalid type: string, expected u32 at line 1 column 7`.
 ///
-/// If a type implements `Deserialize` itself and returns a message, this message is kept, even if it quotes a value.
+/// If a type implements `Deserialize` by hand and returns a message of its own, this message is not changed, even if it
+/// quotes a value.
 ///
 /// # Examples
 ///

@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::{GroupResource, Scope};
 
-/// An API group and version, written `group/version`, or `version` in the core group.
+/// An API group and a version, in the form `group/version`. The form for the core group is `version`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct GroupVersion {
     /// The group. Empty for the core group.
@@ -22,7 +22,7 @@ impl GroupVersion {
         Self { group: group.into(), version: version.into() }
     }
 
-    /// Returns whether a text can be parsed as a group and version. The function can be called at compile time.
+    /// Returns whether a text is a valid group and version. The function can be evaluated at compile time.
     pub const fn is_valid(text: &str) -> bool {
         let (bytes, mut slashes, mut at, mut since) = (text.as_bytes(), 0, 0, 0);
         while at < bytes.len() {
@@ -35,7 +35,7 @@ impl GroupVersion {
         slashes <= 1 && since < bytes.len()
     }
 
-    /// Returns the URL path prefix of this group and version: `/api/v1` or `/apis/apps/v1`.
+    /// Returns the URL path prefix for this group and version, such as `/api/v1` or `/apis/apps/v1`.
     pub fn path(&self) -> String {
         match self.group.is_empty() {
             true => format!("/api/{}", self.version),
@@ -43,12 +43,12 @@ impl GroupVersion {
         }
     }
 
-    /// Returns a kind of this group and version.
+    /// Returns a kind in this group and version.
     pub fn with_kind(&self, kind: impl Into<String>) -> GroupVersionKind {
         GroupVersionKind { group: self.group.clone(), version: self.version.clone(), kind: kind.into() }
     }
 
-    /// Returns a resource of this group and version.
+    /// Returns a resource in this group and version.
     pub fn with_resource(&self, resource: impl Into<String>) -> GroupVersionResource {
         GroupVersionResource { group: self.group.clone(), version: self.version.clone(), resource: resource.into() }
     }
@@ -106,7 +106,7 @@ impl fmt::Display for InvalidGroupVersion {
 
 impl std::error::Error for InvalidGroupVersion {}
 
-/// A kind of object, such as `apps/v1, Kind=Deployment`.
+/// A kind of object with its group and version, such as `apps/v1, Kind=Deployment`.
 ///
 /// # Examples
 ///
@@ -124,7 +124,7 @@ pub struct GroupVersionKind {
     pub group: String,
     /// The version.
     pub version: String,
-    /// The kind, in upper camel case.
+    /// The kind in upper camel case, such as `Deployment`.
     pub kind: String,
 }
 
@@ -134,7 +134,7 @@ impl GroupVersionKind {
         Self { group: group.into(), version: version.into(), kind: kind.into() }
     }
 
-    /// Returns the group and version. The result is the `apiVersion` of objects of this kind.
+    /// Returns the group and version. The result is equal to the `apiVersion` of objects of this kind.
     pub fn group_version(&self) -> GroupVersion {
         GroupVersion::new(&self.group, &self.version)
     }
@@ -180,7 +180,7 @@ impl fmt::Display for GroupVersionResource {
     }
 }
 
-/// The description of a resource that a client needs to send requests.
+/// The data that a client needs for sending requests for a resource.
 ///
 /// # Examples
 ///
@@ -233,8 +233,8 @@ impl ApiResource {
         self.group_version.with_kind(&self.kind)
     }
 
-    /// Returns the URL path of the collection, such as `/apis/apps/v1/namespaces/a/deployments`. `None` returns the
-    /// path for all namespaces.
+    /// Returns the URL path of the resource's collection, such as `/apis/apps/v1/namespaces/a/deployments`. If the
+    /// namespace is `None`, the path selects the objects of all namespaces.
     pub fn path(&self, namespace: Option<&str>) -> String {
         match namespace {
             Some(namespace) => format!("{}/namespaces/{namespace}/{}", self.group_version.path(), self.plural),
@@ -244,7 +244,7 @@ impl ApiResource {
 }
 
 impl fmt::Display for ApiResource {
-    /// Formats the resource in the way that Kubernetes' messages show it, such as `deployments.apps`.
+    /// Formats the resource as messages of Kubernetes show it, such as `deployments.apps`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.group_resource().fmt(f)
     }

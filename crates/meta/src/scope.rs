@@ -1,16 +1,17 @@
 //! The scope of a resource, as a value and as a type.
 
-/// Whether the objects of a resource are namespaced.
+/// The scope of a resource's objects, which are either namespaced or cluster-scoped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Scope {
-    /// The name of an object is unique in the cluster.
+    /// Objects are cluster-scoped. The name of an object is unique in the cluster.
     Cluster,
-    /// The name of an object is unique in its namespace.
+    /// Objects are namespaced. The name of an object is unique in its namespace.
     Namespaced,
 }
 
-/// A [`Scope`] as a type: [`NamespaceScope`] or [`ClusterScope`]. A method that needs a certain scope has a bound on
-/// the type of that scope. Therefore, code that uses a namespaced method for a cluster-scoped kind does not compile.
+/// A [`Scope`] that is represented by a type. The implementations are [`NamespaceScope`] and [`ClusterScope`]. A method
+/// that works only for one scope requires the type of this scope in a trait bound. Therefore, a call of a namespaced
+/// method for a cluster-scoped kind does not compile.
 pub trait ResourceScope: 'static {
     /// The scope as a value.
     const SCOPE: Scope;

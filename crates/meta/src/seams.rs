@@ -1,4 +1,4 @@
-//! The client interfaces that informers, electors and recorders use.
+//! The interfaces through which informers, electors and recorders use a client.
 
 use std::future::Future;
 
@@ -10,12 +10,12 @@ use crate::{
     WatchOptions, WriteOptions,
 };
 
-/// Read access to one resource, as a reflector needs it: client-go's `ListerWatcher`.
+/// The list and watch requests of a reflector for one resource, like client-go's `ListerWatcher`.
 ///
-/// A value of this type has a fixed resource and namespace. Selectors are part of the options of each request. Objects
-/// are delivered as JSON bytes, and the consumer decodes them. Therefore, if one object cannot be decoded or exceeds
-/// the size limit, the other objects of the list are still delivered. If a source has objects instead of bytes,
-/// implement [`ObjectSource`](crate::ObjectSource) for it.
+/// The resource and the namespace of a value are fixed. Each request contains its selectors in the options. Objects are
+/// delivered as JSON bytes, and the caller decodes them. Therefore, an object that cannot be decoded or exceeds the
+/// size limit does not affect the other objects of the list. For a source that has objects instead of JSON bytes,
+/// implement [`ObjectSource`](crate::ObjectSource).
 ///
 /// # Cancel safety
 ///
@@ -42,26 +42,28 @@ use crate::{
 /// }
 /// ```
 pub trait ListWatch: Send + Sync + 'static {
-    /// The type that the objects should be decoded as.
+    /// The type as which the caller will decode the objects.
     type Object: 'static;
 
-    /// The stream of the parts of a page. The stream ends when the page is complete, after its metadata was delivered.
+    /// The stream that delivers the parts of a page. The stream ends after it has delivered the metadata and all items
+    /// of the page.
     type Page: Stream<Item = Result<ListPart, ApiError>> + Send + Unpin + 'static;
 
-    /// The stream of the events of a watch. The stream ends when the server closes the watch without an error.
+    /// The stream that delivers the events of a watch. The stream ends when the server closes the watch without an
+    /// error.
     type Events: Stream<Item = Result<WatchEvent<RawObject>, ApiError>> + Send + Unpin + 'static;
 
     /// Returns the resource.
     fn api_resource(&self) -> ApiResource;
 
-    /// Returns the namespace of the objects. `None` means all namespaces, or that the resource is cluster-scoped.
+    /// Returns the namespace of the objects. `None` means all namespaces or a cluster-scoped resource.
     fn namespace(&self) -> Option<&str>;
 
-    /// Requests one page of objects. The future completes when the server has accepted or rejected the request. The
-    /// caller must request further pages with the `continue` token.
+    /// Requests one page of objects. The future completes when the server has accepted or rejected the list request.
+    /// To get further pages, the caller must send requests with the `continue` token.
     fn list(&self, options: &ListOptions) -> impl Future<Output = Result<Self::Page, ApiError>> + Send;
 
-    /// Opens a watch. The future completes when the server has accepted or rejected the request.
+    /// Opens a watch. The future completes when the server has accepted or rejected the watch request.
     fn watch(&self, options: &WatchOptions) -> impl Future<Output = Result<Self::Events, ApiError>> + Send;
 }
 
@@ -74,13 +76,14 @@ pub enum ListPart {
     Metadata(ListMeta),
 }
 
-/// Access to single objects of one resource.
+/// Requests for single objects of one resource.
 ///
-/// A key must have a namespace if and only if the resource is namespaced.
+/// A key must contain a namespace if the resource is namespaced, and must not contain one otherwise.
 ///
 /// # Cancel safety
 ///
-/// Dropping a future cancels the request. If the request is a write, it is unknown whether the server executed it.
+/// Dropping a future cancels its request. If the request is a write, the caller cannot know whether the server executed
+/// it.
 ///
 /// # Examples
 ///
@@ -102,11 +105,11 @@ pub trait ObjectApi<T>: Send + Sync + 'static {
     /// Reads an object.
     fn get(&self, key: &ObjectKey) -> impl Future<Output = Result<T, ApiError>> + Send;
 
-    /// Creates an object in the namespace that its metadata contains, and returns the stored object.
+    /// Creates an object in the namespace in its metadata, and returns the stored object.
     fn create(&self, object: &T, options: &WriteOptions) -> impl Future<Output = Result<T, ApiError>> + Send;
 
-    /// Replaces an object. If the metadata of `object` has a resourceVersion, the update fails if the stored object has
-    /// another resourceVersion.
+    /// Replaces an object. If the metadata of `object` has a resourceVersion, the update fails unless the stored object
+    /// has the same resourceVersion.
     fn update(&self, object: &T, options: &WriteOptions) -> impl Future<Output = Result<T, ApiError>> + Send;
 
     /// Replaces only the status of an object.
@@ -124,8 +127,9 @@ pub trait ObjectApi<T>: Send + Sync + 'static {
     /// removed.
     fn delete(&self, key: &ObjectKey, options: &DeleteOptions) -> impl Future<Output = Result<(), ApiError>> + Send;
 
-    /// Applies an object with server-side apply. The field manager in the options becomes the owner of all fields in
-    /// `object`. The object is created if it does not exist. [`WriteOptions::apply`] returns suitable options.
+    /// Creates or changes an object with server-side apply. The field manager in the options becomes the owner of all
+    /// fields in `object`. The object is created if it does not exist. [`WriteOptions::apply`] returns suitable
+    /// options.
     fn apply(&self, object: &T, options: &WriteOptions) -> impl Future<Output = Result<T, ApiError>> + Send
     where
         T: Resource + Serialize,

@@ -1,14 +1,14 @@
 //! Label and field selectors: parsing, building, matching and printing.
 //!
-//! A client and a server use the same parser. The grammar, the messages and the printed form match
-//! `k8s.io/apimachinery` (`labels`, `fields` and `LabelSelectorAsSelector`), with three differences:
+//! Clients and servers use the same parser. The grammar, the messages and the printed form match `k8s.io/apimachinery`
+//! (`labels`, `fields` and `LabelSelectorAsSelector`), with three differences:
 //!
-//! - The printed form is canonical. Selectors with the same requirements print the same text, even if the input has
-//!   another order. Parsing the printed text returns an equal selector.
-//! - [`LabelSelector::nothing`] prints as text that matches nothing. Kubernetes prints an empty text, which selects
-//!   everything on a server.
-//! - A NUL in a label selector is an error. In Kubernetes, a NUL ends the text, so the requirements after it are
-//!   silently dropped.
+//! - The printed form is canonical. Two selectors with the same requirements have the same printed form, even if their
+//!   texts had a different order. Parsing the printed form returns an equal selector.
+//! - [`LabelSelector::nothing`] is printed as text that matches nothing. Kubernetes prints an empty text, which a
+//!   server parses as a selector for all objects.
+//! - A NUL character in a label selector is an error. In Kubernetes, a NUL ends the text, so all requirements after it
+//!   are silently ignored.
 
 use std::fmt::{self, Write};
 
@@ -25,9 +25,9 @@ pub use label::{LabelRequirement, LabelSelector, SelectorOperator};
 pub use names::{label_key_faults, label_value_faults};
 pub use spec::{LabelSelectorExpression, LabelSelectorSpec};
 
-/// The error for an invalid label or field selector.
+/// The error for a text that is not a valid label or field selector.
 ///
-/// The message matches the message of a Kubernetes API server.
+/// The message is the same as in a Kubernetes API server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InvalidSelector {
     message: Box<str>,
@@ -72,8 +72,8 @@ fn quoted(text: &str) -> String {
     out
 }
 
-/// Returns whether Go's `%q` prints the character unescaped. Rust and Go escape the same characters, with one
-/// exception: Rust also escapes a combining character at the start of a text.
+/// Returns whether Go's `%q` prints the character without an escape sequence. Rust and Go escape the same characters,
+/// with one exception. Rust also escapes a combining character at the start of a text.
 fn is_printed(c: char) -> bool {
     let after_another = ['a', c].iter().collect::<String>();
     after_another.escape_debug().nth(1) != Some('\\')

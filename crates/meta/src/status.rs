@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use crate::null::{Few, or_empty};
 use crate::{ListMeta, TypeMeta};
 
-/// The response that a server sends if it has no object to return. Error responses have this type.
+/// A response of a server that contains no object, such as an error response. Error responses have this type.
 ///
 /// # Examples
 ///
@@ -82,7 +82,8 @@ pub struct StatusDetails {
     /// The group of the object.
     #[serde(default, deserialize_with = "or_empty", skip_serializing_if = "String::is_empty")]
     pub group: String,
-    /// The kind or the resource of the object. Some servers send the kind, and others send the resource.
+    /// The kind or the resource of the object that the status concerns. Some servers send the kind, and other servers
+    /// send the resource.
     #[serde(default, deserialize_with = "or_empty", skip_serializing_if = "String::is_empty")]
     pub kind: String,
     /// The uid of the object.
@@ -91,12 +92,12 @@ pub struct StatusDetails {
     /// The individual errors.
     #[serde(default, deserialize_with = "few_or_none", skip_serializing_if = "Vec::is_empty")]
     pub causes: Vec<StatusCause>,
-    /// The delay before a retry, in seconds. 0 means that there is no delay.
+    /// The delay before the client should retry, in seconds. 0 means that there is no delay.
     #[serde(default, deserialize_with = "or_empty", skip_serializing_if = "is_zero_32")]
     pub retry_after_seconds: u32,
 }
 
-/// One of the causes in the details of a [`Status`].
+/// One cause in the details of a [`Status`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub struct StatusCause {
     /// The reason in a form for programs, such as `FieldValueRequired`.
@@ -105,7 +106,7 @@ pub struct StatusCause {
     /// A message for humans.
     #[serde(default, deserialize_with = "or_empty", skip_serializing_if = "String::is_empty")]
     pub message: String,
-    /// The path of the invalid field, such as `spec.ports[0].port`.
+    /// The path of the invalid field, for example `spec.ports[0].port`.
     #[serde(default, deserialize_with = "or_empty", skip_serializing_if = "String::is_empty")]
     pub field: String,
 }
@@ -117,12 +118,12 @@ macro_rules! reasons {
         #[non_exhaustive]
         pub enum Reason {
             $($(#[$doc])* $name,)*
-            /// A reason that this version of the crate does not define.
+            /// A reason that this crate does not define.
             Other(Box<str>),
         }
 
         impl Reason {
-            /// Returns the text of the reason that the server sends.
+            /// Returns the text by which the server represents the reason.
             pub fn as_str(&self) -> &str {
                 match self {
                     $(Self::$name => stringify!($name),)*
@@ -143,41 +144,41 @@ macro_rules! reasons {
 }
 
 reasons! {
-    /// 409: an object with this name already exists.
+    /// Status 409: an object with this name already exists.
     AlreadyExists,
-    /// 400: the request is malformed.
+    /// Status 400: the request is malformed.
     BadRequest,
-    /// 409: the object has changed. Read it again and retry.
+    /// Status 409: the object has changed. Read it again and retry.
     Conflict,
-    /// 410: the requested revision or the continue token is too old.
+    /// Status 410: the requested revision or the continue token is too old.
     Expired,
-    /// 403: the user lacks permission.
+    /// Status 403: the user lacks permission.
     Forbidden,
-    /// 410: the resource is permanently gone.
+    /// Status 410: the resource no longer exists.
     Gone,
-    /// 500: an internal error of the server.
+    /// Status 500: an internal error of the server.
     InternalError,
-    /// 422: a field has an invalid value.
+    /// Status 422: a field has an invalid value.
     Invalid,
-    /// 405: the resource does not support the method.
+    /// Status 405: the resource does not support the method.
     MethodNotAllowed,
-    /// 406: the server has no representation that the client accepts.
+    /// Status 406: the server supports none of the media types that the client accepts.
     NotAcceptable,
-    /// 404: the object or resource does not exist.
+    /// Status 404: the object or the resource does not exist.
     NotFound,
-    /// 413: the body is too large.
+    /// Status 413: the request body is too large.
     RequestEntityTooLarge,
-    /// 500: the server asks the client to retry after `retryAfterSeconds`.
+    /// Status 500: the client should retry after `retryAfterSeconds`.
     ServerTimeout,
-    /// 503: the service is unavailable. Retry later.
+    /// Status 503: the service is unavailable. Retry later.
     ServiceUnavailable,
-    /// 504: the server timed out.
+    /// Status 504: the server timed out.
     Timeout,
-    /// 429: too many requests.
+    /// Status 429: too many requests.
     TooManyRequests,
-    /// 401: the request is not authenticated.
+    /// Status 401: the request is not authenticated.
     Unauthorized,
-    /// 415: the server does not support the media type of the body.
+    /// Status 415: the server does not support the media type of the request body.
     UnsupportedMediaType,
 }
 
@@ -199,7 +200,7 @@ impl<'de> Deserialize<'de> for Reason {
     }
 }
 
-/// Decodes an empty reason as `None`.
+/// Decodes a reason. An empty reason is decoded as `None`.
 fn given<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Reason>, D::Error> {
     Ok(Option::deserialize(deserializer)?.filter(|reason: &Reason| !reason.as_str().is_empty()))
 }

@@ -6,12 +6,13 @@ use jiff::{RoundMode, Timestamp, TimestampRound, Unit};
 use serde::de::Visitor;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// A timestamp in whole seconds, written as RFC 3339 in UTC: `2026-11-20T08:30:00Z`. This is `metav1.Time`.
+/// A timestamp with a precision of one second. The text form of a timestamp is RFC 3339 in UTC, such as
+/// `2026-11-20T08:30:00Z`. This is `metav1.Time`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Time(pub Timestamp);
 
-/// A timestamp in microseconds, always written with six digits: `2026-11-20T08:30:00.000000Z`. This is
-/// `metav1.MicroTime`.
+/// A timestamp with a precision of one microsecond. The text form of a timestamp always has six fractional digits, such
+/// as `2026-11-20T08:30:00.000000Z`. This is `metav1.MicroTime`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct MicroTime(pub Timestamp);
 
@@ -91,7 +92,7 @@ impl<'de> Deserialize<'de> for MicroTime {
     }
 }
 
-/// Parses any RFC 3339 text. The text may contain a fraction of a second and any UTC offset.
+/// Parses any RFC 3339 text. The text can contain a fraction of a second and any UTC offset.
 fn parse<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Timestamp, D::Error> {
     struct Text;
 
@@ -110,8 +111,8 @@ fn parse<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Timestamp, D::Err
     deserializer.deserialize_str(Text)
 }
 
-/// Truncates the time to the precision of the written form, as Go does. Therefore, a written time is never in the
-/// future.
+/// The time is truncated to the precision of the text form, as in Go. Therefore, the text form of the current time is
+/// never in the future.
 fn truncated(timestamp: Timestamp, unit: Unit) -> Timestamp {
     let rule = TimestampRound::new().smallest(unit).mode(RoundMode::Trunc);
     timestamp.round(rule).unwrap_or(timestamp)

@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 use crate::null::or_empty;
 use crate::{ApiError, DecodeError, RawObject, Status, WatchEventType};
 
-/// A watch event. In a `WatchEvent<RawObject>`, the object is not decoded yet.
+/// A watch event. The object of a `WatchEvent<RawObject>` is not decoded yet.
 ///
 /// # Examples
 ///
@@ -29,29 +29,29 @@ use crate::{ApiError, DecodeError, RawObject, Status, WatchEventType};
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub enum WatchEvent<T> {
-    /// The object was created, or it started to match the selector.
+    /// The object was created, or it now matches the selector.
     Added(T),
     /// The object changed.
     Modified(T),
-    /// The object was deleted, or it stopped matching the selector. The value is its last state.
+    /// The object was deleted, or it no longer matches the selector. The value is the last state of the object.
     Deleted(T),
-    /// All events up to this revision have been sent.
+    /// A bookmark: the watch has sent all events up to this revision.
     Bookmark(Bookmark),
-    /// The server ends the watch with this status.
+    /// An error status, with which the server ends the watch.
     Error(Box<Status>),
 }
 
-/// A bookmark. All events up to the revision of this bookmark were sent.
+/// A bookmark. The watch has sent all events up to the revision of this bookmark.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Bookmark {
     /// The revision.
     pub resource_version: String,
-    /// Whether this bookmark marks the end of the initial events of a streaming list.
+    /// Whether this bookmark marks the end of the initial events in a streaming list.
     pub initial_events_end: bool,
 }
 
 impl<T> WatchEvent<T> {
-    /// Returns the type of the event in the form that watch frames contain.
+    /// Returns the type of the event as the text that watch frames contain.
     pub fn event_type(&self) -> WatchEventType {
         match self {
             Self::Added(_) => WatchEventType::Added,
@@ -62,7 +62,7 @@ impl<T> WatchEvent<T> {
         }
     }
 
-    /// Returns the event with the result of `change` as its object.
+    /// Returns the same event, but with the result of `change` as its object.
     ///
     /// # Errors
     ///
@@ -77,7 +77,7 @@ impl<T> WatchEvent<T> {
         })
     }
 
-    /// Returns the event with the result of `change` as its object.
+    /// Returns the same event, but with the result of `change` as its object.
     pub fn map<U>(self, change: impl FnOnce(T) -> U) -> WatchEvent<U> {
         match self.try_map(|object| Ok::<U, std::convert::Infallible>(change(object))) {
             Ok(event) => event,
@@ -87,13 +87,13 @@ impl<T> WatchEvent<T> {
 }
 
 impl WatchEvent<RawObject> {
-    /// Parses a watch frame of the form `{"type": …, "object": …}`. The object is not decoded, and shares the frame's
-    /// memory. Bookmarks and errors are decoded, because their objects have other types.
+    /// Parses a watch frame of the form `{"type": …, "object": …}`. The object is not decoded. The object refers to the
+    /// memory of the frame. Bookmarks and errors are decoded, because their objects have other types.
     ///
     /// # Errors
     ///
-    /// Fails if the frame is not valid JSON of this form, or if its type is unknown. Invalid UTF-8 inside the object is
-    /// not checked here. The decoder of the object reports invalid UTF-8.
+    /// Fails if the frame is not JSON of this form, or if the type is unknown. Invalid UTF-8 inside the object is not
+    /// detected here. Such bytes are detected when the object is decoded.
     pub fn parse(frame: &Bytes) -> Result<Self, ApiError> {
         #[derive(Deserialize)]
         struct Frame<'a> {
@@ -131,7 +131,7 @@ fn unreadable(what: &str, error: serde_json::Error) -> ApiError {
     ApiError::decode(format!("{what}: {}", DecodeError::from(error)))
 }
 
-/// Returns the frame as a string of the same length. Invalid UTF-8, which can occur only inside JSON strings, is
+/// Returns the frame as a string with the same length. Invalid UTF-8, which can occur only inside JSON strings, is
 /// replaced.
 fn legible(frame: &[u8]) -> Cow<'_, str> {
     str::from_utf8(frame).map(Cow::Borrowed).unwrap_or_else(|_| {
@@ -144,7 +144,7 @@ fn legible(frame: &[u8]) -> Cow<'_, str> {
     })
 }
 
-/// The fields that are needed from the object of a bookmark.
+/// The fields that are needed from a bookmark's object.
 #[derive(Deserialize)]
 struct Mark {
     metadata: MarkMeta,

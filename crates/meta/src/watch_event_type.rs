@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// The type of a watch event: Kubernetes' `watch.EventType`. The text of a type is in capital letters.
+/// The type of a watch event, like Kubernetes' `watch.EventType`. The text form of a type is in capital letters.
 ///
 /// # Examples
 ///
@@ -18,22 +18,22 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize, Serialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum WatchEventType {
-    /// The object was created, or it started to match the selector.
+    /// The object was created, or it now matches the selector.
     Added,
     /// The object changed.
     Modified,
-    /// The object was deleted, or it stopped matching the selector.
+    /// The object was deleted, or it no longer matches the selector.
     Deleted,
-    /// No object has changed. All events up to the revision in the event's object were sent.
+    /// No object has changed. The watch has sent all events up to the revision of the event's object.
     Bookmark,
-    /// The object is a status with the reason why the server ends the watch.
+    /// An error. The object is a status with the reason why the server ends the watch.
     Error,
 }
 
 impl WatchEventType {
     const ALL: [Self; 5] = [Self::Added, Self::Modified, Self::Deleted, Self::Bookmark, Self::Error];
 
-    /// Returns the text that represents the type in a frame.
+    /// Returns the text of the type in a watch frame.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Added => "ADDED",
@@ -54,11 +54,11 @@ impl fmt::Display for WatchEventType {
 impl FromStr for WatchEventType {
     type Err = UnknownWatchEventType;
 
-    /// Parses the text that represents a type in a frame.
+    /// Parses the text of a type in a watch frame.
     ///
     /// # Errors
     ///
-    /// Fails if the text is not one of the types.
+    /// Fails if the text is not a known type.
     fn from_str(text: &str) -> Result<Self, UnknownWatchEventType> {
         Self::ALL
             .into_iter()

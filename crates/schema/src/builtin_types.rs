@@ -7,7 +7,7 @@ use super::types::{Field, ListKey, Merge, Scalar, Struct, StructRef, Topology, T
 
 const TEXT: &str = include_str!("types.txt");
 
-/// The types of all built-in kinds.
+/// The type table with the types of all built-in kinds.
 pub(super) struct BuiltinTypes {
     structs: Vec<Struct>,
     names: HashMap<&'static str, u16>,
@@ -15,14 +15,14 @@ pub(super) struct BuiltinTypes {
     kinds: HashMap<(&'static str, &'static str), &'static str>,
 }
 
-/// Returns the table. The first call parses the table.
+/// Returns the type table. The first call parses it from its text form.
 pub(super) fn table() -> &'static BuiltinTypes {
     static TABLE: OnceLock<BuiltinTypes> = OnceLock::new();
     TABLE.get_or_init(|| BuiltinTypes::read(TEXT))
 }
 
 impl BuiltinTypes {
-    /// Returns the struct with this index.
+    /// Returns the struct at this index in the type table.
     pub(super) fn at(&self, at: u16) -> &Struct {
         &self.structs[usize::from(at)]
     }
@@ -32,8 +32,8 @@ impl BuiltinTypes {
         self.named(self.kinds.get(&(version, kind))?)
     }
 
-    /// Returns the version and name of each kind. The key is the name of the kind's type. Types that do not belong to a
-    /// kind are absent.
+    /// Returns the version and the name of each kind, keyed by the name of the kind's type. The map does not contain
+    /// types that do not belong to a kind.
     pub(super) fn types_of_kinds(&self) -> HashMap<&'static str, (&'static str, &'static str)> {
         self.kinds.iter().map(|(kind, of)| (*of, *kind)).collect()
     }
@@ -50,7 +50,7 @@ impl BuiltinTypes {
         kinds
     }
 
-    /// Returns the struct with a full name, such as `meta.ObjectMeta`.
+    /// Returns the struct with a qualified name, such as `meta.ObjectMeta`.
     pub(super) fn named(&self, name: &str) -> Option<Type> {
         let at = *self.names.get(name)?;
         Some(Type::Struct { of: StructRef::built_in(at), atomic: self.atomic[usize::from(at)] })
@@ -59,8 +59,8 @@ impl BuiltinTypes {
     fn read(text: &'static str) -> Self {
         let mut table = Self { structs: Vec::new(), names: HashMap::new(), atomic: Vec::new(), kinds: HashMap::new() };
         let lines = || text.lines().filter(|line| !line.starts_with('#'));
-        // The first pass collects only the names of the structs, because a struct can refer to a struct that is defined
-        // later.
+        // The first pass over the table collects only the names of the structs, because a struct can refer to a later
+        // one.
         for line in lines().filter(|line| !line.starts_with([' '])) {
             let mut words = line.split(' ');
             match (words.next(), words.next(), words.next(), words.next()) {
@@ -94,7 +94,7 @@ impl BuiltinTypes {
         table
     }
 
-    /// Parses a line of the form `name[!] type [words]`.
+    /// Parses a line of the type table. The line has the form `name[!] type [words]`.
     fn field(&self, line: &str) -> Option<Field> {
         let mut words = line.split(' ');
         let (name, of) = (words.next()?, words.next()?);
@@ -163,7 +163,7 @@ impl BuiltinTypes {
     }
 }
 
-/// Parses a list key of the form `name[:default]`. The default is JSON.
+/// Parses a list key. The text has the form `name[:default]`. The default is JSON.
 fn list_key(text: &str) -> ListKey {
     let (name, default) = text.split_once(':').unwrap_or((text, ""));
     ListKey { name: name.into(), default: serde_json::from_str(default).ok() }

@@ -20,7 +20,7 @@ pub enum BodyFormat<'a> {
     Protobuf,
 }
 
-/// The version and kind that the request URL specifies.
+/// The version and the kind of the object that the request URL specifies.
 #[derive(Clone, Copy, Debug)]
 pub struct Expected<'a> {
     /// The version in the form `version` or `group/version`.
@@ -31,13 +31,14 @@ pub struct Expected<'a> {
 
 /// Decodes a request body into an object.
 ///
-/// - For a built-in kind, a missing apiVersion or kind is filled in. Unknown fields are dropped, and the returned object has the form that
-///   Go writes.
-/// - For a custom resource, defaulting and dropping unknown fields apply only to the metadata. The kind in the body can differ from the
-///   expected kind. Validation reports this difference later. The caller compares the version with [`check_version`].
+/// - For a built-in kind, a missing apiVersion or kind is filled in. Unknown fields are dropped, and the returned object has the form in
+///   which Go would write it.
+/// - For a custom resource, only the metadata is defaulted, and unknown fields are dropped only from the metadata. The kind in the body
+///   can differ from the expected kind. Validation reports this difference later. The caller must compare the version with
+///   [`check_version`].
 ///
-/// The findings are in document order. The request's `fieldValidation` determines whether the server ignores them, sends warnings or
-/// returns an error. [`strict_error`] returns this error.
+/// The unknown and duplicate fields are reported in document order. The request's `fieldValidation` option determines whether the
+/// server ignores these fields, sends warnings or returns an error. [`strict_error`] returns this error.
 ///
 /// # Errors
 ///
@@ -76,7 +77,8 @@ pub fn decode(body: &[u8], format: BodyFormat<'_>, expected: &Expected<'_>) -> R
     // If `apiVersion` or `kind` has an error, this error is reported instead of errors in other values.
     let version = type_meta.api_version.text(&mut reader).map_err(syntax)?;
     let body_kind = type_meta.kind.text(&mut reader).map_err(syntax)?;
-    // A custom resource must contain its kind. A built-in kind may omit it, but must not contain another kind.
+    // The body of a custom resource must contain its kind. The body of a built-in kind may omit the kind, but must not
+    // contain a different one.
     match schema.is_custom() {
         true if body_kind.is_empty() => {
             let text = String::from_utf8_lossy(body);
@@ -97,7 +99,7 @@ pub fn decode(body: &[u8], format: BodyFormat<'_>, expected: &Expected<'_>) -> R
     Ok(Decoded { object: Json::Object(members), findings })
 }
 
-/// Returns the members of an object in which no field is set.
+/// Returns the members that Go writes for an object in which no field is set.
 fn empty_members(schema: &Schema) -> Map {
     match zero(schema.root()) {
         Json::Object(members) if !schema.is_custom() => members,
@@ -105,7 +107,7 @@ fn empty_members(schema: &Schema) -> Map {
     }
 }
 
-/// Returns the error message for a patch result that is not an object.
+/// Returns the error message for a patch whose result is not an object.
 pub fn no_type_meta(patched: &Json) -> String {
     format!(
         "couldn't get version/kind; json parse error: json: cannot unmarshal {} into Go value of type {TYPE_META}",
@@ -113,12 +115,14 @@ pub fn no_type_meta(patched: &Json) -> String {
     )
 }
 
-/// Returns the message of the 400 response for `fieldValidation=Strict`. Returns `None` if there are no findings.
+/// Returns the message of the 400 response to a request with `fieldValidation=Strict`. Returns `None` if the body has
+/// no unknown and no duplicate fields.
 pub fn strict_error(findings: &[StrictFinding], expected: &Expected<'_>) -> Option<String> {
     strict_words(findings).map(|words| handled(expected, &words))
 }
 
-/// Returns the text of [`strict_error`] without the kind at its start. Error messages for patches have this form.
+/// Returns the text of [`strict_error`] without the kind at the start. kube-apiserver uses this form in error messages
+/// for patches.
 pub fn strict_words(findings: &[StrictFinding]) -> Option<String> {
     let is_of_yaml =
         |finding: &&StrictFinding| matches!(finding, StrictFinding::Other(text) if text.starts_with("line "));
@@ -129,8 +133,8 @@ pub fn strict_words(findings: &[StrictFinding]) -> Option<String> {
     (!all.is_empty()).then(|| format!("strict decoding error: {}", all.join(", ")))
 }
 
-/// Returns the first bytes of a body, for use in an error message. If the body looks like JSON, the result is text. For any other body, the
-/// result consists of hexadecimal digits.
+/// Returns the first bytes of a body, for use in an error message. The result is text if the body looks like JSON. Otherwise, the result
+/// consists of hexadecimal digits.
 pub(crate) fn excerpt(body: &[u8]) -> String {
     const MAX_BYTES: usize = 30;
     if body.is_empty() {
@@ -147,7 +151,8 @@ pub(crate) fn excerpt(body: &[u8]) -> String {
 const TYPE_META: &str =
     "struct { APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }";
 
-/// Checks the version and kind in the body of a built-in kind. An empty value means the expected value.
+/// Checks the version and the kind in the body of a request for a built-in kind. An empty version or kind in the body
+/// counts as the expected one.
 ///
 /// # Errors
 ///
@@ -182,7 +187,7 @@ fn check_kind(version: &str, kind: &str, expected: &Expected<'_>) -> Result<(), 
 
 const SCHEME: &str = "pkg/api/legacyscheme/scheme.go:30";
 
-/// Returns whether kube-apiserver has stopped serving a version but still registers the types of this version.
+/// Returns whether kube-apiserver no longer serves a version but still registers the types of this version.
 fn is_no_longer_served(version: &str) -> bool {
     const VERSIONS: [&str; 20] = [
         "apps/v1beta1",
@@ -213,8 +218,8 @@ fn is_no_longer_served(version: &str) -> bool {
 ///
 /// # Errors
 ///
-/// Returns an error if the object has a version other than `expected`. The server responds with status 400. If there are also findings,
-/// the server reports the findings first.
+/// Returns an error if the object has a version other than `expected`. The server responds with status 400. If the object also has
+/// unknown or duplicate fields, the server reports those fields first.
 pub fn check_version(found: &str, expected: &str) -> Result<(), BodyError> {
     if found == expected { Ok(()) } else { Err(other_version(found, expected)) }
 }
@@ -225,7 +230,7 @@ fn other_version(found: &str, expected: &str) -> BodyError {
     ))
 }
 
-/// Returns the message that a body "cannot be handled as" the expected kind.
+/// Returns the message that the body "cannot be handled as" an object of the expected kind.
 pub fn handled(expected: &Expected<'_>, why: &str) -> String {
     let kind = expected.schema.kind();
     let version = expected.api_version.rsplit('/').next().unwrap_or_default();

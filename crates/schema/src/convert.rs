@@ -1,5 +1,5 @@
-//! Converts JSON to the object that Go would write for it. The conversion follows a schema and reads the input only
-//! once.
+//! Converts JSON to the object that Go would write after reading this JSON. The conversion follows the schema and reads
+//! the input only once.
 
 use pintle_json::Json;
 use serde::de::Deserializer;
@@ -33,14 +33,15 @@ pub(super) fn read_object<'de>(
     Ok(Decoded { object, findings: reader.findings()? })
 }
 
-/// Reads JSON of any shape and keeps all numbers unchanged. The findings of this function are always duplicate members.
+/// Reads JSON of any shape and keeps all numbers unchanged. The findings of this function always concern duplicate
+/// members.
 pub(super) fn read_verbatim(body: &[u8]) -> Result<(Json, Vec<StrictFinding>), String> {
     let mut reader = Reader::verbatim();
     let value = take_json(body, Untyped { reader: &mut reader, at: None, quiet: false })?;
     Ok((value, reader.repetitions()))
 }
 
-/// Converts an error of the deserializer. If the deserializer reads from a tree, this error never occurs.
+/// Converts an error of the deserializer. This error never occurs if the deserializer reads from a [`JsonNode`] tree.
 fn broken(error: Error) -> BodyError {
     BodyError::Value(error.to_string())
 }

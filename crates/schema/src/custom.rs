@@ -1,4 +1,4 @@
-//! Converts the structural schema of a custom resource to the types that built-in kinds use.
+//! Converts the structural schema of a custom resource to the types that describe built-in kinds.
 //!
 //! The resulting types contain only the information that patches and field management need. Validation, pruning and defaulting read the
 //! structural schema instead.
@@ -62,8 +62,8 @@ fn list(schema: &Json) -> Type {
     Type::List(Arc::new(ListType { item: items.map_or(Type::Any, node), topology }))
 }
 
-/// Adds the fields `apiVersion`, `kind` and `metadata` to a struct. A schema of the metadata in the custom resource is ignored, because it
-/// can only restrict names.
+/// Adds the fields `apiVersion`, `kind` and `metadata` to a struct. The metadata schema of the custom resource is ignored, because it can
+/// only restrict names.
 fn embedded(of: Type) -> Type {
     let (fields, rest, atomic) = match &of {
         Type::Struct { of, atomic } => (&of.fields[..], of.rest.clone(), *atomic),

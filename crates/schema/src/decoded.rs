@@ -9,7 +9,7 @@ use super::StrictFinding;
 /// The result of decoding a request body.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Decoded {
-    /// The decoded object. The object contains no fields that are unknown to its type.
+    /// The decoded object. The object contains no fields that its type does not declare.
     pub object: Json,
     /// Unknown and duplicate fields.
     pub findings: Vec<StrictFinding>,
@@ -21,9 +21,9 @@ pub struct Decoded {
 pub enum BodyError {
     /// The body is not JSON or YAML, is not an object, or has no kind.
     Unrecognized(String),
-    /// The object has another kind or version than the request expects.
+    /// The kind or the version of the object differs from the one in the request.
     OtherKind(String),
-    /// A value has the wrong type or format.
+    /// A value in the body has the wrong type or format.
     Value(String),
 }
 

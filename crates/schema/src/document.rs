@@ -1,4 +1,4 @@
-//! A JSON tree that keeps the order and the duplicates of its members.
+//! A JSON tree that keeps the order of object members, including duplicate members.
 
 use pintle_json::Json;
 use serde::de::value::{BorrowedStrDeserializer, MapDeserializer, SeqDeserializer};
@@ -9,7 +9,7 @@ use serde_json::{Error, Number};
 use super::go_json::plain_number;
 use super::sink::{Seed, Single, Sink, take_json};
 
-/// A parsed JSON text. The object keeps the order of all members, including duplicate members.
+/// A parsed JSON text. An object in the parsed text keeps the order of all members, including duplicate members.
 #[derive(Clone, Debug, PartialEq)]
 pub enum JsonNode {
     /// null.
@@ -38,13 +38,13 @@ impl JsonNode {
         take_json(body, AsWritten)
     }
 
-    /// Converts to a value. If a member is duplicated, the last value is kept. Numbers have the form that Go stores. A float with an
-    /// integral value has no decimal point.
+    /// Converts to a value. If a member is duplicated, its last value is kept. The numbers have the form in which Go stores them. A
+    /// float with an integral value has no decimal point.
     pub fn into_value(self) -> Json {
         self.into_value_with(plain_number)
     }
 
-    /// Converts the node to a value like [`into_value`](Self::into_value), but keeps the numbers unchanged.
+    /// Converts the node to a value as [`into_value`](Self::into_value) does, but keeps the numbers unchanged.
     pub fn into_verbatim(self) -> Json {
         self.into_value_with(|number| number)
     }

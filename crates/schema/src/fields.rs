@@ -1,4 +1,4 @@
-//! Reads the fields of structs, and determines which fields Go writes.
+//! Reads the fields of structs, and determines which fields Go would write.
 
 use pintle_json::{Json, Map};
 use serde::de::MapAccess;
@@ -13,9 +13,10 @@ pub(super) struct StructFields<'r> {
     reader: &'r mut Reader,
     of: &'r Struct,
     at: Option<&'r FieldPath<'r>>,
-    /// The fields that were already read. Each field has one bit.
+    /// The fields of the struct that were already read. Each field has one bit.
     seen: u128,
-    /// Whether the same struct occurred earlier in the document. If so, `out` starts with the members of the earlier occurrence.
+    /// Whether the same struct already occurred earlier in the document. If it did, `out` starts with the members of the
+    /// earlier occurrence.
     is_repeated: bool,
     out: Map,
 }
@@ -25,8 +26,8 @@ impl<'r> StructFields<'r> {
         Self { reader, of, at, seen: 0, is_repeated: false, out: Map::new() }
     }
 
-    /// Starts with the members of an earlier occurrence of the same struct, if there is one. Go also decodes a repeated struct into the
-    /// same memory.
+    /// Starts to read a struct with the members of an earlier occurrence of the same struct, if there is one. Go does the same,
+    /// because it decodes a repeated struct into the same memory.
     pub(super) fn over(self, earlier: Option<Map>) -> Self {
         Self { is_repeated: earlier.is_some(), out: earlier.unwrap_or_default(), ..self }
     }
@@ -42,7 +43,7 @@ impl<'r> StructFields<'r> {
         self.reader
     }
 
-    /// Reads the value of a member whose name was already read.
+    /// Reads the value of an object member whose name was already read.
     pub(super) fn next<'de, A: MapAccess<'de>>(&mut self, name: &str, members: &mut A) -> Result<(), A::Error> {
         let Some(place) = self.of.place(name) else { return self.skip_unknown(name, members) };
         let field = &self.of.fields[place];
@@ -66,7 +67,7 @@ impl<'r> StructFields<'r> {
         Ok(())
     }
 
-    /// Returns the members that Go writes for a struct if only the fields that were read are set.
+    /// Returns the members that Go writes for a struct if no field is set except those that were read.
     pub(super) fn finish(mut self) -> Map {
         for &place in self.of.always.iter().filter(|&&place| self.seen & bit(place) == 0) {
             let field = &self.of.fields[place];
@@ -75,7 +76,7 @@ impl<'r> StructFields<'r> {
         self.out
     }
 
-    /// Skips a member that is not a field of the struct.
+    /// Skips an object member that is not a field of the struct.
     fn skip_unknown<'de, A: MapAccess<'de>>(&mut self, name: &str, members: &mut A) -> Result<(), A::Error> {
         let at = FieldPath { parent: self.at, step: PathStep::Member(name) };
         self.reader.unknown(at);
@@ -98,12 +99,13 @@ impl<'r> StructFields<'r> {
     }
 }
 
-/// Returns the bit that represents a field. A test of the type table checks that no struct has more than 128 fields.
+/// Returns the bit that represents a field in the set of fields that were read. A test of the type table checks that
+/// each struct has at most 128 fields.
 fn bit(place: usize) -> u128 {
     u32::try_from(place).ok().and_then(|place| 1_u128.checked_shl(place)).unwrap_or_default()
 }
 
-/// Returns whether Go keeps the earlier value of a field if the field occurs again with the value null. Null clears lists, maps and most
+/// If a field occurs again with the value null, returns whether Go keeps the earlier value. In Go, null clears lists, maps and most
 /// types that implement `Unmarshaler`.
 pub(super) fn survives_null(of: &Type, earlier: &Json) -> bool {
     match of {
@@ -129,14 +131,15 @@ pub(super) fn zero(of: &Type) -> Json {
     }
 }
 
-/// Returns the value of [`zero`] for a field that Go always writes.
+/// Returns the value that [`zero`] returns for a field that Go always writes.
 fn unset(field: &Field) -> Json {
     if field.pointer { Json::Null } else { zero(&field.of) }
 }
 
-/// Returns whether Go omits a field that has this value. It omits most empty values.
+/// Returns whether Go omits a field with this value. Go omits most empty values.
 fn is_left_out(field: &Field, value: &Json) -> bool {
-    // Go does not omit an empty struct. An empty `managedFields` is kept, because it asks the server to clear the field.
+    // Go writes an empty struct in any case. An empty `managedFields` is kept, because it asks the server to clear the
+    // field.
     let is_kept = || field.pointer || matches!(field.of, Type::Struct { .. }) || field.name == "managedFields";
     !field.always && (value.is_null() || (is_empty(value) && !is_kept()))
 }

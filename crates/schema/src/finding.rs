@@ -1,27 +1,27 @@
-//! Findings about a decoded body, and the paths of fields that the findings name.
+//! Problems in a decoded request body, and the paths of the fields that have these problems.
 
 use std::fmt::{self, Write};
 
 use super::types::{Field, Struct};
 
-/// A problem that does not prevent the decoding of a body. The request's `fieldValidation` determines whether the server ignores the
-/// problem, warns about it or rejects the request.
+/// A problem in a request body that does not prevent decoding. The request's `fieldValidation` option determines whether the server
+/// ignores the problem, warns about it or rejects the request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StrictFinding {
     /// The type has no field with this name.
     Unknown(String),
-    /// A member occurs more than once in an object.
+    /// A member occurs more than once in the same object.
     Duplicate(String),
     /// A complete message. The message describes a duplicate key in YAML or a field of a JSON patch.
     Other(String),
 }
 
-/// The maximum number of findings for one body. Kubernetes has the same limit.
+/// The maximum number of findings that are kept for one body. Kubernetes has the same limit.
 const MAX_FINDINGS: usize = 100;
 /// The maximum total length of all findings of one body, in bytes. The limit is needed because a single path can be as long as the body.
 const MAX_FINDINGS_LENGTH: usize = 4 << 20;
 
-/// Adds a finding unless it is a duplicate or a limit is reached.
+/// Adds a finding unless the list already contains it or has reached a limit.
 pub fn note(findings: &mut Vec<StrictFinding>, finding: impl FnOnce() -> StrictFinding) {
     let length = |finding: &StrictFinding| match finding {
         StrictFinding::Unknown(text) | StrictFinding::Duplicate(text) | StrictFinding::Other(text) => text.len(),
@@ -44,15 +44,15 @@ impl fmt::Display for StrictFinding {
     }
 }
 
-/// The path of a value. A path consists of the last segment and the path of the parent. The text of the path is built only when a finding
-/// needs it.
+/// The path of a value. A path consists of its last segment and a reference to the path of the parent. The text of the path is built only
+/// when a finding needs it.
 #[derive(Clone, Copy)]
 pub(super) struct FieldPath<'a> {
     pub(super) parent: Option<&'a FieldPath<'a>>,
     pub(super) step: PathStep<'a>,
 }
 
-/// A segment of a path. A segment is the position of a value in an object or list.
+/// A segment of a path. Each segment is the position of a value in an object or a list.
 #[derive(Clone, Copy)]
 pub(super) enum PathStep<'a> {
     /// A field that the type of the struct declares.

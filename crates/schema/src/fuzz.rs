@@ -1,4 +1,5 @@
-//! Fuzz targets for the programs in `crates/fuzz/` and the tests below. Each function panics if an invariant is violated.
+//! Functions that the fuzz targets in `crates/fuzz/` and the tests below call. Each function panics if an invariant is
+//! violated.
 
 #![allow(clippy::unwrap_used, reason = "a panic reports a violated invariant")]
 
@@ -14,7 +15,7 @@ fn schema() -> Schema {
     Schema::builtin(POD.0, POD.1).unwrap()
 }
 
-/// The object to which the fuzz targets apply patches.
+/// The object to which the functions apply patches.
 fn pod() -> Json {
     json!({
         "apiVersion": "v1", "kind": "Pod",
@@ -23,8 +24,8 @@ fn pod() -> Json {
     })
 }
 
-/// Decodes a protobuf body. Encodes the object, decodes the result and encodes it again. The second encoding must be
-/// equal to the first encoding.
+/// Decodes a protobuf body. Encodes the decoded object, decodes the result and encodes it again. Panics if the second
+/// encoding differs from the first one.
 pub fn protobuf_body(bytes: &[u8]) {
     let Ok(pod) = protobuf::decode(bytes, POD) else { return };
     let Ok(written) = Enveloped::document(&pod) else { return };
@@ -32,8 +33,8 @@ pub fn protobuf_body(bytes: &[u8]) {
     assert_eq!(Enveloped::document(&again).unwrap().body(), written.body(), "{pod}");
 }
 
-/// Reads a YAML body. Writes the value as YAML and reads the text again. The second value must be equal to the first
-/// value.
+/// Reads a YAML body. Writes the value as YAML and reads the text again. Panics if the second value differs from the
+/// first one.
 pub fn yaml_body(bytes: &[u8]) {
     let Ok((node, _)) = read_yaml(bytes) else { return };
     let value = node.into_value();
@@ -42,7 +43,7 @@ pub fn yaml_body(bytes: &[u8]) {
     assert_eq!(again.into_value(), value, "{written}");
 }
 
-/// Applies a JSON patch. The result must be valid JSON.
+/// Applies a JSON patch. Panics if the result is not valid JSON.
 pub fn json_patch(bytes: &[u8]) {
     let Ok(patch) = PatchBody::json(bytes) else { return };
     patch.display_text();
@@ -51,7 +52,7 @@ pub fn json_patch(bytes: &[u8]) {
     }
 }
 
-/// Applies a strategic merge patch. The result must be an object.
+/// Applies a strategic merge patch. Panics if the result of the patch is not an object.
 pub fn strategic_patch(bytes: &[u8]) {
     let Ok(patch) = PatchBody::strategic(bytes) else { return };
     patch.display_text();
@@ -60,7 +61,7 @@ pub fn strategic_patch(bytes: &[u8]) {
     }
 }
 
-/// Decodes a JSON body. Decodes the result again. The second object must be equal to the first object.
+/// Decodes a JSON body. Decodes the result again. Panics if the second object differs from the first one.
 pub fn object(bytes: &[u8]) {
     let schema = schema();
     let expected = Expected { api_version: POD.0, schema: &schema };

@@ -2,9 +2,9 @@
 
 use serde_json::{Error, Number};
 
-/// Returns a number in the form that it has after Go decodes and encodes it. Go keeps 64-bit integers and converts all other numbers to
-/// floats. Go writes a float with an integral value as an integer: the shortest digits, followed by zeros. If this integer fits into 64
-/// bits, a later read of the text returns an integer and not a float.
+/// Returns the form that a number has after Go decodes it and encodes it again. Go keeps 64-bit integers and converts all other numbers
+/// to floats. Go writes a float with an integral value as an integer: its shortest digits, followed by zeros. If this integer fits into
+/// 64 bits, a later read of the text returns an integer instead of a float.
 pub(super) fn plain_number(number: Number) -> Number {
     if number.as_i64().is_some() {
         return number;
@@ -19,7 +19,7 @@ pub(super) fn plain_number(number: Number) -> Number {
     }
 }
 
-/// Replaces each lone surrogate that is written as an escape sequence with `\ufffd`.
+/// Replaces each escape sequence of a lone surrogate by `\ufffd`.
 pub(super) fn replace_lone_surrogates(text: &str) -> String {
     let unit = |at: usize| {
         let digits = text.get(at..at + 6)?.strip_prefix("\\u")?;
@@ -37,7 +37,8 @@ pub(super) fn replace_lone_surrogates(text: &str) -> String {
                 continue;
             }
             (Some(_), _) => 6,
-            // Skips both characters of any other escape sequence. Otherwise, `\\ud800` would look like an escaped surrogate.
+            // Skips both characters of any other escape sequence. Otherwise, the text `\\ud800` would look like an escaped
+            // surrogate.
             (None, Some('\\')) => rest.chars().take(2).map(char::len_utf8).sum(),
             (None, first) => first.map_or(1, char::len_utf8),
         };
@@ -47,7 +48,7 @@ pub(super) fn replace_lone_surrogates(text: &str) -> String {
     out
 }
 
-/// Returns the error message of Go for a text that is not JSON.
+/// Returns Go's error message for a text that is not JSON.
 pub(super) fn go_error(error: &Error, text: &str) -> String {
     if error.is_eof() {
         return "unexpected end of JSON input".into();

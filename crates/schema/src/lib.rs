@@ -1,17 +1,17 @@
 //! The types of all built-in Kubernetes kinds and of custom resources, and functions that decode and encode objects with these types.
 //!
-//! - [`Schema`] is the type of the objects of one kind. The schemas of built-in kinds come from a table of Kubernetes 1.36
+//! - [`Schema`] describes the type of the objects of one kind. The schemas of built-in kinds come from a table of Kubernetes 1.36
 //!   (`generate/README.md` describes how it is generated). The schema of a custom resource comes from its definition. A schema consists of
 //!   [`Type`]s.
-//! - [`decode`] decodes a body in the same way as kube-apiserver. The returned object has the form that Go writes. Each [`StrictFinding`]
-//!   is an unknown or duplicate field.
+//! - [`decode`] decodes a body in the same way as kube-apiserver. The decoded object has the form in which Go would write it. Each
+//!   [`StrictFinding`] describes an unknown or duplicate field.
 //! - [`read_yaml`], [`write_yaml`], [`write_yaml_line`] and [`yaml_documents`] read and write YAML as Kubernetes does.
 //! - [`openapi`] returns the built-in types as OpenAPI schemas.
 //! - [`patch`] applies patches. [`protobuf`] encodes and decodes the protobuf format. [`quantity`] parses and formats quantities.
 //!
-//! All functions are pure. The functions use no I/O, no clock and no tasks.
+//! All functions are pure. The functions use no I/O and no clock, and they start no tasks.
 //!
-//! Check a manifest without a cluster:
+//! This example checks a manifest without a cluster:
 //!
 //! ```
 //! use pintle_schema::{Expected, BodyFormat, Schema, decode, read_yaml, strict_error};
@@ -27,8 +27,9 @@
 //!
 //! # Bounds
 //!
-//! A function that reads bytes accepts at most [`DEEPEST`] levels of nesting. The running time of such a function is linear in the size of
-//! the input, unless the docs of the function state another bound. A function that takes a `Json` recurses once for each level of nesting.
+//! A function that reads bytes accepts at most [`DEEPEST`] levels of nested lists and objects. The running time of such a function is
+//! linear in the size of the input, unless the docs of the function state another bound. A function with a `Json` argument recurses once
+//! for each level of nesting.
 
 use pintle_json::Json;
 
@@ -61,11 +62,11 @@ pub use document::JsonNode;
 pub use finding::{StrictFinding, note};
 pub use types::{Field, ListKey, ListType, MapType, Merge, Scalar, Struct, StructRef, Topology, Type, Union};
 
-/// The maximum nesting of lists and objects in a body. Code that reads, writes or drops a value recurses once for each level. A value that
-/// is nested much deeper would overflow the stack. serde_json has the same limit.
+/// The maximum nesting depth of lists and objects in a request body. Code that reads, writes or drops a value recurses once for each
+/// level. A value that is nested much deeper would overflow the stack. serde_json has the same limit.
 pub const DEEPEST: usize = 127;
 
-/// The type of the objects of one kind.
+/// The type of the objects of one Kubernetes kind.
 #[derive(Clone, Debug)]
 pub struct Schema {
     kind: String,
@@ -84,8 +85,7 @@ impl Schema {
         Self { kind: kind.into(), root: custom::root(structural), custom: true }
     }
 
-    /// Returns whether the built-in types include this kind in this version. The result does not say whether kube-apiserver serves the
-    /// version.
+    /// Returns whether the built-in types include this kind in this version. kube-apiserver does not necessarily serve this version.
     pub fn knows(version: &str, kind: &str) -> bool {
         builtin_types::table().kind(version, kind).is_some()
     }
@@ -114,8 +114,8 @@ impl Schema {
         convert::read_object(&object, self)
     }
 
-    /// Returns the object in the form that Go writes. The function removes empty values that Go omits, and adds missing values that Go
-    /// always writes. An object that does not fit the schema is returned unchanged.
+    /// Returns the object in the form in which Go would write it. The method removes empty values that Go omits, and adds the
+    /// values that Go always writes. If the object does not fit the schema, the method returns it unchanged.
     pub fn normalised(&self, object: Json) -> Json {
         match convert::read_object(&object, self) {
             Ok(decoded) => decoded.object,
@@ -123,7 +123,7 @@ impl Schema {
         }
     }
 
-    /// Returns an object of this kind in which no field is set. The object has the form that Go writes.
+    /// Returns an object of this kind in which no field is set. The object has the form in which Go would write it.
     pub fn empty(&self) -> Json {
         match self.custom {
             true => Json::Object(Default::default()),
@@ -142,7 +142,8 @@ pub fn builtin_kinds() -> Vec<(&'static str, &'static str)> {
     builtin_types::table().kinds()
 }
 
-/// The result of reading YAML: the first document and the findings about duplicate keys. The error is a message.
+/// The result of reading YAML. The result contains the first document and the findings about duplicate keys. The error
+/// is a message.
 pub type Yaml = Result<(JsonNode, Vec<StrictFinding>), String>;
 
 /// Reads a YAML 1.1 body in the same way as Kubernetes. Reads only the first document. An empty body is null.
@@ -155,8 +156,8 @@ pub fn write_yaml(value: &Json) -> String {
     yaml::write(value)
 }
 
-/// Formats a value as YAML on a single line, without a line break at the end. For a deeply nested value, the result is much shorter than
-/// the result of [`write_yaml`]. Some YAML parsers reject a key in this form if the key has more than 1000 bytes.
+/// Formats a value as YAML on a single line. The result has no line break at the end. For a deeply nested value, this text is much
+/// shorter than the result of [`write_yaml`]. Some YAML parsers reject a single-line key of more than 1000 bytes.
 pub fn write_yaml_line(value: &Json) -> String {
     yaml::write_line(value)
 }
@@ -171,12 +172,13 @@ pub fn yaml_text(bytes: &[u8]) -> Result<std::borrow::Cow<'_, str>, &'static str
     yaml::text(bytes)
 }
 
-/// Returns the documents of a YAML text as JSON. If a document cannot be read, the iterator returns its error and ends.
+/// Returns the documents of a YAML text as JSON. If a document cannot be read, the iterator returns the error as its
+/// last item.
 pub fn yaml_documents(text: &str) -> impl Iterator<Item = Result<Json, String>> {
     yaml::YamlDocuments::new(text).map(|read| read.map(|(node, _)| node.into_value()))
 }
 
-/// Decodes the metadata of an object that is embedded in another object.
+/// Decodes the metadata of an object that is embedded in another object, such as a pod template.
 ///
 /// # Errors
 ///

@@ -1,4 +1,4 @@
-//! Returns the built-in types as OpenAPI 3 schemas, under the names that kube-apiserver uses.
+//! Converts the built-in types to OpenAPI 3 schemas. The schemas have the same names as in kube-apiserver.
 //!
 //! Descriptions are short, and most types of rarely used API groups have no description. Only fields that are keys of a list have default
 //! values, because the type table contains no other default values.
@@ -14,11 +14,11 @@ use super::types::{Field, ListType, Merge, Scalar, Struct, StructRef, Topology, 
 const MACHINERY: &str = "io.k8s.apimachinery.pkg";
 const EXTENSIONS: &str = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions";
 
-/// The prefix of a reference to a schema in the same document.
+/// The prefix of a `$ref` to a schema in the same document.
 pub const PLACE: &str = "#/components/schemas/";
 
-/// Returns the schemas of these types and of all types that they refer to. The key is the schema's name. Only built-in structs have
-/// schemas.
+/// Returns the schemas of the given types and of all types that they refer to. The key is the name of the schema. Only built-in
+/// structs have schemas.
 pub fn schemas<'a>(types: impl IntoIterator<Item = &'a Type>) -> Map {
     let mut schemas =
         Schemas { descriptions: Descriptions::read(), made: Map::new(), pending: Vec::new(), defaults: HashMap::new() };
@@ -55,10 +55,10 @@ pub fn name(of: &Struct) -> String {
 struct Schemas {
     descriptions: Descriptions,
     made: Map,
-    /// The structs that a schema refers to, but that have no schema yet.
+    /// The structs that schemas refer to and whose own schemas are not built yet.
     pending: Vec<StructRef>,
-    /// The defaults of list keys. In the type table, the types of lists contain the defaults of list keys. In OpenAPI, the schemas of the
-    /// key fields contain these defaults.
+    /// The defaults of list keys. In the type table, the defaults of list keys belong to the types of the lists. In OpenAPI, these
+    /// defaults belong to the schemas of the key fields.
     defaults: HashMap<SchemaField, Json>,
 }
 
@@ -95,7 +95,7 @@ impl Schemas {
 
     fn of_field(&mut self, of: &Struct, field: &Field) -> Json {
         let mut schema = match field.of {
-            // The field `fieldsV1` is the only field of type `Any` with a named schema.
+            // `fieldsV1` is the only field of type `Any` whose schema has a name.
             Type::Any if field.name == "fieldsV1" => {
                 self.named(format!("{MACHINERY}.apis.meta.v1.FieldsV1"), json!({"type": "object"}))
             }
@@ -123,7 +123,8 @@ impl Schemas {
             Type::Map(map) => json!({"type": "object", "additionalProperties": self.of_type(&map.value)}),
             Type::List(list) => self.of_list(list),
             Type::Union(union) => {
-                // The document must contain the schema of JSONSchemaProps, although the schema of the union does not refer to it.
+                // The document must contain the schema of JSONSchemaProps, although no reference in the union's schema leads to
+                // it.
                 self.refer(&table().named("apiextensions.JSONSchemaProps").unwrap_or(Type::Any));
                 let of = match union {
                     Union::Bool => "Bool",
@@ -179,13 +180,14 @@ impl Schemas {
         }
     }
 
-    /// Returns a reference to a struct's schema, and adds the struct to the pending structs if it has no schema yet.
+    /// Returns a reference to the schema of a struct. If the schema does not exist yet, the method adds the struct to
+    /// the pending structs.
     fn refer(&mut self, of: &Type) -> Json {
         let Type::Struct { of, .. } = of else { return json!({}) };
         let name = name(of);
         let reference = reference(&name);
         if !name.is_empty() && !self.made.contains_key(&name) {
-            // Insert the name before the schema is built, because the struct may refer to itself.
+            // Insert the name before the schema is built, because the struct can refer to itself.
             self.made.insert(name, Json::Null);
             self.pending.push(of.clone());
         }
@@ -204,7 +206,8 @@ pub fn reference(name: &str) -> Json {
     json!({"$ref": format!("{PLACE}{name}")})
 }
 
-/// Returns the OpenAPI extensions of a field. The extensions say how server-side apply owns the field and how patches merge it.
+/// Returns the OpenAPI extensions of a field. The extensions state how server-side apply tracks the field's owners and how
+/// patches merge the field.
 fn extensions(field: &Field) -> Map {
     let Merge { lists, replace, retain_keys, key } = &field.merge;
     let strategies = [(*lists, "merge"), (*replace, "replace"), (*retain_keys, "retainKeys")];
@@ -222,7 +225,8 @@ fn extensions(field: &Field) -> Map {
     extra.into_iter().filter_map(|(name, value)| Some((name.to_owned(), Json::from(value?)))).collect()
 }
 
-/// Returns whether server-side apply owns the struct as a whole. A field of this type can override this property.
+/// Returns whether server-side apply treats the struct as one value with a single set of owners. A field whose type is
+/// this struct can override the setting.
 fn is_atomic(of: &Struct) -> bool {
     matches!(table().named(of.name), Some(Type::Struct { atomic: true, .. }))
 }
@@ -254,7 +258,7 @@ mod tests {
         for (pointer, begins) in [
             ("/io.k8s.api.core.v1.Pod/description", "A set of containers"),
             ("/io.k8s.api.core.v1.Container/properties/image/description", "The image of the container"),
-            // This description applies to fields named `reason` in all types.
+            // This description applies to each field named `reason`, in all types.
             ("/io.k8s.api.core.v1.PodCondition/properties/reason/description", "A short machine-readable reason"),
             ("/io.k8s.api.core.v1.Pod/properties/spec/description", "The containers of the pod"),
         ] {

@@ -1,6 +1,6 @@
 //! JSON patch, merge patch and strategic merge patch.
 //!
-//! A patch body is parsed once. The parsed patch can be applied to any number of objects. Where Go's libraries differ from the RFCs, this
+//! A patch body is parsed once, and the result can be applied to any number of objects. Where Go's libraries differ from the RFCs, this
 //! module follows Go, because clients depend on Go's behavior.
 
 use std::fmt;
@@ -21,7 +21,7 @@ pub use json::JsonPatch;
 pub use merge_patch::merge;
 pub use strategic::strategic;
 
-/// An error of a patch. The reason why a patch fails. The documentation of each variant names the status code of the response.
+/// The reason why a patch was rejected. The documentation of each variant states the status code of the HTTP response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PatchError {
     /// Status 400: the body is not a patch of this type.
@@ -33,9 +33,9 @@ pub enum PatchError {
     Inapplicable(String),
     /// Status 422 without details: an operation `test` of a JSON patch found another value in the object.
     TestFailed,
-    /// Status 422 without details: the cost of the patch exceeds a limit.
+    /// Status 422 without details: applying the patch costs more than a limit allows.
     Excessive(String),
-    /// Status 500 without a reason: the directives are invalid.
+    /// Status 500 without a reason: the directives in the patch are invalid.
     Directive(String),
 }
 
@@ -61,11 +61,11 @@ pub enum PatchBody {
     Json(JsonPatch),
     /// A merge patch (RFC 7386).
     Merge(MergeBody),
-    /// A strategic merge patch. The patch merges lists by the keys that the schema defines.
+    /// A strategic merge patch. Such a patch merges lists by the keys that the schema defines.
     Strategic(MergeBody),
 }
 
-/// The members of a patch whose body is an object.
+/// The members of a patch body that is an object.
 #[derive(Clone, Debug)]
 pub struct MergeBody {
     value: Json,
@@ -82,8 +82,8 @@ impl PatchBody {
         JsonPatch::read(body).map(Self::Json)
     }
 
-    /// Parses the JSON patch of a MutatingAdmissionPolicy. It differs from [`json`](Self::json) in operations `test` with the value null:
-    /// they fail. In a JSON patch of a request, null equals an absent value.
+    /// Parses the JSON patch of a MutatingAdmissionPolicy. In contrast to [`json`](Self::json), `test` operations with the value null
+    /// always fail. In the JSON patch of a request, null equals an absent value.
     ///
     /// # Errors
     ///
@@ -92,12 +92,12 @@ impl PatchBody {
         Ok(Self::Json(JsonPatch::read(body)?.with_differing_nulls()))
     }
 
-    /// Parses a merge patch. `validated` is false if `fieldValidation` is `Ignore`.
+    /// Parses a merge patch. `validated` must be false if the request's `fieldValidation` is `Ignore`.
     ///
     /// # Errors
     ///
-    /// Returns an error if the body is not an object. If `validated` is false, a list is also accepted. A list as a patch replaces the
-    /// whole object.
+    /// Returns an error if the body is not an object. If `validated` is false, the body can also be a list. A patch that is a list
+    /// replaces the whole object.
     pub fn merge(body: &[u8], validated: bool) -> Result<Self, PatchError> {
         const NONE: &str = "Invalid JSON Patch";
         let bad = |why: String| match validated {
@@ -126,7 +126,7 @@ impl PatchBody {
         }
     }
 
-    /// Returns the duplicate and unknown members of the patch body.
+    /// Returns findings for the duplicate and unknown members of the patch body.
     pub fn findings(&self) -> &[StrictFinding] {
         match self {
             Self::Json(patch) => patch.findings(),
@@ -135,8 +135,8 @@ impl PatchBody {
     }
 
     /// Returns an error message if the result of a strategic merge patch does not fit its type. The message differs from the error for a
-    /// request body, because kube-apiserver does not decode the result of a strategic merge patch from text. Returns `None` for other
-    /// patches, and if all values of the result fit their types.
+    /// request body, because kube-apiserver does not decode this result from text. Returns `None` for patches of other types, and if all
+    /// values of the result fit their types.
     pub fn misfit(&self, object: &Json, schema: &Schema) -> Option<String> {
         let Self::Strategic(_) = self else { return None };
         restore::misfit(&self.apply(object, schema).ok()?, schema.root())
@@ -156,7 +156,7 @@ impl PatchBody {
         }
     }
 
-    /// Returns the text of the patch that error messages contain.
+    /// Returns the text by which error messages quote the patch.
     pub fn display_text(&self) -> String {
         match self {
             Self::Json(patch) => patch.display_text(),
@@ -170,7 +170,7 @@ fn no_object(found: &Json) -> String {
     format!("json: cannot unmarshal {} into Go value of type map[string]interface {{}}", shape(found))
 }
 
-/// Formats a value in the form of Go's `%v`.
+/// Formats a value like Go's `%v`.
 pub fn go_text(value: &Json) -> String {
     match value {
         Json::Null => "<nil>".into(),

@@ -6,7 +6,7 @@ const WRONG_FORM: &str = "quantities must match the regular expression '^([+-]?[
 const WRONG_NUMBER: &str = "unable to parse numeric part of quantity";
 const WRONG_UNIT: &str = "unable to parse quantity's suffix";
 
-/// A quantity, which consists of an amount and the format of its unit.
+/// A quantity consists of an amount and the format of its unit.
 #[derive(Clone, Copy, Debug)]
 pub struct Quantity {
     nanos: i128,
@@ -24,11 +24,11 @@ enum Format {
 const BINARY: [(&str, u32); 6] = [("Ki", 10), ("Mi", 20), ("Gi", 30), ("Ti", 40), ("Pi", 50), ("Ei", 60)];
 const DECIMAL: [(&str, i32); 10] =
     [("n", -9), ("u", -6), ("m", -3), ("", 0), ("k", 3), ("M", 6), ("G", 9), ("T", 12), ("P", 15), ("E", 18)];
-/// The smallest unit is 10 to the power of this exponent. Smaller fractions are rounded up.
+/// The smallest possible unit of a quantity is 10 to the power of this exponent. Smaller fractions are rounded up.
 const FINEST: i64 = -9;
-/// In resource lists, the smallest unit is 10 to the power of this exponent.
+/// In resource lists, the smallest possible unit is 10 to the power of this exponent.
 const MILLI: i64 = -3;
-/// The number of smallest units that make up the amount 1.
+/// The number of smallest units in the amount 1.
 const ONE: i128 = 1_000_000_000;
 /// The maximum amount of a quantity with a binary unit, counted in smallest units.
 const MAX_BINARY: i128 = i64::MAX as i128 * ONE;
@@ -49,7 +49,8 @@ impl Quantity {
         Self { nanos, ..Self::ZERO }
     }
 
-    /// Returns the sum of two quantities. The sum has the format of `self`, or the format of `other` if `self` is zero.
+    /// Returns the sum of two quantities. If `self` is zero, the sum has the format of `other`, and otherwise the
+    /// format of `self`.
     pub fn plus(self, other: Self) -> Self {
         let format = if self.nanos == 0 { other.format } else { self.format };
         // The sum must not become `i128::MIN`, which has no absolute value.
@@ -64,12 +65,12 @@ impl Quantity {
         }
     }
 
-    /// Returns the amount in units of 10⁻⁹.
+    /// Returns the amount in nano-units, which are units of 10⁻⁹.
     pub fn nanos(self) -> i128 {
         self.nanos
     }
 
-    /// Returns the amount in units of 10⁻³, rounded away from zero.
+    /// Returns the amount in milli-units, which are units of 10⁻³, rounded away from zero.
     pub fn milli(self) -> i128 {
         scaled(self.nanos.abs(), -6) * self.nanos.signum()
     }
@@ -91,31 +92,32 @@ impl fmt::Display for Quantity {
     }
 }
 
-/// Returns the text that Go writes for the quantity in `text`. Returns `None` if `text` is not a quantity.
+/// Parses a quantity and returns the text that Go writes for it. Returns `None` if `text` is not a quantity.
 ///
-/// If the exponent is a multiple of three, Go keeps most texts unchanged, such as `1E3`, `+1` and `1.500`. Go rewrites all other texts with
-/// the largest unit that needs no fraction. If no unit is large enough, Go omits the unit. This changes the amount.
+/// If the exponent is a multiple of three, Go does not change most texts, such as `1E3`, `+1` and `1.500`. All other texts are rewritten
+/// with the largest unit for which no fraction is needed. If no unit is large enough, Go omits the unit. The omission of the unit
+/// changes the amount.
 pub fn canonical(text: &str) -> Option<String> {
     written(text).ok()
 }
 
-/// Returns the text that Go writes for a quantity, like [`canonical`].
+/// Returns the text that Go writes for a quantity, as [`canonical`] does.
 ///
 /// # Errors
 ///
-/// Returns Go's error text if `text` is not a quantity. Blanks around a quantity are allowed.
+/// Returns Go's error message if `text` is not a quantity. Blanks before and after the quantity are allowed.
 pub fn written(text: &str) -> Result<String, &'static str> {
     let text = text.trim();
     let number = read(text)?;
     Ok(if number.kept { text.into() } else { number.to_string() })
 }
 
-/// Returns the text that kube-apiserver stores in a resource list. An amount that is not a whole number of thousandths (`m`) is rounded
+/// Returns the text that kube-apiserver stores for a quantity in a resource list. An amount that is not a multiple of `1m` is rounded
 /// away from zero.
 ///
 /// # Errors
 ///
-/// Returns an error in the same cases as [`written`].
+/// Returns an error if [`written`] returns an error for the same text.
 pub fn written_in_list(text: &str) -> Result<String, &'static str> {
     let text = text.trim();
     let number = read(text)?;
@@ -123,8 +125,8 @@ pub fn written_in_list(text: &str) -> Result<String, &'static str> {
     Ok(if kept { text.into() } else { number.rounded(MILLI).to_string() })
 }
 
-/// Returns the amount in units of 10⁻⁹, rounded away from zero. Returns `None` if `text` is not a quantity. If the amount is too large, the
-/// result is a value far above 2⁶³.
+/// Parses a quantity and returns its amount in units of 10⁻⁹, rounded away from zero. Returns `None` if `text` is not a quantity. If the
+/// amount is too large to represent, the result is a value far above 2⁶³.
 pub fn nanos(text: &str) -> Option<i128> {
     read(text).ok().map(|number| number.nanos())
 }
@@ -132,14 +134,14 @@ pub fn nanos(text: &str) -> Option<i128> {
 /// A number of any size, stored as decimal digits.
 struct Number {
     negative: bool,
-    /// The decimal digits, without leading zeros.
+    /// The decimal digits of the number, without leading zeros.
     digits: String,
     /// The last digit counts units of 10 to the power of this exponent. The exponent is at least [`FINEST`].
     power: i64,
     format: Format,
-    /// Whether Go keeps the text of the number unchanged.
+    /// Whether Go does not change the text of the number.
     kept: bool,
-    /// The exponent of the last digit in the original text.
+    /// The exponent of the last digit in the text from which the number was parsed.
     written_power: i64,
 }
 
@@ -211,14 +213,14 @@ fn increment(digits: &mut String) {
     digits.extend(std::iter::repeat_n('0', nines));
 }
 
-/// The parts of a quantity's text.
+/// The parts of the text of a quantity.
 struct Parts<'a> {
     negative: bool,
-    /// The digits before the decimal point, without leading zeros. The text is "0" if no digits remain.
+    /// The digits before the decimal point, without leading zeros. If only zeros were present, the text is "0".
     whole: &'a str,
     fraction: &'a str,
     unit: &'a str,
-    /// Whether the number has at least one digit. Go accepts some quantities without digits.
+    /// Whether the text has at least one digit. Go accepts some quantities that have no digits.
     has_digits: bool,
 }
 
@@ -234,7 +236,7 @@ fn split(text: &str) -> Option<Parts<'_>> {
     (!text.is_empty() && end.is_empty()).then_some(parts)
 }
 
-/// Splits a text into its leading digits and the following characters.
+/// Splits a text into its leading digits and the text after them.
 fn digits(text: &str) -> (&str, &str) {
     text.split_at(text.bytes().take_while(u8::is_ascii_digit).count())
 }
@@ -265,13 +267,13 @@ fn read(text: &str) -> Result<Number, &'static str> {
         return Ok(Number { kept, written_power, ..number });
     }
     let power = unit_power.saturating_sub_unsigned(fraction.len() as u64);
-    // Zero has no digits after leading zeros are removed, so the exponent of its unit does not matter.
+    // Zero has no digits after leading zeros are removed, so the exponent of its unit has no effect.
     let power = if digits.is_empty() { 0 } else { power };
     let number = Number { negative: parts.negative, digits: digits.into(), power, format, kept, written_power };
     Ok(number.rounded(FINEST))
 }
 
-/// Returns whether Go parses the number into a 64-bit integer. Go keeps the text unchanged only for such numbers.
+/// Returns whether Go parses the number into a 64-bit integer. Go keeps the original text only for such numbers.
 fn is_short(parts: &Parts<'_>, format: Format, unit_power: i64) -> bool {
     match format {
         Format::Binary => {
@@ -282,8 +284,8 @@ fn is_short(parts: &Parts<'_>, format: Format, unit_power: i64) -> bool {
     }
 }
 
-/// Returns the amount of a quantity with a binary unit, in units of 10⁻⁹. The last `places` digits of `digits` are the fraction, and
-/// `power` is a power of two. The amount cannot exceed [`MAX_BINARY`].
+/// Returns the amount of a quantity that has a binary unit. The amount is in units of 10⁻⁹. The last `places` digits of `digits` are
+/// the fraction, and `power` is a power of two. The amount cannot exceed [`MAX_BINARY`].
 fn binary(digits: &str, places: usize, power: i64) -> i128 {
     // If the fraction has more digits than `i128` can represent, the amount is rounded up.
     let max_digits = usize::try_from((127 - power) * 30103 / 100_000).unwrap_or(20);
@@ -300,7 +302,7 @@ fn binary(digits: &str, places: usize, power: i64) -> i128 {
     scaled(mantissa, -places + 9).min(MAX_BINARY)
 }
 
-/// Returns the format of a unit and its exponent. The exponent is a power of two for binary units, and a power of ten for other units.
+/// Returns the format and the exponent of a unit. The exponent is a power of two for binary units, and a power of ten for other units.
 fn unit(suffix: &str) -> Option<(Format, i64)> {
     if let Some((_, power)) = BINARY.iter().find(|(name, _)| *name == suffix) {
         return Some((Format::Binary, (*power).into()));

@@ -13,21 +13,23 @@ use super::scalar::ScalarError;
 use super::sink::{Name, Seed, Single, Sink};
 use super::types::{Scalar, Type, Union};
 
-/// The findings and the first error of one body.
+/// The findings and the first error that occurred while a body was read.
 #[derive(Default)]
 pub(super) struct Reader {
     findings: Vec<StrictFinding>,
-    /// The unknown fields of a custom resource's metadata. Unknown fields of the metadata are reported after the findings about duplicate
+    /// The findings about unknown fields of a custom resource's metadata. These findings are reported after the findings about duplicate
     /// members. `None` for built-in kinds.
     unknown: Option<Vec<StrictFinding>>,
-    /// The total length of all path texts that were built for one body, in bytes. The length includes paths that are not reported.
+    /// The total length of all path texts that were built while a body was read, in bytes. The length includes paths that are not
+    /// part of a reported finding.
     written: usize,
-    /// The first value error. Reading continues after an error in a value, because a later syntax error takes precedence.
+    /// The first value error. The reader continues after an error in a value, because a later syntax error takes
+    /// precedence.
     error: Option<BodyError>,
     /// Whether untyped numbers stay unchanged.
     verbatim: bool,
-    /// The items that were removed from the end of a repeated list because it became shorter. The key of the map is the path of the list.
-    /// The items are in reverse order.
+    /// The items that a repeated list lost at its end because its later occurrence was shorter. The map key is the path of the list.
+    /// The items are stored in reverse order.
     cut_off: BTreeMap<String, Vec<Json>>,
 }
 
@@ -43,7 +45,7 @@ impl Reader {
         Self { verbatim: true, ..Self::default() }
     }
 
-    /// Returns the findings. Returns an error if the body cannot be decoded.
+    /// Returns the findings. Returns the first error if the body cannot be decoded.
     pub(super) fn findings(mut self) -> Result<Vec<StrictFinding>, BodyError> {
         for finding in self.unknown.into_iter().flatten() {
             note(&mut self.findings, || finding);
@@ -51,7 +53,7 @@ impl Reader {
         self.error.map_or(Ok(self.findings), Err)
     }
 
-    /// Returns the findings of a body that cannot have other errors.
+    /// Returns the findings of a body whose reading cannot fail.
     pub(super) fn repetitions(self) -> Vec<StrictFinding> {
         self.findings
     }
@@ -65,8 +67,8 @@ impl Reader {
         find(findings, &mut self.written, StrictFinding::Unknown, place);
     }
 
-    /// Removes and returns the items that were removed from the end of a repeated list because it became shorter. Go only shortens the
-    /// slice, so the removed items reappear when a later occurrence of the list is longer. Returns no items if the list did not occur
+    /// Takes the items that a repeated list lost at its end because its later occurrence was shorter. In Go, the slice only becomes
+    /// shorter, so these items reappear when a later occurrence of the list is longer. Returns no items if the list did not occur
     /// earlier.
     fn take_cut_off(&mut self, at: Option<&FieldPath<'_>>, came_before: bool) -> Vec<Json> {
         if self.cut_off.is_empty() {
@@ -76,7 +78,7 @@ impl Reader {
         cut_off.filter(|_| came_before).unwrap_or_default()
     }
 
-    /// Stores the removed items of a list for a later occurrence of the same list.
+    /// Stores the items that a list lost, for a later occurrence of the same list.
     fn keep_cut_off(&mut self, at: Option<&FieldPath<'_>>, items: Vec<Json>) {
         if !items.is_empty()
             && let Some(place) = self.place(at)
@@ -85,8 +87,8 @@ impl Reader {
         }
     }
 
-    /// Returns the text of a path, unless too many path texts were built. When the texts exceed `MAX_WRITTEN` bytes in total, returns
-    /// `None` and drops all items in `cut_off`.
+    /// Returns the path as text, unless too many path texts were already built. When the path texts exceed `MAX_WRITTEN` bytes in
+    /// total, the method returns `None` and drops all items in `cut_off`.
     fn place(&mut self, at: Option<&FieldPath<'_>>) -> Option<String> {
         if self.written >= MAX_WRITTEN {
             self.cut_off.clear();
@@ -132,8 +134,8 @@ pub(super) struct Typed<'r> {
     pub(super) reader: &'r mut Reader,
     pub(super) of: &'r Type,
     pub(super) at: Option<&'r FieldPath<'r>>,
-    /// The value from an earlier occurrence of the same struct field or the same list item. If it is a struct, its fields are kept for the
-    /// new value.
+    /// The value from an earlier occurrence of the same struct field or list item. If this value is a struct, the new value is
+    /// decoded into its fields.
     pub(super) earlier: Option<&'r mut Json>,
 }
 
@@ -207,7 +209,8 @@ impl<'r> Typed<'r> {
         Self { earlier: None, ..self }
     }
 
-    /// Reads the items of a list. If the list occurred earlier, the new items are decoded into the existing items, as in Go.
+    /// Reads the items of a list. If the same list occurred earlier, the new items are decoded into the existing items, as
+    /// in Go.
     fn items<'de, A: SeqAccess<'de>>(self, of: &Type, mut items: A) -> Result<Json, A::Error> {
         let mut earlier = self.earlier.and_then(Json::as_array_mut).map(std::mem::take).unwrap_or_default();
         let mut cut_off = self.reader.take_cut_off(self.at, !earlier.is_empty());
@@ -226,7 +229,7 @@ impl<'r> Typed<'r> {
                 None => break,
             }
         }
-        // For an empty list, Go creates a new slice, so the earlier items are lost.
+        // For an empty list, Go creates a new slice, so the earlier items no longer exist.
         if !list.is_empty() {
             cut_off.extend(earlier.drain(list.len().min(earlier.len())..).rev());
             self.reader.keep_cut_off(self.at, cut_off);
@@ -266,7 +269,7 @@ impl<'r> Typed<'r> {
 pub(super) struct Untyped<'r> {
     pub(super) reader: &'r mut Reader,
     pub(super) at: Option<&'r FieldPath<'r>>,
-    /// If this field is true, duplicate members are not reported.
+    /// Whether duplicate members are not reported.
     pub(super) quiet: bool,
 }
 

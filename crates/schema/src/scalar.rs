@@ -11,17 +11,17 @@ use super::quantity;
 use super::sink::Single;
 use super::types::Scalar;
 
-/// The reason why the value of a scalar is rejected.
+/// The reason why a scalar value was rejected.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum ScalarError<'a> {
-    /// The scalar has the wrong JSON type or is out of range.
+    /// The value has the wrong JSON type or is out of range.
     Type(Single<'a>),
-    /// The scalar is a text in the wrong format. The variant contains Go's error.
+    /// The value is a text in the wrong format. The variant contains Go's error.
     Form(String),
 }
 
 impl Scalar {
-    /// Returns the name of the scalar's type in Go.
+    /// Returns the name of the type in Go.
     pub(super) fn go_name(self) -> &'static str {
         match self {
             Self::String | Self::Quantity | Self::ResourceQuantity | Self::Time | Self::MicroTime | Self::Duration => {
@@ -36,7 +36,7 @@ impl Scalar {
         }
     }
 
-    /// Returns the value that Go writes for a scalar type if no value was set.
+    /// Returns the value that Go writes for a scalar without a value.
     pub(super) fn zero(self) -> Json {
         match self {
             Self::String => "".into(),
@@ -48,7 +48,7 @@ impl Scalar {
         }
     }
 
-    /// Reads a value that is not null and returns it in the form that Go writes.
+    /// Reads a value other than null and returns it in the form that Go writes.
     pub(super) fn read(self, found: Single<'_>) -> Result<Json, ScalarError<'_>> {
         match (self, found) {
             (Self::String | Self::IntOrString | Self::Duration, Single::Text(text)) => Ok(text.into()),
@@ -86,7 +86,7 @@ fn whole(found: &Single<'_>) -> Option<i64> {
     }
 }
 
-/// Checks that the text is base64, and removes its line breaks.
+/// Checks that a text is valid base64, and removes its line breaks.
 fn bytes(mut text: Cow<'_, str>) -> Result<Json, ScalarError<'static>> {
     if text.contains(['\r', '\n']) {
         text = text.chars().filter(|c| !matches!(c, '\r' | '\n')).collect();
@@ -97,7 +97,7 @@ fn bytes(mut text: Cow<'_, str>) -> Result<Json, ScalarError<'static>> {
     }
 }
 
-/// Parses a time in the format of RFC 3339 and drops the fraction of a second.
+/// Parses a time in the format of RFC 3339, and drops fractions of a second.
 fn time(text: &str) -> Result<Json, ScalarError<'static>> {
     let stamp = stamp(text)?;
     let whole = Timestamp::from_second(stamp.as_nanosecond().div_euclid(1_000_000_000) as i64).unwrap_or(stamp);
@@ -117,7 +117,7 @@ fn micro_time(text: &str) -> Result<Json, ScalarError<'static>> {
 
 fn stamp(text: &str) -> Result<Timestamp, ScalarError<'static>> {
     let unparsable = || unparsable(text, "2006-01-02T15:04:05Z07:00");
-    // RFC 3339 does not allow three things that jiff accepts: a blank instead of the `T`, times without seconds, and
+    // jiff accepts three things that RFC 3339 does not allow: a blank instead of the `T`, times without seconds, and
     // zones in brackets.
     let strict =
         text.as_bytes().get(10) == Some(&b'T') && text.as_bytes().get(16) == Some(&b':') && !text.contains('[');

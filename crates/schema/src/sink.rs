@@ -1,5 +1,5 @@
-//! Reads JSON from a text, a tree or YAML and passes the values to a sink. The sink receives each value as soon as it
-//! is read from the source.
+//! Reads JSON from a text, a [`JsonNode`] tree or YAML, and passes the values to a [`Sink`]. A sink receives each value
+//! as soon as the value is read.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -11,17 +11,17 @@ use serde_json::{Error, Number};
 
 use super::go_json::{go_error, plain_number, replace_lone_surrogates};
 
-/// Receives a JSON value during parsing, and builds a result from the value.
+/// A receiver of JSON values. The sink builds a result from each value during parsing.
 pub(super) trait Sink: Sized {
-    /// The result of reading a value.
+    /// The result that the sink builds from a value.
     type Out;
 
     fn single(self, found: Single<'_>) -> Self::Out;
 
-    /// Reads all items of a list from an iterator.
+    /// Receives a list. The items come from an iterator.
     fn list<'de, A: SeqAccess<'de>>(self, items: A) -> Result<Self::Out, A::Error>;
 
-    /// Reads all members of an object from an iterator.
+    /// Receives an object. The members come from an iterator.
     fn map<'de, A: MapAccess<'de>>(self, members: A) -> Result<Self::Out, A::Error>;
 }
 
@@ -36,7 +36,7 @@ pub(super) enum Single<'a> {
 }
 
 impl Single<'_> {
-    /// Converts the scalar to a JSON value and keeps a number unchanged.
+    /// Converts the scalar to a JSON value without a change of its number.
     pub(super) fn into_verbatim(self) -> Json {
         match self {
             Self::Null => Json::Null,
@@ -56,7 +56,7 @@ impl Single<'_> {
         }
     }
 
-    /// Converts to a value. Numbers get the form that Go stores.
+    /// Converts to a value. Numbers get the form in which Go stores them.
     pub(super) fn into_value(self) -> Json {
         match self {
             Self::Number(number) => Json::Number(plain_number(number)),
@@ -77,13 +77,13 @@ pub(crate) fn shape(value: &Json) -> &'static str {
     }
 }
 
-/// Parses one JSON text and passes its values to a sink. Invalid UTF-8 bytes and lone surrogates become U+FFFD.
+/// Parses one JSON text and passes its value to a sink. Invalid UTF-8 bytes and lone surrogates become U+FFFD.
 ///
 /// # Errors
 ///
 /// Returns an error if the text is not JSON. The error message is similar to Go's message.
 pub(super) fn take_json<S: Sink>(body: &[u8], sink: S) -> Result<S::Out, String> {
-    // Valid UTF-8 is parsed without a conversion, because the lossy conversion is much slower and rarely needed.
+    // Valid UTF-8 is parsed directly, because a lossy conversion is much slower and rarely needed.
     let text = std::str::from_utf8(body).map_or_else(|_| String::from_utf8_lossy(body), Cow::Borrowed);
     let whole = match text.contains("\\ud") || text.contains("\\uD") {
         true => Cow::Owned(replace_lone_surrogates(&text)),
@@ -94,7 +94,7 @@ pub(super) fn take_json<S: Sink>(body: &[u8], sink: S) -> Result<S::Out, String>
     result.map_err(|error| go_error(&error, &text))
 }
 
-/// Passes JSON that is already parsed to a sink.
+/// Passes the value of a deserializer to a sink.
 ///
 /// # Errors
 ///
@@ -103,10 +103,10 @@ pub(super) fn take<'de, S: Sink>(from: impl Deserializer<'de, Error = Error>, si
     Seed(sink).deserialize(from)
 }
 
-/// An adapter that uses a [`Sink`] as a serde seed.
+/// An adapter that makes a [`Sink`] usable as a serde seed.
 pub(super) struct Seed<S>(pub(super) S);
 
-/// The name of a member. A [`Text`] stores short names without an allocation.
+/// The name of a member. A [`Text`] stores short names without a heap allocation.
 #[derive(Deserialize)]
 #[serde(transparent)]
 pub(super) struct Name(pub(super) Text);
@@ -208,7 +208,7 @@ mod tests {
         let one = JsonNode::String("1".into());
         let object = JsonNode::Map(vec![("$serde_json::private::Number".into(), one)]);
         let read = JsonNode::from_json(body).unwrap();
-        // If the feature `arbitrary_precision` of `serde_json` is enabled, the number has the form of an object.
+        // If the feature `arbitrary_precision` of `serde_json` is enabled, serde represents a number as an object.
         assert!(read == object || read == JsonNode::Number(1.into()), "{read:?}");
     }
 }

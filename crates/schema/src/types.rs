@@ -18,14 +18,14 @@ pub enum Type {
     Struct {
         /// The struct with the fields.
         of: StructRef,
-        /// Whether server-side apply owns the struct as a whole.
+        /// Whether server-side apply treats the struct as one value that has a single set of owners.
         atomic: bool,
     },
     /// A map with arbitrary keys.
     Map(Arc<MapType>),
     /// A list of items.
     List(Arc<ListType>),
-    /// A union of types that occurs in the JSON schemas of custom resource definitions.
+    /// A value that can have one of several types. Such a type occurs in the JSON schemas of CustomResourceDefinitions.
     Union(Union),
 }
 
@@ -48,9 +48,9 @@ pub enum Scalar {
     ResourceQuantity,
     /// An integer or a string.
     IntOrString,
-    /// A time whose precision is one second.
+    /// A time with a precision of one second.
     Time,
-    /// A time whose precision is one microsecond.
+    /// A time with a precision of one microsecond.
     MicroTime,
     /// A duration, such as `1h0m0s`.
     Duration,
@@ -58,18 +58,18 @@ pub enum Scalar {
     Bytes,
     /// A scalar of any type.
     Untyped,
-    /// JSON of any shape that is treated as a scalar.
+    /// JSON of any shape that server-side apply treats as one value.
     Raw,
 }
 
-/// A union of a JSON schema and a simpler type.
+/// A type whose values are either a JSON schema or a value of a simpler type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Union {
     /// A schema or a boolean.
     Bool,
-    /// A schema or a list of schemas.
+    /// A JSON schema or a list of JSON schemas.
     List,
-    /// A schema or a list of names.
+    /// A JSON schema or a list of names.
     Strings,
 }
 
@@ -78,7 +78,7 @@ pub enum Union {
 pub struct MapType {
     /// The type of the values.
     pub value: Type,
-    /// Whether server-side apply owns the map as a whole.
+    /// Whether server-side apply treats the map as one value that has a single set of owners.
     pub atomic: bool,
 }
 
@@ -87,50 +87,52 @@ pub struct MapType {
 pub struct ListType {
     /// The type of the items.
     pub item: Type,
-    /// How server-side apply identifies the items of the list.
+    /// The way in which server-side apply identifies the items of the list.
     pub topology: Topology,
 }
 
-/// How server-side apply identifies the items of a list.
+/// The way in which server-side apply identifies the items of a list.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Topology {
-    /// The items have no identity. One manager owns the whole list.
+    /// The items have no identity. Server-side apply treats the whole list as one value.
     Atomic,
-    /// Each item is identified by its value.
+    /// Each list item is identified by its value.
     Set,
-    /// Each item is identified by the values of its key fields.
+    /// Each list item is identified by the values of its key fields.
     Keyed(Vec<ListKey>),
 }
 
-/// A field that identifies the items of a list, either alone or together with other key fields.
+/// A field that identifies list items, alone or together with other key fields.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ListKey {
     /// The name of the field.
     pub name: String,
-    /// The value that the key has for items that omit the field.
+    /// The default value of the key field, for items that omit it.
     pub default: Option<Json>,
 }
 
 /// A map with known fields.
 #[derive(Debug, Default)]
 pub struct Struct {
-    /// The name of the struct in the type table, such as `core.PodSpec`. Empty for a struct of a custom resource.
+    /// The name of the struct in the type table, such as `core.PodSpec`. The name is empty for a struct of a custom
+    /// resource.
     pub name: &'static str,
     /// The fields, in Go's order.
     pub fields: Vec<Field>,
-    /// The type of all members that are not in `fields`. `None` if the struct allows no other fields.
+    /// The type of all object members that are not in `fields`. `None` if objects of this type must not have other
+    /// members.
     pub rest: Option<Type>,
-    /// The indexes of all fields that have a protobuf number, sorted by this number.
+    /// The indexes of all fields that have a protobuf field number, sorted by this number.
     pub numbered: Vec<usize>,
-    /// The indexes of the fields that Go always writes.
+    /// The indexes of the fields that Go writes even if they are empty.
     pub(super) always: Vec<usize>,
-    /// The length of each field's name and the index of the field. The list is sorted by length and then by name. Therefore, most lookups
-    /// need to compare only lengths.
+    /// The name length and the index of each field. The list is sorted by the length of the name and then by the name. Therefore,
+    /// most lookups only need to compare lengths.
     by_name: Vec<(usize, usize)>,
 }
 
 impl Struct {
-    /// Creates a struct from its fields. `rest` is the type of members that are not in `fields`.
+    /// Creates the type of a struct from its fields. `rest` is the type of all object members that are not in `fields`.
     pub fn new(name: &'static str, mut fields: Vec<Field>, rest: Option<Type>) -> Self {
         fields.shrink_to_fit();
         let mut by_name: Vec<_> = fields.iter().enumerate().map(|(at, field)| (field.name.len(), at)).collect();
@@ -143,7 +145,8 @@ impl Struct {
         Self { name, fields, rest, numbered, always, by_name }
     }
 
-    /// Returns the name of the struct in Go, such as `v1.PodSpec`. The name is empty for a struct of a custom resource.
+    /// Returns the name of the struct's type in Go, such as `v1.PodSpec`. The name is empty for a struct of a custom
+    /// resource.
     pub fn go_name(&self) -> String {
         match self.group_version() {
             Some((_, version)) => format!("{version}.{}", self.short_name()),
@@ -151,12 +154,12 @@ impl Struct {
         }
     }
 
-    /// Returns the name of the struct without group and version, such as `PodSpec`.
+    /// Returns the name of the struct without its group and version, such as `PodSpec`.
     pub fn short_name(&self) -> &'static str {
         self.name.rsplit('.').next().unwrap_or_default()
     }
 
-    /// Returns the first segment of the group, and the version, such as `apps` and `v1`.
+    /// Returns the first segment of the API group, and the version, such as `apps` and `v1`.
     pub(crate) fn group_version(&self) -> Option<(&'static str, &'static str)> {
         let (package, _) = self.name.rsplit_once('.')?;
         Some(package.split_once('.').unwrap_or((package, "v1")))
@@ -167,7 +170,7 @@ impl Struct {
         self.fields.get(self.place(name)?)
     }
 
-    /// Returns the index of the field with this name.
+    /// Returns the index of the field with this name in `fields`.
     pub fn place(&self, name: &str) -> Option<usize> {
         let found = self.by_name.binary_search_by(|(length, at)| {
             length.cmp(&name.len()).then_with(|| self.fields[*at].name.as_str().cmp(name))
@@ -179,34 +182,34 @@ impl Struct {
 /// A field of a struct.
 #[derive(Debug)]
 pub struct Field {
-    /// The name that the field has in JSON.
+    /// The name of the field in JSON.
     pub name: String,
     /// The type of the field's value.
     pub of: Type,
     /// Whether Go distinguishes between an absent value and an empty value.
     pub pointer: bool,
-    /// Whether Go writes the field even if the value is empty.
+    /// Whether Go writes the field even if its value is empty.
     pub always: bool,
     /// Whether the field is required.
     pub required: bool,
-    /// How strategic merge patches change the field.
+    /// The way in which strategic merge patches change the field.
     pub merge: Merge,
-    /// The path of the field in protobuf, as field numbers. The last number is the number of the field. If an embedded message contains the
-    /// field, the number of this message comes before the number of the field. The path is empty if the protobuf message does not contain
-    /// the field.
+    /// The path of the field in protobuf, as a list of field numbers. The last number of the path is the number of the field itself. If an
+    /// embedded message contains the field, the number of this message precedes the number of the field. The path is empty if the protobuf
+    /// message does not contain the field.
     pub number: Vec<u32>,
 }
 
-/// How a strategic merge patch changes a field.
+/// The way in which a strategic merge patch changes a field.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Merge {
-    /// Merges the list by `key`, or by value if the items are scalars.
+    /// The patch merges the list by `key`, or by value if the items are scalars.
     pub lists: bool,
-    /// Replaces the whole struct instead of merging its fields.
+    /// The patch replaces the whole struct instead of merging its fields.
     pub replace: bool,
-    /// Drops the fields that the patch does not list in `$retainKeys`.
+    /// The patch drops all fields that it does not list in `$retainKeys`.
     pub retain_keys: bool,
-    /// The field that identifies the items of a list that patches merge.
+    /// The field by which patches identify the items of the list.
     pub key: Option<String>,
 }
 
@@ -216,7 +219,8 @@ pub struct StructRef(StructHome);
 
 #[derive(Clone)]
 enum StructHome {
-    /// The index of a built-in struct in the type table. Built-in structs may contain themselves.
+    /// A built-in struct. The number is the index of the struct in the type table. Built-in structs may contain
+    /// themselves.
     BuiltIn(u16),
     /// A struct of a custom resource.
     Custom(Arc<Struct>),
@@ -245,13 +249,14 @@ impl Deref for StructRef {
 
 impl std::fmt::Debug for StructRef {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // The output of `Debug` omits the fields, because a struct may contain itself.
+        // `Debug` does not print the fields, because a struct can contain itself.
         f.debug_tuple("StructRef").field(&self.name).finish()
     }
 }
 
 impl Type {
-    /// Returns the type of a member if `self` is a struct, a map, or JSON of any shape. Returns `None` if the type has no such member.
+    /// Returns the type of an object member if the type is a struct, a map, or JSON of any shape. Returns `None` if values of the
+    /// type have no such member.
     pub fn child(&self, key: &str) -> Option<&Type> {
         match self {
             Self::Any => Some(self),
@@ -261,12 +266,12 @@ impl Type {
         }
     }
 
-    /// Returns whether the type is a struct and the key is the name of one of its fields. Returns false for the key of a map.
+    /// Returns whether the type is a struct that has a field with this name. Returns false for map types.
     pub fn names(&self, key: &str) -> bool {
         matches!(self, Self::Struct { of, .. } if of.field(key).is_some())
     }
 
-    /// Returns the field of a struct type.
+    /// Returns the field with this name if the type is a struct.
     pub fn field(&self, name: &str) -> Option<&Field> {
         match self {
             Self::Struct { of, .. } => of.field(name),
@@ -274,7 +279,7 @@ impl Type {
         }
     }
 
-    /// Creates the type of a map with values of this type.
+    /// Creates the type of a map whose values have this type.
     pub fn map_of(value: Type) -> Self {
         Self::Map(Arc::new(MapType { value, atomic: false }))
     }
@@ -284,7 +289,7 @@ impl Type {
         Self::List(Arc::new(ListType { item, topology: Topology::Atomic }))
     }
 
-    /// Sets whether server-side apply owns the type as a whole.
+    /// Sets whether server-side apply treats values of the type as one value that has a single set of owners.
     pub(super) fn with_atomic(self, atomic: bool) -> Self {
         match self {
             Self::Struct { of, .. } => Self::Struct { of, atomic },
@@ -293,7 +298,7 @@ impl Type {
         }
     }
 
-    /// Sets how server-side apply identifies the items of a list type.
+    /// Sets the way in which server-side apply identifies the items of a list type.
     pub(super) fn with_topology(self, topology: Topology) -> Self {
         match self {
             Self::List(list) => Self::List(Arc::new(ListType { item: list.item.clone(), topology })),

@@ -9,11 +9,12 @@ use super::reader::{Reader, Typed};
 use super::sink::{Name, Seed, Single, Sink, shape, take};
 use super::{Schema, Type, object_meta};
 
-/// A [`Sink`] that reads a whole object. If the value is not an object, the sink returns it unchanged.
+/// A [`Sink`] that reads a whole object. If the value is not an object, the result is the unchanged value.
 pub(super) struct Whole<'r> {
     pub(super) reader: &'r mut Reader,
     pub(super) schema: &'r Schema,
-    /// Receives apiVersion and kind. If this field is set, the result does not contain `apiVersion` and `kind`.
+    /// Receives apiVersion and kind. If this field is set, the returned object does not contain `apiVersion` and
+    /// `kind`.
     pub(super) type_meta: Option<&'r mut TypeMeta>,
 }
 
@@ -76,9 +77,9 @@ impl<'r> Object<'r> {
         Ok(())
     }
 
-    /// Reads a member whose name differs from apiVersion or kind only in letter case. A member with another spelling is reported as an
-    /// unknown field. Nevertheless, Go uses its value as the `apiVersion` or `kind` of an object of a built-in kind. A value of the wrong
-    /// type causes an error for all kinds.
+    /// Reads a member whose name differs from `apiVersion` or `kind` only in the case of its letters. A member with such a name is
+    /// reported as an unknown field. Nevertheless, Go uses its value as the `apiVersion` or `kind` of an object of a built-in kind. A
+    /// value of the wrong type causes an error for all kinds.
     fn next_case_variant<'de, A: MapAccess<'de>>(
         &mut self,
         name: &str,
@@ -104,8 +105,8 @@ impl<'r> Object<'r> {
             Self::BuiltIn(fields) => return Ok(fields.finish()),
             Self::Custom { reader, out } => (reader, out),
         };
-        // Go decodes a custom resource into a map. If a member is duplicated, the map has the last value. Go then reads the metadata from
-        // the map. All other members are pruned later, according to the schema in the definition.
+        // Go decodes a custom resource into a map. If a member is duplicated, the map contains its last value. Go then reads the metadata
+        // from the map. All other members are pruned later, according to the schema in the definition.
         if let Some(metadata) = out.get_mut("metadata") {
             let (of, at) = (object_meta(), FieldPath { parent: None, step: PathStep::Member("metadata") });
             let typed = Typed { reader, of: &of, at: Some(&at), earlier: None };
@@ -115,7 +116,7 @@ impl<'r> Object<'r> {
     }
 }
 
-/// The apiVersion and kind of an object.
+/// The apiVersion and the kind of an object.
 pub(super) struct TypeMeta {
     pub(super) api_version: TypeMetaField,
     pub(super) kind: TypeMetaField,
@@ -131,12 +132,12 @@ impl TypeMeta {
     }
 }
 
-/// What is known about the `apiVersion` or the `kind` while the object is read.
+/// The values of `apiVersion` or `kind` that were found so far.
 pub(super) struct TypeMetaField {
     name: &'static str,
     /// The last string that occurred.
     text: String,
-    /// The number of members with this exact name.
+    /// The number of members that have exactly this name.
     count: usize,
     /// The JSON type of the first value that is not a string.
     wrong_shape: Option<&'static str>,
@@ -150,7 +151,7 @@ impl TypeMetaField {
     fn next<'de, A: MapAccess<'de>>(&mut self, reader: &mut Reader, members: &mut A) -> Result<(), A::Error> {
         self.take(members.next_value_seed(Seed(reader.untyped_sink(None)))?);
         self.count += 1;
-        // A duplicate member is recorded here and reported at the end of the object.
+        // A duplicate member is counted here and reported at the end of the object.
         if self.count > 2 {
             reader.repeated(self.at());
         }
@@ -170,11 +171,12 @@ impl TypeMetaField {
         }
     }
 
-    /// Returns the text of the field, or an empty string if the field is absent. Call this method after the whole object was read.
+    /// Returns the text of the field, or an empty string if the field is absent. Call this method only after the whole object was
+    /// read.
     ///
     /// # Errors
     ///
-    /// Returns an error if a value of the field is not a string.
+    /// Returns an error if one of the field's values is not a string.
     pub(super) fn text(self, reader: &mut Reader) -> Result<String, String> {
         if let Some(shape) = self.wrong_shape {
             return Err(format!("json: cannot unmarshal {shape} into Go struct field .{} of type string", self.name));

@@ -1,7 +1,7 @@
 //! Reads YAML as Kubernetes does and converts it to JSON.
 //!
 //! A few bytes of YAML can expand to a huge value, either by deep nesting or by aliases that contain aliases. Therefore, this module reads
-//! a text one event after another. The module rejects a value that is too deep or too large before the value is built.
+//! a text event by event. A value that is too deep or too large is rejected before the module builds it.
 
 mod cursor;
 mod emitter;
@@ -21,17 +21,18 @@ use super::{DEEPEST, JsonNode, StrictFinding, Yaml};
 
 pub(super) use emitter::{write, write_line};
 
-/// The prefix that Kubernetes tools add to a YAML error.
+/// The prefix that Kubernetes tools write before a YAML error.
 pub(super) const CONVERSION: &str = "error converting YAML to JSON: ";
 
 const EXCESSIVE: &str = "document contains excessive aliasing";
 
-/// The maximum weight of all nodes with an anchor and their aliases, in bytes. Go accepts about 400,000 nodes.
+/// The maximum total size, in bytes, of all nodes that have an anchor and of all aliases that refer to them. Go accepts
+/// about 400,000 nodes.
 const MAX_ALIASED: usize = 16 << 20;
 
-/// Reads the first document of a body. A duplicate key is a finding, and its last value is kept.
+/// Reads the first document of a YAML body. Each duplicate key causes a finding, and the last value of the key is kept.
 pub(super) fn read(body: &[u8]) -> Yaml {
-    // This error has no prefix `yaml: `, because in Go the JSON encoder reports values that JSON does not have.
+    // This error has no prefix `yaml: `, because in Go, the JSON encoder reports values that JSON cannot represent.
     let by = |why: &str| if why.starts_with("json: ") { "" } else { "yaml: " };
     first(body).map_err(|why| format!("{CONVERSION}{}{why}", by(&why)))
 }
@@ -95,18 +96,18 @@ struct YamlReader<'p, 'a> {
     events: &'p mut Parser<'a>,
     /// The nodes by anchor. `None` means that the node is too large to be copied.
     anchors: HashMap<String, Option<Anchored>>,
-    /// The anchors of nodes that are still being read.
+    /// The anchors of nodes whose end was not read yet.
     open: HashSet<String>,
-    /// The total weight of nodes that aliases may still copy, in bytes.
+    /// The total size of the nodes that aliases may still copy, in bytes.
     copies: usize,
     findings: Vec<StrictFinding>,
-    /// The keys of the map that was read or copied last, and the lines of these keys.
+    /// The keys of the most recently read or copied map, and the lines of these keys.
     places: Vec<KeyMark>,
     /// A value that JSON cannot represent, in the form that Go's error message uses.
     unsupported: Option<&'static str>,
 }
 
-/// A key and its line. A finding about a duplicate key needs the key and the line.
+/// A key and its line. A finding about a duplicate key contains the key and the line.
 #[derive(Clone)]
 struct KeyMark {
     /// The key in the form that Go's error message uses.
@@ -115,7 +116,7 @@ struct KeyMark {
     line: usize,
 }
 
-/// The members of a map that have been read so far.
+/// The members of a map that were read so far.
 #[derive(Default)]
 struct YamlMembers {
     members: Vec<(String, JsonNode)>,
@@ -124,7 +125,8 @@ struct YamlMembers {
 }
 
 impl YamlMembers {
-    /// Sets a member. Sets the value of a key, and replaces an earlier value. Returns a finding if the key is already set.
+    /// Sets a member. Sets the value of a key, and replaces an earlier value. Returns a finding if the key already has a
+    /// value.
     fn set(&mut self, key: String, node: JsonNode, place: KeyMark) -> Option<StrictFinding> {
         let Some(&at) = self.by_key.get(&key) else {
             self.by_key.insert(key.clone(), self.members.len());
@@ -138,7 +140,7 @@ impl YamlMembers {
     }
 }
 
-/// The members of a map that is merged into another map, and the keys and lines of these members.
+/// The members of a map that a `<<` key merges into another map, and the keys and lines of these members.
 type MergeSource = (Vec<(String, JsonNode)>, Vec<KeyMark>);
 
 struct Anchored {
@@ -156,8 +158,8 @@ impl<'p, 'a> YamlReader<'p, 'a> {
 
     fn document(mut self) -> Yaml {
         let read = self.event().and_then(|(event, _)| self.node(event, DEEPEST));
-        // Go parses the whole document before it decodes a value, so a later syntax error takes precedence. If a limit is exceeded, the
-        // remaining document is not parsed.
+        // Go parses the whole document before it decodes values, so a later syntax error takes precedence. After a limit is exceeded,
+        // the rest of the document is not parsed.
         let at_limit = read.as_ref().is_err_and(|why| *why == too_deep() || why == EXCESSIVE);
         while !at_limit && !matches!(self.events.next()?, (YamlEvent::DocumentEnd | YamlEvent::StreamEnd, _)) {}
         let node = read?;
@@ -173,7 +175,7 @@ impl<'p, 'a> YamlReader<'p, 'a> {
         Ok((event, mark.line + 1))
     }
 
-    /// Reads the node whose first event is `event`. `levels_left` is the number of nesting levels that are still allowed.
+    /// Reads the node that begins with `event`. `levels_left` is the number of further nesting levels that are allowed.
     fn node(&mut self, event: YamlEvent, levels_left: usize) -> Result<JsonNode, String> {
         let (node, anchor) = match event {
             YamlEvent::Alias(anchor) => return self.copy(&anchor, levels_left),
@@ -232,7 +234,7 @@ impl<'p, 'a> YamlReader<'p, 'a> {
             let node = self.node(event, levels_left)?;
             self.findings.extend(map.set(key, node, KeyMark { shown, line }));
         }
-        // After a merge, Go stores the members sorted by their keys.
+        // Go stores the members in the order of their keys after a merge.
         let mut members: Vec<_> = map.members.into_iter().zip(map.places).collect();
         members.sort_by(|((one, _), _), ((other, _), _)| one.cmp(other));
         let (members, places) = members.into_iter().unzip();
@@ -270,7 +272,8 @@ impl<'p, 'a> YamlReader<'p, 'a> {
         }
     }
 
-    /// Reads a key. Returns the text of a key, and the form of the key in Go's errors. In Go's errors, strings have quotes.
+    /// Reads a key. Returns the text of a map key, and the form of the key in Go's errors. In Go's errors, strings have
+    /// quotes.
     fn key(&mut self, event: YamlEvent) -> Result<(String, String), String> {
         const NO_KEY: &str = "null, a list or a map cannot be a key";
         if !matches!(event, YamlEvent::Scalar { .. } | YamlEvent::Alias(_)) {
@@ -428,7 +431,7 @@ fn integer(text: &str) -> Option<Number> {
         _ => (10, unsigned),
     };
     if digits.starts_with(['-', '+']) {
-        // Go accepts a sign after the prefix `0b` if no sign precedes the prefix.
+        // Go accepts a sign after the prefix `0b` if there is no sign before the prefix.
         let signed = base == 2 && unsigned.len() == text.len();
         return i64::from_str_radix(digits, base).ok().filter(|_| signed).map(Number::from);
     }
@@ -450,8 +453,8 @@ fn float_text(number: f64) -> String {
     general(&format!("{number:e}")).unwrap_or_else(|| number.to_string())
 }
 
-/// Converts a number that Rust formatted with an exponent to Go's notation for exponents. Returns `None` if Go would write all digits
-/// instead.
+/// Converts a number from Rust's notation with an exponent to Go's notation. Returns `None` if Go writes the number without an
+/// exponent.
 fn general(printed: &str) -> Option<String> {
     let (digits, exponent) = printed.split_once('e')?;
     let exponent = exponent.parse::<i32>().ok().filter(|exponent| !(-4..6).contains(exponent))?;
@@ -479,7 +482,7 @@ fn too_deep() -> String {
     format!("exceeded max depth of {DEEPEST}")
 }
 
-/// Subtracts the weight of a node from `left` and returns the nesting depth of the node. Returns `None` if the weight of the node exceeds
+/// Subtracts the size of a node from `left`, and returns the nesting depth of the node. Returns `None` if the size of the node exceeds
 /// `left`.
 fn weigh(node: &JsonNode, left: &mut usize) -> Option<usize> {
     let mut take = |text: &str| {

@@ -1,30 +1,32 @@
-//! A cache for encodings of objects other than the stored JSON. The cache has a size limit.
+//! A cache for the encodings of objects other than the stored JSON. The cache has a size limit.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-/// The maximum number of recently used objects that one eviction skips.
+/// The maximum number of recently used objects that one eviction run skips.
 const MAX_SPARED: usize = 64;
 
-/// An encoding of an object that differs from its stored JSON.
+/// An encoding of an object other than its stored JSON.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Encoding {
-    /// The object as a protobuf message.
+    /// The whole object as a protobuf message.
     Message,
-    /// The metadata as JSON with this `apiVersion`.
+    /// The metadata of the object as JSON with this `apiVersion`.
     Metadata(String),
-    /// The metadata as a protobuf message.
+    /// The metadata of the object as a protobuf message.
     MetadataMessage,
-    /// The compressed items of a list that has this `apiVersion`. The items are in protobuf if the flag is true, and in JSON otherwise.
+    /// The compressed items of a list response with this `apiVersion`. If the flag is true, the items are in protobuf, otherwise
+    /// in JSON.
     Zipped(String, bool),
-    /// The table cells of the object, with this `apiVersion` and this form of the table. The last field is the second in which the cells
-    /// are valid. Table cells are valid only for one second, because they show the ages of objects.
+    /// The table cells that represent the object, with this `apiVersion` and this form of the table. The last field is the second
+    /// during which the cells are valid, because cells show the ages of objects.
     Cells(String, u64, i64),
 }
 
 impl Encoding {
-    /// Returns the only second in which the encoding is valid. Returns `None` if the encoding is valid at any time.
+    /// Returns the second during which the encoding is valid. Returns `None` if the encoding does not depend on the
+    /// time.
     fn second(&self) -> Option<i64> {
         match self {
             Self::Cells(.., second) => Some(*second),
@@ -33,17 +35,17 @@ impl Encoding {
     }
 }
 
-/// The cache for the encodings of all objects of a store, including past versions of objects. Eviction follows the second-chance algorithm.
-/// The eviction looks at the object at the front of the queue. If an encoding of this object was used since the object was queued, the
-/// object is queued again. If none was used, all encodings of this object are dropped.
+/// The cache for the encodings of all objects of a store, including past versions of these objects. Eviction follows the second-chance
+/// algorithm. The eviction checks the object at the front of the queue. If an encoding of this object was used since the object was
+/// queued, the object moves to the end of the queue. Otherwise, all encodings of the object are dropped.
 #[derive(Debug, Default)]
 pub(super) struct EncodingCache {
     max_bytes: usize,
     used_bytes: AtomicUsize,
-    /// The objects that have cached encodings, in the order of eviction. Objects that no longer exist are removed when the queue has
-    /// doubled its length.
+    /// The objects that have cached encodings, in the order in which they will be checked for eviction. Objects that no longer exist
+    /// are removed whenever the queue has doubled its length.
     queue: Mutex<EvictionQueue>,
-    /// The current second, and the objects with encodings that are valid only in this second.
+    /// The current second, and the objects that have encodings for only this second.
     of_second: Mutex<(i64, Vec<Weak<Encodings>>)>,
 }
 
@@ -58,9 +60,9 @@ struct EvictionQueue {
 pub(super) struct Encodings {
     cache: Arc<EncodingCache>,
     cached: Mutex<Vec<(Encoding, Arc<[u8]>)>>,
-    /// Whether the object is in the eviction queue.
+    /// Whether the eviction queue contains the object.
     is_queued: AtomicBool,
-    /// Whether an encoding of the object was used since the object was queued.
+    /// Whether an encoding of the object was used since the object was added to the queue.
     is_used: AtomicBool,
 }
 
@@ -69,8 +71,8 @@ impl EncodingCache {
         Self { max_bytes: bytes, ..Self::default() }
     }
 
-    /// Adds the object `added`, if there is one, to the queue. Afterwards, evicts encodings until the size of the cache is within the
-    /// limit.
+    /// Adds the object `added`, if there is one, to the eviction queue. Then evicts encodings until the size of the cache is within
+    /// the limit.
     fn queue_and_evict(&self, added: Option<Weak<Encodings>>) {
         let mut queue = lock(&self.queue);
         if let Some(added) = added {
@@ -95,8 +97,7 @@ impl EncodingCache {
         }
     }
 
-    /// Records that an object has an encoding that is valid only in this second. Drops all encodings that are valid only for an earlier
-    /// second.
+    /// Records that an object has an encoding for only this second. Drops all encodings that were valid only in an earlier second.
     fn record_second(&self, second: i64, of: Weak<Encodings>) {
         let mut of_second = lock(&self.of_second);
         let expired = if of_second.0 == second { Vec::new() } else { std::mem::take(&mut of_second.1) };
@@ -113,8 +114,8 @@ impl Encodings {
         Self { cache: cache.clone(), cached: Mutex::default(), is_queued: false.into(), is_used: false.into() }
     }
 
-    /// Returns an encoding of the object from the cache. If the cache does not contain the encoding, the method calls `make`. The result is
-    /// cached, unless the result alone exceeds the size limit of the cache.
+    /// Returns an encoding of the object. If the encoding is not in the cache, the method creates it with `make`. The new encoding is
+    /// cached, unless it is larger than the whole cache may be.
     pub(super) fn find_or_make<E>(
         self: &Arc<Self>,
         encoding: Encoding,
@@ -135,8 +136,8 @@ impl Encodings {
     fn keep(self: &Arc<Self>, encoding: Encoding, made: Arc<[u8]>) {
         let second = encoding.second();
         let mut cached = lock(&self.cached);
-        // The insertion replaces table cells for another second. The insertion also replaces the same encoding if another thread has
-        // already cached it.
+        // The new entry replaces table cells of another second. The new entry also replaces an equal encoding that another thread
+        // has cached in the meantime.
         self.drop_from(&mut cached, |of| *of == encoding || second.is_some() && of.second().is_some());
         self.cache.used_bytes.fetch_add(used_bytes(&made), Ordering::Relaxed);
         // Most objects have one or two encodings.

@@ -4,15 +4,15 @@ use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-/// The number of shards. Each shard of the table has its own lock.
+/// The number of shards. The table has several shards, each with its own lock.
 const SHARDS: usize = 16;
 
-/// An interner of byte strings. The table has only weak references. Therefore, a byte string is freed when the last
-/// object that uses it is dropped.
+/// An interner of byte strings. The table contains only weak references. Therefore, a byte string is freed when the
+/// last object that uses it is dropped.
 #[derive(Debug, Default)]
 pub struct Interner {
     hasher: RandomState,
-    /// The byte strings by hash. The shards of the table. Some bits of the hash select a shard.
+    /// The byte strings by hash. The shards of the table. Some bits of a hash select the shard.
     shards: [Mutex<HashMap<u64, Weak<Interned>>>; SHARDS],
 }
 
@@ -25,7 +25,8 @@ pub(crate) struct Interned {
 }
 
 impl Interner {
-    /// Returns the interned byte string that equals `bytes`. If there is none, the method interns a copy of `bytes`.
+    /// Returns the interned byte string with the content of `bytes`. If the table has no such byte string, the method
+    /// interns a copy of `bytes`.
     pub(crate) fn intern(self: &Arc<Self>, bytes: &[u8]) -> Arc<Interned> {
         let hash = self.hasher.hash_one(bytes);
         let known = self.shard(hash).get(&hash).and_then(Weak::upgrade);
@@ -33,15 +34,14 @@ impl Interner {
             return same.clone();
         }
         let new = Arc::new(Interned { bytes: bytes.into(), hash, interner: self.clone() });
-        // If the table already contains a different byte string with the same hash, the new byte string is not
-        // interned.
+        // If the table contains a different byte string with the same hash, the new byte string is not interned.
         if known.is_none() {
             self.shard(hash).insert(hash, Arc::downgrade(&new));
         }
         new
     }
 
-    /// Returns the total size of the interned byte strings, in bytes.
+    /// Returns the total size of all interned byte strings, in bytes.
     #[cfg(test)]
     pub(crate) fn total_bytes(&self) -> usize {
         let lengths = |shard: &Mutex<HashMap<u64, Weak<Interned>>>| {
@@ -65,8 +65,8 @@ impl Interned {
 impl Drop for Interned {
     fn drop(&mut self) {
         let mut shard = self.interner.shard(self.hash);
-        // The entry may already belong to an equal byte string. Such an entry exists if the equal byte string was
-        // interned after the last reference to `self` was dropped.
+        // The table entry may already refer to another byte string with the same content. Another byte string has the
+        // entry if the same content was interned again after the last reference to `self` was dropped.
         if shard.get(&self.hash).is_some_and(|known| known.strong_count() == 0) {
             shard.remove(&self.hash);
             if shard.len() < shard.capacity() / 4 {

@@ -15,16 +15,17 @@ use writer::BodyWriter;
 
 use super::interner::{Interned, Interner};
 
-/// The order of an object's members.
+/// The order of the members in an object's JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemberOrder {
-    /// The members that all kinds have come first, in Go's order. All other members follow, sorted by name.
+    /// The members that all kinds have come first, in the same order as in Go. All other members follow, sorted by
+    /// name.
     Declared,
     /// All members are sorted by name. Custom resources have this order.
     Sorted,
 }
 
-/// A member of the metadata that can be read without decoding the whole object.
+/// A metadata member that can be read without decoding the whole object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Member {
     Name,
@@ -57,7 +58,7 @@ pub const METADATA: [&str; 15] = [
     "managedFields",
 ];
 
-/// The first members of an object's JSON in Go's order.
+/// The first members of an object's JSON, in Go's order.
 pub const OBJECT: [&str; 3] = ["kind", "apiVersion", "metadata"];
 
 /// The members of the metadata in the order of [`Member`].
@@ -73,35 +74,36 @@ const MEMBERS: [&str; 9] = [
     "finalizers",
 ];
 
-/// An object without `apiVersion` and `kind`, and with an empty `resourceVersion`. When the object is written to a response, the revision
-/// is inserted into this field. Therefore, an object can be encoded before its revision is known. A deletion event also shares the bytes of
-/// the last write.
+/// The JSON of an object without `apiVersion` and `kind`, and with an empty `resourceVersion`. When the object is written to a response,
+/// its revision is inserted into the `resourceVersion`. Therefore, an object can be encoded before its revision is known. A deletion event
+/// also shares the bytes of the object's last write.
 ///
-/// Long members and the managed fields of each manager are interned. Most interned values are equal in the previous version of the object
-/// or in other objects of the same template.
+/// Long members, and the managed fields of each manager, are interned. Most interned values also occur in the previous version of
+/// the object or in other objects of the same template.
 #[derive(Clone, Debug)]
 pub(super) struct JsonBody {
-    /// The JSON of the object without interned values, followed by the offsets of the members.
+    /// The JSON of the object without its interned values, followed by the offsets of the metadata members.
     bytes: Arc<[u8]>,
-    /// The interned values. The first value of each pair is the position of the interned value in the JSON.
+    /// The interned values, each with its position in the JSON.
     interned: Arc<[(u32, Arc<Interned>)]>,
 }
 
-/// The offset of each metadata member in the JSON. The last two values are the start and the end of the metadata. An offset is 0 if the
-/// member is absent.
+/// The offset that each metadata member has in the JSON. The last two offsets are the start and the end of the metadata. If a member
+/// is absent, its offset is 0.
 type MemberOffsets = [u32; OFFSETS];
 const OFFSETS: usize = MEMBERS.len() + 2;
-/// The index of the metadata's start in [`MemberOffsets`].
+/// The index at which [`MemberOffsets`] contains the start of the metadata.
 const METADATA_AT: usize = MEMBERS.len();
-/// The maximum length of a JSON text whose offsets take two bytes each. For longer texts, each offset takes four bytes.
+/// The maximum length of a JSON text whose offsets are stored in two bytes each. For longer texts, each offset is
+/// stored in four bytes.
 const MAX_NARROW_LEN: usize = u16::MAX as usize;
 
-/// A string that is borrowed from the JSON text if it contains no escape sequences.
+/// A string that is borrowed from the JSON text, unless it contains escape sequences.
 #[derive(Debug, Default, Deserialize, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct BorrowedText<'a>(#[serde(borrow)] pub(super) Cow<'a, str>);
 
 impl JsonBody {
-    /// Encodes an object. If several objects contain equal values, `interner` stores these values only once.
+    /// Encodes an object. If several objects contain equal values, `interner` stores such a value only once.
     pub(super) fn new(interner: &Arc<Interner>, object: &Json, order: MemberOrder) -> Self {
         BodyWriter::new(Some(interner), true).encode(object, order)
     }
@@ -115,12 +117,12 @@ impl JsonBody {
     fn of(mut json: Vec<u8>, offsets: MemberOffsets, interned: Vec<(u32, Arc<Interned>)>) -> Self {
         let width = if json.len() > MAX_NARROW_LEN { 4 } else { 2 };
         json.extend(offsets.iter().flat_map(|offset| offset.to_le_bytes().into_iter().take(width)));
-        // All bodies without interned values share the same empty list.
+        // All bodies without interned values share a single empty list.
         let interned = if interned.is_empty() { Arc::default() } else { interned.into() };
         Self { bytes: json.into(), interned }
     }
 
-    /// Returns the JSON without interned values, and the number of bytes that an offset takes.
+    /// Returns the JSON without interned values, and the number of bytes in which each offset is stored.
     fn split(&self) -> (&[u8], usize) {
         let width = if self.bytes.len() - 2 * OFFSETS > MAX_NARROW_LEN { 4 } else { 2 };
         (&self.bytes[..self.bytes.len() - width * OFFSETS], width)
@@ -146,7 +148,7 @@ impl JsonBody {
         self.write_part(0..self.json().len(), revision, to);
     }
 
-    /// Appends a range of the JSON, including the interned values that belong into this range.
+    /// Appends a part of the JSON, including the interned values in this part.
     fn write_part(&self, part: Range<usize>, revision: u64, to: &mut Vec<u8>) {
         let revision = revision.to_string();
         let revision = self.revision_at().map(|at| (at, revision.as_bytes()));
@@ -178,14 +180,15 @@ impl JsonBody {
         read(&json).unwrap_or_default()
     }
 
-    /// Returns the value of a metadata member. Returns `None` if the member is absent, null, or of another type.
+    /// Returns the value of a metadata member. Returns `None` if the member is absent, null, or not a `T`.
     pub(super) fn member<'a, T: Deserialize<'a>>(&'a self, member: Member) -> Option<T> {
         let start = self.offset(member as usize);
-        // These members contain no interned values, so their values can be read from the bytes. Only the revision is missing in the bytes.
+        // These members contain no interned values, so they can be read directly from the bytes. The bytes lack only the revision.
         read(self.json().get(start..).filter(|_| start > 0)?)
     }
 
-    /// Returns the object with this revision. The returned object contains only the values at these paths, such as `spec.nodeName`.
+    /// Returns a part of the object, with this revision. The returned object contains only the values at these paths, such as
+    /// `spec.nodeName`.
     pub(super) fn projection(&self, revision: u64, paths: &[&str]) -> Json {
         let paths: Vec<Vec<&str>> = paths.iter().map(|path| path.split('.').collect()).collect();
         let mut json = Vec::new();
@@ -194,7 +197,8 @@ impl JsonBody {
         Projection { paths: paths.iter().map(Vec::as_slice).collect() }.deserialize(&mut json).unwrap_or_default()
     }
 
-    /// Returns the offset for inserting the revision. The revision is inserted directly after the opening quote.
+    /// Returns the offset at which the revision must be inserted. This offset is directly after the opening quote of
+    /// the `resourceVersion`.
     fn revision_at(&self) -> Option<usize> {
         let start = self.offset(Member::ResourceVersion as usize);
         (start > 0).then_some(start + 1)
@@ -203,7 +207,7 @@ impl JsonBody {
 
 impl PartialEq for JsonBody {
     fn eq(&self, other: &Self) -> bool {
-        // Equal objects have the same interned values, except if one of the objects was encoded without an interner.
+        // Two equal objects have the same interned values, unless one of them was encoded without an interner.
         if self.interned.len() == other.interned.len() {
             let mut interned = self.interned.iter().zip(&*other.interned);
             let is_same = |one: &Arc<Interned>, other| Arc::ptr_eq(one, other) || one.bytes() == other.bytes();
@@ -219,7 +223,7 @@ impl PartialEq for JsonBody {
     }
 }
 
-/// Deserializes the value at the start of the bytes. Ignores the bytes after the value.
+/// Deserializes the value at the start of the bytes. The bytes after this value are ignored.
 fn read<'a, T: Deserialize<'a>>(json: &'a [u8]) -> Option<T> {
     Option::deserialize(&mut serde_json::Deserializer::from_slice(json)).ok().flatten()
 }
@@ -295,7 +299,8 @@ mod tests {
         assert_eq!(found, expected);
     }
 
-    /// Creates an object from a template. All objects of the template have equal long values, except for the status.
+    /// Creates an object from a template for the test. All objects from the template have equal long values, except for
+    /// the status.
     fn replica(number: usize) -> Json {
         let owned = |field: &str| (0..40).map(|at| (format!("f:{field}{at}"), json!({}))).collect::<Json>();
         json!({
@@ -328,7 +333,8 @@ mod tests {
             assert_eq!(body.metadata(12), whole["metadata"]);
             assert_eq!(body.member::<Vec<String>>(Member::Finalizers), Some(vec!["f".into()]));
             assert_eq!(body.projection(7, &["spec.number", "short"]), json!({"spec": {"number": 1}, "short": 3}));
-            // The reported length must be correct. The JSON must be equal to the JSON of a body without interned values.
+            // The length that the body reports must be correct. The JSON must equal the JSON of the same body without
+            // interned values.
             let mut json = Vec::new();
             body.write(12, &mut json);
             assert_eq!(json.len(), body.len() + 2);

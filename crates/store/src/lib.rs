@@ -1,16 +1,20 @@
 //! The storage engine of an API server, which stores Kubernetes objects as bytes and numbers all writes with one sequence of revisions.
 //!
-//! - [`VersionedStore`] contains all objects, the log of changes, and the revision. As in etcd, all resources share one sequence of
-//!   revisions. Each resource has a separate log, so following one resource never reads changes of other resources.
-//! - [`Draft`] is an object that will be written. The store converts it to a [`Stored`] with the immutable bytes that are served.
-//! - [`Present`] is a snapshot of all objects, and [`Objects`] is a snapshot of one resource. A clone takes constant time and memory.
-//! - [`StoreChange`] is an entry of the log. [`History`] limits the number, age and size of the changes in the log.
-//! - [`Interner`] stores equal data of several objects once.
+//! - [`VersionedStore`] contains all objects, a log of changes, and the current revision. As in etcd, all resources share one
+//!   sequence of revisions. Each resource has a separate log, so a watch of one resource never reads changes of other
+//!   resources.
+//! - [`Draft`] is an object that a caller wants to write. A write converts the draft to a [`Stored`], whose immutable bytes are
+//!   sent to clients.
+//! - [`Present`] is a snapshot of all objects. [`Objects`] is a snapshot of the objects of one resource. Cloning a snapshot takes
+//!   constant time and memory.
+//! - [`StoreChange`] is an entry of the change log. [`History`] limits the number, the age and the size of the changes
+//!   in the log.
+//! - [`Interner`] stores data that occurs in several objects only once.
 //!
-//! The engine does no I/O, reads no clock and starts no task. The caller passes the time of each write. The store can return the state at
-//! the current revision, and at every earlier revision back to the compaction point. The engine takes only short locks around data that
-//! objects share. To share a store between threads, put a lock around it. Readers can use the snapshot from [`now`](VersionedStore::now)
-//! without the lock.
+//! The store does no I/O, reads no clock and starts no task. The caller passes the time of each write. The store can return the state at
+//! the current revision, and at every earlier revision back to the compaction point. The store takes only short locks, which protect
+//! data that several objects share. To share a store between threads, put a lock around it. Readers can use the snapshot from
+//! [`now`](VersionedStore::now) without the lock.
 //!
 //! ```
 //! use std::time::Instant;
@@ -69,18 +73,19 @@ pub use present::Present;
 use resource_table::Table;
 pub use stored::{ChangeKind, Draft, Key, Labels, ResourceKey, SAME, StoreChange, Stored};
 
-/// The limits of the log. When changes are dropped from the log, the states before these changes can no longer be listed, and watches can
-/// no longer start at them.
+/// The limits of the log. When changes are dropped from the log, earlier states can no longer be listed. Watches can no longer start at
+/// these states.
 #[derive(Clone, Copy, Debug)]
 pub struct History {
     /// The maximum number of changes that the log keeps for each resource.
     pub max_changes: usize,
     /// The maximum age of a change in the log. Each write drops up to a thousand changes that exceed this age, from all resources.
     pub max_age: Duration,
-    /// The approximate maximum size of all changes in the log, in bytes. For each resource, the last change is always kept.
+    /// The approximate maximum size of the logs of all resources together, in bytes. The last change of each resource is
+    /// always kept.
     pub max_bytes: usize,
-    /// The number of last changes that [`followed`](VersionedStore::followed) can return for each resource. These changes are kept even if
-    /// they exceed `max_changes`.
+    /// The number of most recent changes that [`followed`](VersionedStore::followed) can return for each resource. These changes are kept
+    /// even if they exceed `max_changes`.
     pub followed: usize,
 }
 
@@ -90,10 +95,12 @@ impl Default for History {
     }
 }
 
-/// The maximum number of expired changes that one write drops. This limit bounds the time that a write takes.
+/// The maximum number of changes that one write drops because of their age. This limit bounds the time that a write
+/// takes.
 const MAX_EXPIRED: usize = 1_000;
 
-/// The state that a write expects the object to have. If the expectation is wrong, the write changes nothing.
+/// The state that a writer expects an object to have before the write. If the object has another state, the write fails
+/// and changes nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expect {
     /// No object with this key exists.
@@ -102,14 +109,14 @@ pub enum Expect {
     At(u64),
 }
 
-/// The error of a write that was refused and has changed nothing.
+/// The reason why a write was refused. A refused write changes nothing.
 #[derive(Clone, Debug)]
 pub enum Refused {
-    /// The expectation is wrong. The value is the current object, if the object exists.
+    /// The object does not have the expected state. The value is the current object, if the object exists.
     Mismatch(Option<Arc<Stored>>),
-    /// Another object already has one of the claims of the new object.
+    /// Another object already owns one of the claims of the new object.
     Taken,
-    /// Other data that the write depends on has changed.
+    /// Other data, on which the write depends, has changed.
     Moved,
 }
 
@@ -120,30 +127,32 @@ pub struct Compacted {
     pub oldest: u64,
 }
 
-/// All objects and their past states, with one sequence of revisions.
+/// All objects and their past states. All writes are numbered by one sequence of revisions.
 #[derive(Debug, Default)]
 pub struct VersionedStore {
     now: Present,
     compacted: u64,
     history: History,
-    /// The cache of other encodings. The size limit of this cache is half of the size limit of the log.
+    /// The cache of other encodings. The size limit of the encoding cache is half of the size limit of the change log.
     encoding_cache: Arc<EncodingCache>,
-    /// The interner for data that is equal in several objects or in several versions of an object.
+    /// The interner for data that occurs in several objects or in several versions of an object.
     interner: Arc<Interner>,
     tables: HashMap<ResourceKey, Table>,
-    /// The approximate size of the log of all resources, in bytes.
+    /// The approximate size of the change logs of all resources together, in bytes.
     log_bytes: usize,
-    /// The resources that have more than one change in the log. The key is the revision of the resource's oldest change.
+    /// The resources that have more than one change in their log. The key is the revision of the oldest change in the
+    /// resource's log.
     by_oldest_change: BTreeMap<u64, ResourceKey>,
-    /// The object that has each claim.
+    /// Maps each claim to the object that owns it.
     holders: HashMap<String, (ResourceKey, Key)>,
     claimed: HashMap<(ResourceKey, Key), Vec<String>>,
 }
 
 impl VersionedStore {
-    /// Creates an empty store whose current revision is `revision`. A new etcd starts at revision 1. Earlier revisions are unavailable.
+    /// Creates an empty store with the current revision `first`. For comparison, a new etcd starts at revision 1. Earlier revisions
+    /// are unavailable.
     pub fn new(first: u64, history: History) -> Self {
-        // With this maximum, enough revisions remain for any number of writes.
+        // The revision is limited to this maximum, so that enough revisions remain for any number of writes.
         let revision = first.clamp(1, u64::MAX / 2);
         let compacted = if revision == 1 { 0 } else { revision };
         let encoding_cache = Arc::new(EncodingCache::new(history.max_bytes / 2));
@@ -151,7 +160,7 @@ impl VersionedStore {
         Self { now, compacted, history, encoding_cache, ..Self::default() }
     }
 
-    /// Returns the interner that drafts for this store must use.
+    /// Returns the interner with which drafts for this store must be created.
     pub fn interner(&self) -> &Arc<Interner> {
         &self.interner
     }
@@ -166,22 +175,22 @@ impl VersionedStore {
         self.now.revision
     }
 
-    /// Returns the current object with a key.
+    /// Returns the current state of the object with this key.
     pub fn get(&self, resource: &str, key: &str) -> Option<&Arc<Stored>> {
         self.now.get(resource, key)
     }
 
-    /// Returns a snapshot of the objects of a resource.
+    /// Returns a snapshot of the current objects of a resource.
     pub fn objects(&self, resource: &str) -> Objects {
         self.now.objects(resource)
     }
 
-    /// Writes an object if its current state meets the expectation.
+    /// Writes an object if its current state is the expected one.
     ///
     /// # Errors
     ///
-    /// Returns an error if the expectation is wrong, or if another object has one of the claims. If an error is returned, nothing was
-    /// written.
+    /// Returns an error if the current state is not the expected one, or if another object owns one of the claims. If the method
+    /// returns an error, nothing was written.
     pub fn put(
         &mut self,
         now: Instant,
@@ -204,11 +213,13 @@ impl VersionedStore {
         Ok(self.record(StoreChange { at: now, kind, key, old, new }))
     }
 
-    /// Removes an object if its current revision is `at`. The logged change contains the last content of the object and the new revision.
+    /// Removes an object if its current revision is `at`. The change in the log contains the last content of the object and the revision
+    /// of the removal.
     ///
     /// # Errors
     ///
-    /// Returns an error if the object is absent or has another revision. If an error is returned, nothing was removed.
+    /// Returns an error if the object does not exist or has another revision. If the method returns an error, nothing
+    /// was removed.
     pub fn remove(
         &mut self,
         now: Instant,
@@ -225,7 +236,7 @@ impl VersionedStore {
         Ok(self.record(StoreChange { at: now, kind, key, old: Some(old), new }))
     }
 
-    /// Returns all changes of a resource that were made after `revision`. The oldest change is first.
+    /// Returns all changes of a resource after `revision`. The oldest change is first.
     ///
     /// # Errors
     ///
@@ -242,28 +253,29 @@ impl VersionedStore {
         Ok(self.tables.get(resource).into_iter().flat_map(move |table| table.since(revision)))
     }
 
-    /// Returns all changes of a resource that were made after `revision`, for a caller that follows the changes. The caller must have read
-    /// all changes up to `revision`. Returns `None` if some of the changes are no longer in the log.
+    /// Returns all changes of a resource after `revision`, for a caller that continuously follows the changes. The caller must already
+    /// have read all changes up to `revision`. Returns `None` if some of the changes are no longer in the log.
     pub fn followed(&self, resource: &str, revision: u64) -> Option<impl Iterator<Item = &Arc<StoreChange>>> {
         let table = self.tables.get(resource);
         let follows = table.is_none_or(|table| table.keeps(revision));
         follows.then(|| table.into_iter().flat_map(move |table| table.since(revision)))
     }
 
-    /// Returns the change that has this revision. Returns `None` if the change is not in the log.
+    /// Returns the change with this revision. Returns `None` if the log does not contain the change.
     pub fn change(&self, resource: &str, revision: u64) -> Option<&Arc<StoreChange>> {
         let mut since = self.tables.get(resource)?.since(revision.checked_sub(1)?);
         since.next().filter(|change| change.revision() == revision)
     }
 
-    /// Returns a revision at which the resource had the same state as at `time`. The method considers only changes that are still in the
+    /// Returns a revision at which a resource had the same state as at `time`. The method considers only changes that are still in the
     /// log.
     pub fn revision_at(&self, resource: &str, time: Instant) -> u64 {
         let later = self.tables.get(resource).and_then(|table| table.first_after(time));
         later.map_or(self.now.revision, |change| change.revision() - 1)
     }
 
-    /// Returns the time of a resource's last change at or before `revision`. Returns `None` if the change is not in the log.
+    /// Returns the time of the last change of a resource at or before `revision`. Returns `None` if the log does not contain
+    /// the change.
     pub fn written_at(&self, resource: &str, revision: u64) -> Option<Instant> {
         self.tables.get(resource)?.last_until(revision).map(|change| change.at)
     }
@@ -286,8 +298,8 @@ impl VersionedStore {
         self.now.revision = self.now.revision.max(revision.min(u64::MAX / 2));
     }
 
-    /// Sets an object with this revision, or removes the object. The change is not added to the log. States of past revisions that are read
-    /// later also contain this change. Returns the change. Returns `None` if the object should be removed but is absent.
+    /// Sets an object with this revision, or removes the object. The change gets no entry in the log. When past states are read later,
+    /// they contain this change, too. Returns the change. Returns `None` if the object to remove does not exist.
     pub fn set(
         &mut self,
         now: Instant,
@@ -331,29 +343,30 @@ impl VersionedStore {
         }
     }
 
-    /// Drops the log of one resource. A server does this when it creates the storage of a resource again.
+    /// Drops the change log of one resource. A server calls this method when it creates the storage of a resource
+    /// again.
     pub fn forget_past(&mut self, resource: &ResourceKey) {
         let revision = self.now.revision;
         self.change_table(resource, |table| table.forget(revision));
     }
 
-    /// Keeps a snapshot of a resource at a revision. The snapshot is kept until a change after this revision is dropped from the log. The
-    /// snapshot takes little memory, because the log contains all objects that have changed since then.
+    /// Keeps a snapshot of a resource at this revision. The store keeps the snapshot until it drops a later change from the log. A
+    /// snapshot needs little memory, because the log already contains all objects that changed after the snapshot.
     pub fn keep(&mut self, resource: &ResourceKey, revision: u64, objects: &Objects) -> Weak<Objects> {
-        // A caller may pass a future revision, because of an injected fault. A snapshot for a future revision is not kept, because the
-        // objects can still change before this revision is reached.
+        // Because of an injected fault, a caller may pass a future revision. Such a snapshot is not kept, because the objects can
+        // still change before the store reaches this revision.
         if revision > self.now.revision {
             return Weak::new();
         }
         self.tables.entry(resource.clone()).or_default().keep(revision, objects)
     }
 
-    /// Returns the oldest available revision of a resource.
+    /// Returns the oldest revision of a resource that is still available.
     pub fn oldest(&self, resource: &str) -> u64 {
         self.tables.get(resource).map_or(0, Table::floor).max(self.compacted)
     }
 
-    /// Adds a change to the log, and drops changes that exceed the limits.
+    /// Adds a change to the log, and drops older changes that exceed the limits.
     fn record(&mut self, change: StoreChange) -> Arc<StoreChange> {
         let (history, now) = (self.history, change.at);
         let recorded = self.change_table(&change.resource().clone(), |table| {
@@ -375,7 +388,7 @@ impl VersionedStore {
         self.tables.get(resource).is_some_and(|table| table.is_expired(now, self.history))
     }
 
-    /// Changes the log of a resource, and updates the totals of all resources.
+    /// Changes the log of a resource, and then updates the totals over all resources.
     fn change_table<R>(&mut self, resource: &ResourceKey, change: impl FnOnce(&mut Table) -> R) -> R {
         let table = self.tables.entry(resource.clone()).or_default();
         self.log_bytes -= table.log_bytes();
@@ -392,7 +405,7 @@ impl VersionedStore {
     ///
     /// # Errors
     ///
-    /// Returns the error that `put` would return for the same arguments.
+    /// Returns the error that `put` would return, without writing anything.
     pub fn check(&self, resource: &str, key: &str, expect: Expect, draft: &Draft) -> Result<(), Refused> {
         self.check_expected(resource, key, expect)?;
         let mut holders = draft.claims.iter().filter_map(|claim| self.holders.get(claim));
@@ -411,12 +424,12 @@ impl VersionedStore {
         if is_met { Ok(()) } else { Err(Refused::Mismatch(found.cloned())) }
     }
 
-    /// Returns the key of the object that has this claim.
+    /// Returns the key of the object that owns this claim.
     pub fn holder(&self, claim: &str) -> Option<&Key> {
         self.holders.get(claim).map(|(_, key)| key)
     }
 
-    /// Replaces all claims of an object.
+    /// Replaces all claims that an object owns.
     fn claim(&mut self, resource: &ResourceKey, key: &str, claims: Vec<String>) {
         if claims.is_empty() && self.claimed.is_empty() {
             return;

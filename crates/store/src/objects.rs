@@ -6,13 +6,13 @@ use super::encodings::{Encoding, Encodings};
 use super::tree::{Branch, Tree};
 use super::{Key, KeyRange, Stored};
 
-/// Objects by key. A clone is an immutable snapshot and takes constant time and memory.
+/// Objects by key. Cloning a snapshot takes constant time and memory.
 #[derive(Clone, Debug, Default)]
 pub struct Objects {
     tree: Tree<Arc<Stored>>,
 }
 
-/// The minimum number of adjacent objects that are encoded together.
+/// The minimum number of adjacent objects in a group that is encoded as a whole.
 const MIN_NEIGHBOURS: usize = if cfg!(test) { 1 } else { 32 };
 
 impl Objects {
@@ -21,8 +21,8 @@ impl Objects {
         self.tree.get(key)
     }
 
-    /// Inserts an object. Returns the key of the object and the previous object with this key. All versions of an object share the same
-    /// key.
+    /// Inserts an object. Returns the stored key and the previous version of the object with this key. All versions of an object share
+    /// the same key.
     pub(super) fn insert(&mut self, key: &str, object: Arc<Stored>) -> (Key, Option<Arc<Stored>>) {
         self.tree.insert(key, object)
     }
@@ -31,14 +31,15 @@ impl Objects {
         self.tree.remove(key)
     }
 
-    /// Returns an iterator over the objects in a range, sorted by key.
+    /// Returns an iterator over the objects in a range of keys, sorted by key.
     pub fn run(&self, range: &KeyRange) -> Run {
         let end = range.end().map_or(self.tree.len(), |end| self.tree.rank(end));
         Run { at: self.tree.rank(range.start()), end, objects: self.clone() }
     }
 }
 
-/// Creates a snapshot from objects that have no keys. The keys in this snapshot only preserve the order of the objects.
+/// Creates a snapshot from objects that have no keys. The snapshot assigns keys only to preserve the order of the
+/// objects.
 impl FromIterator<Stored> for Objects {
     fn from_iter<I: IntoIterator<Item = Stored>>(objects: I) -> Self {
         let mut all = Self::default();
@@ -49,17 +50,17 @@ impl FromIterator<Stored> for Objects {
     }
 }
 
-/// An iterator over the objects of a snapshot that are in a range of keys.
+/// An iterator over the objects of a snapshot whose keys are in a range.
 #[derive(Clone, Debug)]
 pub struct Run {
     objects: Objects,
-    /// The rank of the next object in the snapshot. The iterator ends before the object whose rank is `end`.
+    /// The index of the next object in the snapshot. The iterator ends before the object whose index is `end`.
     at: usize,
     end: usize,
 }
 
 impl Run {
-    /// Returns the next object, but does not advance the iterator.
+    /// Returns the next object without advancing the iterator.
     pub fn peek(&self) -> Option<&(Key, Arc<Stored>)> {
         self.objects.tree.at(self.at).filter(|_| self.at < self.end)
     }
@@ -69,16 +70,16 @@ impl Run {
         self.at += 1;
     }
 
-    /// Returns the next objects as a group whose encoding can be shared by many requests. Does not advance the iterator. Returns `None` if
-    /// no such group starts at the current position.
+    /// Returns the next objects as a group. Many requests can share the encoding of this group. Does not advance the iterator. Returns
+    /// `None` if no such group starts at the current position.
     pub fn neighbours(&self) -> Option<Neighbours> {
         let (before, neighbours) = self.objects.tree.branch_at(self.at)?;
         let len = neighbours.len();
         (before == self.at && len >= MIN_NEIGHBOURS && before + len <= self.end).then(|| Neighbours(neighbours.clone()))
     }
 
-    /// Skips the group that [`neighbours`](Self::neighbours) returns. If that method returns `None`, this method skips all objects before
-    /// the next group.
+    /// Skips the objects of the group that [`neighbours`](Self::neighbours) returns. If there is no such group, the method skips all
+    /// objects before the next group.
     pub fn pass_neighbours(&mut self) {
         let next = self.objects.tree.branch_at(self.at).map(|(before, neighbours)| before + neighbours.len());
         self.at = next.unwrap_or(self.end);
@@ -89,8 +90,8 @@ impl Run {
         self.end.saturating_sub(self.at)
     }
 
-    /// Returns the objects between the position of this iterator and the position of `other`. `other` must be a clone of this iterator that
-    /// is at the same or a later position.
+    /// Returns the objects from the position of this iterator up to the position of `other`. `other` must be a clone of this iterator at
+    /// the same position or a later one.
     pub fn up_to(self, other: &Self) -> Self {
         Self { end: other.at.min(self.end), ..self }
     }
@@ -106,7 +107,7 @@ impl Iterator for Run {
     }
 }
 
-/// A group of objects in a snapshot that have adjacent keys.
+/// A group of objects with adjacent keys in a snapshot.
 #[derive(Clone, Debug)]
 pub struct Neighbours(Arc<Branch<Arc<Stored>>>);
 
@@ -116,8 +117,8 @@ impl Neighbours {
         self.0.values()
     }
 
-    /// Returns the encoding of the whole group. The first call calls `make`. The result is cached until an object of the group changes, or
-    /// until the cache evicts the result.
+    /// Returns the encoding of all objects of the group. The first call calls `make`. The encoding is cached until an object of the
+    /// group changes or the cache evicts the encoding.
     ///
     /// # Errors
     ///

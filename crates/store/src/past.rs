@@ -1,12 +1,12 @@
-//! The state that a resource had at an earlier revision.
+//! The states that a resource had at earlier revisions.
 
 use std::sync::Arc;
 
 use super::StoreChange;
 use super::objects::Objects;
 
-/// The state that a resource had at an earlier revision. The state is represented by a later state and the changes
-/// between the two states.
+/// A state of a resource at an earlier revision. The state is represented by a later state and the changes between
+/// these two states.
 #[derive(Debug, Default)]
 pub struct Past {
     pub(super) later: Objects,
@@ -14,7 +14,7 @@ pub struct Past {
 }
 
 impl Past {
-    /// Returns the objects. The objects are computed from the later state by undoing the changes.
+    /// Returns the objects. To compute the objects, the changes are undone in the later state.
     pub fn objects(self) -> Objects {
         let mut objects = self.later;
         for change in self.since.iter().rev() {

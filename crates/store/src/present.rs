@@ -38,7 +38,7 @@ impl Present {
         })
     }
 
-    /// Changes the objects of a resource. Existing clones of the snapshot keep their state.
+    /// Applies a change to the objects of a resource. Existing clones of the snapshot do not change.
     pub(super) fn change<R>(&mut self, resource: &str, change: impl FnOnce(&mut Objects) -> R) -> R {
         let mut objects = self.objects(resource);
         let changed = change(&mut objects);

@@ -9,27 +9,27 @@ use super::objects::Objects;
 use super::stored::Origin;
 use super::{History, Past, ResourceKey, StoreChange};
 
-/// The maximum number of snapshots that are kept although no reader uses them.
+/// The maximum number of snapshots that are kept without a reader.
 pub(super) const MAX_UNUSED_SNAPSHOTS: usize = 8;
 
 /// The changes of one resource. The oldest change is first.
 #[derive(Debug, Default)]
 pub(super) struct Table {
     log: VecDeque<Arc<StoreChange>>,
-    /// Snapshots of past revisions. The key consists of the revision and the era. Readers use the kept snapshots now, or may use them
-    /// again. For each snapshot, the log contains all changes that were made after it.
+    /// Snapshots of past revisions. The key of each snapshot consists of its revision and its era. Readers use these snapshots
+    /// now, or may use them later. For each snapshot, the log contains all later changes.
     snapshots: BTreeMap<(u64, u64), Arc<Objects>>,
-    /// The current era. A new era begins when the content of past revisions changes. A snapshot of an earlier era is available only to
-    /// readers that already use it.
+    /// The current era. A new era begins when the content of past revisions is changed. A snapshot of an earlier era remains available
+    /// only to its current readers.
     era: u64,
-    /// The [`Origin`] of each API version that was used to write objects. All objects that were written in the same version share an
-    /// origin. The number of origins is limited by the number of API versions that the resource ever had.
+    /// The [`Origin`] of each API version in which objects were written. All objects that were written in the same API version
+    /// share an origin. The number of origins is limited by the number of API versions that the resource has ever had.
     origins: Vec<Arc<Origin>>,
-    /// The approximate size of this log, in bytes.
+    /// The approximate size of this change log, in bytes.
     log_bytes: usize,
     /// The oldest available revision.
     floor: u64,
-    /// The revision of the change that was dropped last. It is at most `floor`.
+    /// The revision of the most recently dropped change. The revision is at most `floor`.
     dropped: u64,
 }
 
@@ -38,7 +38,7 @@ impl Table {
         self.floor
     }
 
-    /// Returns the origin for an API version. All objects that were written in this version share the origin.
+    /// Returns the origin for an API version. All objects that were written in this API version share the same origin.
     pub(super) fn version(
         &mut self,
         resource: &ResourceKey,
@@ -60,7 +60,7 @@ impl Table {
         change
     }
 
-    /// Starts a new era, because the content of past revisions changes.
+    /// Starts a new era. The caller must do this when it changes the content of past revisions.
     pub(super) fn begin_era(&mut self) {
         self.snapshots.retain(|_, snapshot| Arc::weak_count(snapshot) > 0);
         self.era += 1;
@@ -82,7 +82,7 @@ impl Table {
         self.log.get(after.checked_sub(1)?)
     }
 
-    /// Returns whether the log contains all changes after a revision.
+    /// Returns whether the log contains all changes after this revision.
     pub(super) fn keeps(&self, revision: u64) -> bool {
         revision >= self.dropped
     }
@@ -96,7 +96,7 @@ impl Table {
         self.log.front().filter(|_| self.log.len() > 1).map(|change| change.revision())
     }
 
-    /// Returns the state that the resource had at a revision. This state is computed from the next later snapshot, or from the current
+    /// Returns the state that the resource had at a revision. The state is computed from the next later snapshot, or from the current
     /// objects `now`.
     pub(super) fn past(&self, revision: u64, now: Objects) -> Past {
         let after = self.snapshots.range((revision, 0)..).find(|((_, era), _)| *era == self.era);
@@ -105,7 +105,7 @@ impl Table {
         Past { later: objects, since: since.cloned().collect() }
     }
 
-    /// Keeps a snapshot of a revision until a change after this revision is dropped. Drops the oldest unused snapshots.
+    /// Keeps a snapshot at a revision until a later change is dropped from the log. Drops the oldest unused snapshots.
     pub(super) fn keep(&mut self, revision: u64, objects: &Objects) -> Weak<Objects> {
         if !self.keeps(revision) {
             return Weak::new();
@@ -120,7 +120,7 @@ impl Table {
         snapshot
     }
 
-    /// Makes revisions before `revision` unavailable. Callers that already follow the changes can continue.
+    /// Makes revisions before `revision` unavailable. Callers that already follow the changes are not affected.
     pub(super) fn compact(&mut self, revision: u64) {
         self.floor = self.floor.max(revision);
     }

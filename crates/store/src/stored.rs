@@ -1,4 +1,4 @@
-//! Objects that are stored as bytes, and changes of objects.
+//! Objects that are stored as bytes, and the changes of such objects.
 
 use std::borrow::{Borrow, Cow};
 use std::collections::BTreeMap;
@@ -16,20 +16,21 @@ use super::json_body::{BorrowedText, JsonBody, Member, MemberOrder};
 /// The name of a resource in a store, such as `pods` or `deployments.apps`.
 pub type ResourceKey = Arc<str>;
 
-/// The key of an object within its resource. The key has the form `namespace/name`, or `name` for a cluster-scoped object.
+/// The key of an object within its resource. The form of the key is `namespace/name`, or `name` for a cluster-scoped
+/// object.
 pub type Key = Arc<str>;
 
-/// An object that will be written to the store.
+/// An object that a caller wants to write to the store.
 pub struct Draft {
     pub(super) body: JsonBody,
     pub(super) version: String,
-    /// Values that only one object in the store may have, such as an address.
+    /// Values that at most one object in the store can own, such as an IP address.
     pub(super) claims: Vec<String>,
-    /// The values of the selectable fields, if they are the same in each API version of the kind.
+    /// The values of the selectable fields, if these values are equal in all API versions of the kind.
     pub(super) fields: Vec<String>,
 }
 
-/// The `Debug` output omits the object, because the object may be a Secret.
+/// `Debug` does not print the object, because it may be a Secret.
 impl fmt::Debug for Draft {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Draft").field("version", &self.version).finish_non_exhaustive()
@@ -37,7 +38,7 @@ impl fmt::Debug for Draft {
 }
 
 impl Draft {
-    /// Creates a draft. `interner` must be the interner of the store that will contain the object.
+    /// Creates a draft. `interner` must be the interner of the store to which the draft will be written.
     pub fn new(interner: &Arc<Interner>, object: &Json, order: MemberOrder, claims: Vec<String>) -> Self {
         let version = object.get("apiVersion").and_then(Json::as_str).unwrap_or_default().to_owned();
         Self { body: JsonBody::new(interner, object, order), version, claims, fields: Vec::new() }
@@ -48,13 +49,13 @@ impl Draft {
         Self { claims: Vec::new(), ..self }
     }
 
-    /// Sets the values of the selectable fields, in the order that the kind defines.
+    /// Sets the values of the selectable fields. The kind defines the order of the values.
     pub fn selectable(self, fields: Vec<String>) -> Self {
         Self { fields, ..self }
     }
 }
 
-/// Data that objects of one resource share if they were written with the same `apiVersion`.
+/// Data that all objects of one resource share if they were written with the same `apiVersion`.
 #[derive(Debug)]
 pub(crate) struct Origin {
     resource: ResourceKey,
@@ -67,7 +68,7 @@ impl Origin {
         Arc::new(Self { resource: resource.clone(), version: version.into(), encoding_cache: encoding_cache.clone() })
     }
 
-    /// Creates the origin of an object that belongs to no store. Nothing is cached for it.
+    /// Creates the origin for an object that does not belong to a store. Nothing is cached for it.
     fn detached(version: &str) -> Arc<Self> {
         Self::new(&ResourceKey::default(), version, &Arc::default())
     }
@@ -77,51 +78,51 @@ impl Origin {
     }
 }
 
-/// An immutable object in the state after one write.
+/// An immutable object in the state that one write stored.
 ///
-/// The object is stored as the bytes that are sent to clients, without `apiVersion` and `kind`. Both members depend on the version that a
-/// client requests, and lists of built-in kinds omit both members. The `apiVersion` of the write is stored separately, because the storage
-/// version of the kind can change. The object is decoded only when a caller asks for it.
+/// The object is stored as the bytes that are sent to clients. These bytes do not contain `apiVersion` and `kind`. Both members depend on
+/// the API version that a client requests, and lists of built-in kinds omit them. The `apiVersion` of the write is stored separately,
+/// because the storage version of the kind can change. The bytes are decoded only when a caller needs the object.
 pub struct Stored {
     revision: u64,
     origin: Arc<Origin>,
     is_first: bool,
     body: JsonBody,
-    /// Data that is computed from the object. For most small objects, this data is not allocated, because small objects are usually sent
-    /// unchanged.
+    /// Data that is computed from the object when it is first needed. Most small objects have no such data, because they are usually
+    /// sent unchanged.
     derived: OnceLock<Box<Derived>>,
 }
 
 /// Data that is computed from an object.
 #[derive(Debug, Default)]
 struct Derived {
-    /// The number of the form for which the stored bytes are known to be correct. 0 if there is no such form.
+    /// The number of the form for which the stored bytes need no conversion. 0 means that no such form is known.
     fits: AtomicU64,
-    /// The decoded object. The decoded form is kept only for objects that the server itself reads often.
+    /// The decoded object. The decoded object is kept only for objects that the server itself reads often.
     tree: OnceLock<Arc<Json>>,
     fields: OnceLock<Arc<SelectableFields>>,
-    /// The cached encodings. The cache entry is created when the first encoding is requested.
+    /// The cached encodings. The cache entry is created when an encoding is first requested.
     encodings: OnceLock<Arc<Encodings>>,
 }
 
-/// The `Debug` output omits the object, because the object may be a Secret.
+/// `Debug` does not print the object, because it may be a Secret.
 impl fmt::Debug for Stored {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Stored").field("revision", &self.revision).finish_non_exhaustive()
     }
 }
 
-/// The values of an object's selectable fields in one form, in the order that the kind defines. The values are concatenated, because most
-/// values are short or empty.
+/// The values of an object's selectable fields in one form. The kind defines their order. The values are concatenated in one text,
+/// because most values are short or empty.
 #[derive(Debug)]
 struct SelectableFields {
     form: u64,
     text: Box<str>,
-    /// The end offset of each value.
+    /// The end offset of each value in the text.
     ends: Box<[usize]>,
 }
 
-/// The form number for fields whose values are the same in every form.
+/// The form number that is used for fields whose values are equal in all forms.
 pub const SAME: u64 = 0;
 
 impl SelectableFields {
@@ -157,17 +158,18 @@ impl Stored {
         self.derived.get_or_init(Box::default)
     }
 
-    /// Creates an object that belongs to no store, without a revision.
+    /// Creates an object that does not belong to a store and has no revision.
     pub fn of(draft: Draft) -> Self {
         Self::new(0, Origin::detached(&draft.version), true, draft.body)
     }
 
-    /// Creates an object that belongs to no store. Clients get this object without a resourceVersion.
+    /// Creates an object that does not belong to a store. The JSON that clients get for this object contains no
+    /// resourceVersion.
     pub fn unversioned(object: &Json) -> Self {
         Self::new(0, Origin::detached(""), true, JsonBody::unversioned(object))
     }
 
-    /// Returns a copy of the object that has another revision.
+    /// Returns a copy of the object with another revision.
     pub fn at(&self, revision: u64) -> Self {
         let other = Self::new(revision, self.origin.clone(), false, self.body.clone());
         if let Some(Derived { fits, fields, .. }) = self.derived.get().map(Box::as_ref) {
@@ -177,17 +179,18 @@ impl Stored {
         other
     }
 
-    /// Returns the revision of the write that stored this state.
+    /// Returns the revision of the write that stored this version of the object.
     pub fn revision(&self) -> u64 {
         self.revision
     }
 
-    /// Returns the `apiVersion` of the object when it was written. The result is empty if the object had no `apiVersion`.
+    /// Returns the `apiVersion` with which the object was written. Returns an empty text if the object had no
+    /// `apiVersion`.
     pub fn version(&self) -> &str {
         self.origin.version()
     }
 
-    /// Returns whether the write created the object.
+    /// Returns whether this version of the object was stored by its creation.
     pub fn is_first(&self) -> bool {
         self.is_first
     }
@@ -197,7 +200,7 @@ impl Stored {
         size_of::<Self>() + self.body.len()
     }
 
-    /// Returns whether both objects have the same content. Their versions may differ.
+    /// Returns whether both objects have the same content. The versions of the objects may differ.
     pub fn has_content_of(&self, other: &Self) -> bool {
         self.body == other.body
     }
@@ -207,8 +210,8 @@ impl Stored {
         self.body.write(self.revision, to);
     }
 
-    /// Returns the object in another encoding. The first call calls `make`. The result is cached until the cache evicts it. Table cells are
-    /// cached only for the second in which they are valid.
+    /// Returns the object in an encoding other than the stored JSON. The first call calls `make`. The encoding is cached until the
+    /// cache evicts it. Table cells are cached only during the second in which they are valid.
     ///
     /// # Errors
     ///
@@ -218,7 +221,7 @@ impl Stored {
         encodings.find_or_make(encoding, make)
     }
 
-    /// Returns the encoding cache of the object's store.
+    /// Returns the encoding cache of the store to which the object belongs.
     pub(super) fn encoding_cache(&self) -> &Arc<EncodingCache> {
         &self.origin.encoding_cache
     }
@@ -228,8 +231,8 @@ impl Stored {
         self.body.decode(self.revision)
     }
 
-    /// Returns the decoded object and keeps the decoded form in memory. Use this method only for the few small objects that nearly every
-    /// request reads.
+    /// Returns the decoded object, and keeps it in memory for later calls. Use this method only for the few small objects that nearly
+    /// every request reads.
     pub fn kept_tree(&self) -> Arc<Json> {
         self.derived().tree.get_or_init(|| Arc::new(self.decode())).clone()
     }
@@ -239,19 +242,20 @@ impl Stored {
         self.body.metadata(self.revision)
     }
 
-    /// Decodes only the values at these paths, such as `spec.nodeName`. Returns an object with only the decoded values.
+    /// Returns an object that contains only the values at these paths, such as `spec.nodeName`. The method decodes no
+    /// other values.
     pub fn only(&self, paths: &[&str]) -> Json {
         self.body.projection(self.revision, paths)
     }
 
-    /// Returns the value of a selectable field in a form. `at` is the index of the field in the order that the kind defines. The first call
-    /// uses `read` to compute the values of all fields, and keeps them. Returns `None` if the values are kept in another form.
+    /// Returns the value of a selectable field in this form. `at` is the index of the field in the order that the kind defines. The first
+    /// call computes the values of all fields with `read`, and keeps them. Returns `None` if values of another form are already kept.
     pub fn field(&self, form: u64, at: usize, read: impl FnOnce() -> Vec<String>) -> Option<&str> {
         let fields = self.derived().fields.get_or_init(|| Arc::new(SelectableFields::new(form, &read())));
         fields.value(at).filter(|_| fields.form == form)
     }
 
-    /// Returns a selectable field. Returns `None` if the value is not stored, or if it can differ between forms.
+    /// Returns a selectable field. Returns `None` if the value is not stored, or if forms can differ in the value.
     pub fn kept_field(&self, at: usize) -> Option<&str> {
         self.derived.get()?.fields.get().filter(|fields| fields.form == SAME)?.value(at)
     }
@@ -281,7 +285,7 @@ impl Stored {
         self.body.member::<BorrowedText<'_>>(Member::DeletionTimestamp).is_some()
     }
 
-    /// Returns the grace period of the deletion in seconds.
+    /// Returns the grace period of the object's deletion, in seconds.
     pub fn grace_seconds(&self) -> Option<i64> {
         self.body.member(Member::DeletionGracePeriodSeconds)
     }
@@ -296,12 +300,12 @@ impl Stored {
         self.body.member(Member::OwnerReferences).unwrap_or_default()
     }
 
-    /// Returns whether the stored bytes are known to be correct in this form. Other objects may need a conversion to the same form.
+    /// Returns whether the stored bytes are known to need no conversion to this form. Other objects may need such a conversion.
     pub fn fits(&self, form: u64) -> bool {
         self.derived.get().is_some_and(|derived| derived.fits.load(Ordering::Relaxed) == form)
     }
 
-    /// Records that the stored bytes are correct in this form.
+    /// Records that the stored bytes need no conversion to this form.
     pub fn note_fit(&self, form: u64) {
         self.derived().fits.store(form, Ordering::Relaxed);
     }
@@ -316,7 +320,7 @@ impl Stored {
 pub struct Labels<'a>(BTreeMap<BorrowedText<'a>, BorrowedText<'a>>);
 
 impl Labels<'_> {
-    /// Returns the value of a label.
+    /// Returns the value of the label with this name.
     pub fn value(&self, key: &str) -> Option<&str> {
         self.0.get(key).map(|BorrowedText(value)| &**value)
     }
@@ -350,7 +354,8 @@ pub struct StoreChange {
     pub key: Key,
     /// The object before the change.
     pub old: Option<Arc<Stored>>,
-    /// The object after the change. For a deletion, the object has its last content and the revision of the deletion.
+    /// The object after the change. If the change is a deletion, the object has its last content and the revision of
+    /// the deletion.
     pub new: Arc<Stored>,
 }
 
@@ -360,7 +365,7 @@ impl StoreChange {
         self.new.revision
     }
 
-    /// Returns the resource of the object.
+    /// Returns the resource to which the object belongs.
     pub fn resource(&self) -> &ResourceKey {
         &self.new.origin.resource
     }
@@ -372,7 +377,7 @@ mod tests {
 
     #[test]
     fn stored_objects_and_changes_have_little_overhead() {
-        // These two types take 96 and 80 bytes, including the reference counts of the `Arc` and the overhead of malloc.
+        // Including the reference counts of the `Arc` and the overhead of malloc, these two types take 96 and 80 bytes.
         assert!(size_of::<Stored>() <= 72 && size_of::<StoreChange>() <= 56);
     }
 }

@@ -1,4 +1,4 @@
-//! Tests that compare the store with a model. The model keeps a full copy of all objects for every revision.
+//! Tests that compare the store with a model. The model stores a full copy of all objects for every revision.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -47,8 +47,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..80)
 }
 
-/// Returns the keys, revisions and texts of a namespace's objects in a snapshot. Checks the number of remaining objects after each returned
-/// object.
+/// Returns the keys, revisions and texts of the objects that a namespace has in a snapshot. After each object, checks the number of
+/// objects that remain in the iterator.
 fn read(objects: &Objects, namespace: Option<&str>) -> Vec<(String, u64, Json)> {
     let mut run = objects.run(&KeyRange::namespace(namespace));
     let mut read = Vec::new();
@@ -66,7 +66,7 @@ fn read(objects: &Objects, namespace: Option<&str>) -> Vec<(String, u64, Json)> 
     read
 }
 
-/// Returns the expected result of [`read`], computed with the model.
+/// Returns the result that [`read`] must have, computed with the model.
 fn expected(world: &World, namespace: Option<&str>) -> Vec<(String, u64, Json)> {
     let within = |key: &str| namespace.is_none_or(|namespace| key.starts_with(&format!("{namespace}/")));
     let selected = world.iter().filter(|(key, _)| within(key));
@@ -74,8 +74,8 @@ fn expected(world: &World, namespace: Option<&str>) -> Vec<(String, u64, Json)> 
 }
 
 proptest! {
-    /// Checks two things for each available revision: its objects have their old content, and the changes after it lead to the current
-    /// content.
+    /// For each available revision, checks that its objects have their old content. Also checks that the later changes lead to the
+    /// current content.
     #[test]
     fn available_revisions_and_changes_match_the_model(steps in steps()) {
         let resources = resources();
@@ -130,7 +130,7 @@ proptest! {
             }
             snapshots.push((store.revision(), resources.clone().map(|resource| store.objects(&resource))));
         }
-        // A snapshot shows the state of its revision, even after later writes.
+        // A snapshot shows the objects at its revision, even after later writes.
         for (revision, snapshot) in &snapshots {
             for (objects, world) in snapshot.iter().zip(&worlds[revision]) {
                 prop_assert_eq!(read(objects, None), expected(world, None));
@@ -238,7 +238,7 @@ fn one_write_drops_a_bounded_number_of_expired_changes() {
             put(start, &other, number);
         }
         let late = start + Duration::from_secs(11);
-        // The log keeps the new changes and the last change of each resource.
+        // The log contains the new changes, and the last change of each resource.
         let own = usize::from(*written == other);
         let left = [2_500, 2_501, 2_502].map(|number| put(late, written, number));
         assert_eq!(left, [1_500 + own, 500 + 2 * own, 1 + 2 * own]);
@@ -269,7 +269,7 @@ fn only_one_object_can_hold_a_claim() {
     assert_eq!(store.revision(), a.revision(), "a refused write has no revision");
     assert!(matches!(store.put(now, &maps, "a", Expect::Absent, first()), Err(Refused::Taken)));
     store.put(now, &maps, "a", Expect::Absent, object("x")).expect("the object has no claim");
-    // An update keeps the claims that the new object also has, and releases all other claims.
+    // An update keeps the claims that the new version of the object still has, and releases all others.
     let a = store.put(now, &pods, "a", Expect::At(a.revision()), first()).expect("the object holds the claim");
     let a =
         store.put(now, &pods, "a", Expect::At(a.revision()), claiming("x", &["second"])).expect("the claim is free");
@@ -296,7 +296,7 @@ fn history_is_bounded_by_bytes_across_resources() {
     }
     let kept = store.changes_since(&maps, store.oldest(&maps)).expect("the revision is available").count();
     assert_eq!(kept, 1, "the oldest changes are dropped first, and the last one of each resource is kept");
-    // The totals of the store are equal to the sums over the logs of the resources.
+    // The totals of the store equal the sums over the logs of all resources.
     assert_eq!(store.log_bytes, store.tables.values().map(Table::log_bytes).sum::<usize>());
     let by_oldest_change = store.tables.iter().filter_map(|(of, table)| Some((table.oldest_past()?, of.clone())));
     assert_eq!(store.by_oldest_change, by_oldest_change.collect::<BTreeMap<_, _>>());
@@ -319,7 +319,7 @@ fn past_state_is_based_on_the_next_later_snapshot() {
         assert_eq!(objects.run(&KeyRange::namespace(None)).count() as u64, revision - 1);
         store.keep(&resource, revision, &objects);
     }
-    // The oldest snapshots are dropped first, except for snapshots that readers use.
+    // The oldest snapshots are dropped first, but snapshots with readers are kept.
     let objects = store.objects(&resource);
     let held = store.keep(&resource, 39, &objects);
     for revision in 60..=60 + resource_table::MAX_UNUSED_SNAPSHOTS as u64 {
@@ -327,7 +327,7 @@ fn past_state_is_based_on_the_next_later_snapshot() {
     }
     assert!(held.upgrade().is_some() && undone(&store, 39) == 0);
     assert!(undone(&store, 40) > 0);
-    // A snapshot is dropped together with the first change that was made after it.
+    // A snapshot is dropped together with the first later change.
     for number in 100..150 {
         store.put(now, &resource, &format!("a/{number:03}"), Expect::Absent, object("1")).expect("the key is free");
     }
@@ -359,7 +359,7 @@ fn cached_encodings_are_bounded_including_past_objects() {
         let expect = store.get(&pods, key).map_or(Expect::Absent, |there| Expect::At(there.revision()));
         store.put(now, &pods, key, expect, object("x")).expect("as expected").new.clone()
     };
-    // Requests the encoding twice. Returns how often the encoding was created.
+    // Requests the encoding twice. Returns the number of times that the encoding was created.
     let made = |stored: &Stored| {
         let mut made = 0;
         for _ in 0..2 {
@@ -378,7 +378,7 @@ fn cached_encodings_are_bounded_including_past_objects() {
     drop(put(&mut store, "b"));
     drop(put(&mut store, "c"));
     assert_eq!([made(&first), made(&first)], [1, 0], "dropped objects release their share");
-    // Table cells for another second replace the cached table cells.
+    // Table cells of another second replace the cached ones.
     let cells = |at| {
         let make = || Ok::<_, ()>(vec![at as u8; 200]);
         let twice = [(); 2].map(|()| first.encode(Encoding::Cells("v1".into(), SAME, at), make).expect("made"));
@@ -398,8 +398,8 @@ fn neighbours_are_encoded_once_until_one_changes() {
     for key in ["a", "b", "c", "d", "e"] {
         put(&mut store, key);
     }
-    // Returns the sizes of the groups of adjacent objects. For each group, also returns whether this call created the encoding of the
-    // group.
+    // Returns the sizes of the groups of adjacent objects. For each group, the result also contains whether this call created the
+    // encoding of the group.
     let encoded_groups = |store: &VersionedStore| {
         let mut run = store.objects(&pods).run(&KeyRange::namespace(None));
         let mut encoded_groups = Vec::new();
@@ -421,14 +421,14 @@ fn neighbours_are_encoded_once_until_one_changes() {
     assert_eq!([encoded_groups(&store), encoded_groups(&store)], [[(4, true), (1, true)], [(4, false), (1, false)]]);
     put(&mut store, "b");
     assert_eq!([encoded_groups(&store), encoded_groups(&store)], [[(4, true), (1, false)], [(4, false), (1, false)]]);
-    // Repeat the check when no snapshot shares the nodes of the tree.
+    // Repeat the check after all snapshots that share nodes of the tree were dropped.
     drop(kept);
     let at = put(&mut store, "e");
     store.remove(now, &pods, "e", at).expect("the object exists");
     put(&mut store, "e");
     put(&mut store, "a");
     assert_eq!(encoded_groups(&store), [(4, true), (1, true)]);
-    // If a range starts inside a group, no group starts at the start of the range.
+    // If a range starts inside a group of adjacent objects, no group starts at the start of the range.
     let part = store.objects(&pods).run(&KeyRange::namespace(None).starting_at("b"));
     assert!(part.neighbours().is_none());
 }

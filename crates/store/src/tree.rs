@@ -1,16 +1,16 @@
-//! A persistent map. A write copies a few nodes, and a clone copies no nodes.
+//! A persistent map. Writing a key copies a few nodes, and cloning the tree copies no nodes.
 
 use std::sync::{Arc, OnceLock};
 
 use super::Key;
 use super::encodings::Encodings;
 
-/// A B-tree that maps keys to values. A clone is an immutable snapshot. A write copies a node only if the node is on the path to the
-/// written key and is shared with clones.
+/// A B-tree that maps keys to values. A clone of the tree is an immutable snapshot. A write copies only those nodes on the path to
+/// the written key that are shared with clones.
 #[derive(Clone, Debug)]
 pub(super) struct Tree<V>(Node<V>);
 
-/// All leaves have the same depth. Only the root of an empty tree is an empty node.
+/// All leaves are at the same depth. The only node without entries is the root of an empty tree.
 #[derive(Clone, Debug)]
 enum Node<V> {
     Leaf(Arc<[(Key, V)]>),
@@ -23,19 +23,20 @@ pub(super) struct Branch<V> {
     /// The number of values in all leaves below this branch.
     len: usize,
     nodes: Vec<Node<V>>,
-    /// The cached encodings of the whole group of values. These encodings are dropped when a value of the group changes.
+    /// The cached encodings of the group that consists of all values below this branch. These encodings are dropped when
+    /// a value of the group changes.
     pub(super) encodings: OnceLock<Arc<Encodings>>,
 }
 
-/// The maximum number of values in a leaf, and the maximum number of child nodes in a branch. In tests, the maximum numbers are small, so
-/// that tests split and merge nodes.
+/// The maximum number of values in a leaf, and also the maximum number of children of a branch. In tests, the maximum is small, so that
+/// small trees already split and merge nodes.
 const MAX_LEAF_LEN: usize = if cfg!(test) { 2 } else { 8 };
 const MAX_BRANCH_LEN: usize = if cfg!(test) { 2 } else { 16 };
 
 struct Inserted<V> {
     key: Key,
     old: Option<V>,
-    /// The new node to the right, if the node had to be split.
+    /// The new node on the right side, if the node had to be split.
     right: Option<Node<V>>,
 }
 
@@ -50,13 +51,13 @@ impl<V> Tree<V> {
         Some(&entries[at].1)
     }
 
-    /// Returns the number of keys that are less than this key.
+    /// Returns the number of keys in the tree that are less than this key.
     pub(super) fn rank(&self, key: &str) -> usize {
         let (before, entries) = self.0.leaf(key);
         before + find(entries, key).unwrap_or_else(|at| at)
     }
 
-    /// Returns the entry that has this rank. The rank is the number of entries before the entry.
+    /// Returns the entry with this rank. The rank of an entry is the number of entries before it.
     pub(super) fn at(&self, rank: usize) -> Option<&(Key, V)> {
         let (mut node, mut rank) = (&self.0, rank);
         loop {
@@ -82,7 +83,7 @@ impl<V> Tree<V> {
 }
 
 impl<V: Clone> Tree<V> {
-    /// Inserts a value. Returns the key of the entry and the old value. All values of one entry share the same key.
+    /// Inserts a value. Returns the stored key and the old value. All values that an entry ever has share the same key.
     pub(super) fn insert(&mut self, key: &str, value: V) -> (Key, Option<V>) {
         let Inserted { key, old, right } = self.0.insert(key, value, true);
         if let Some(right) = right {
@@ -93,7 +94,7 @@ impl<V: Clone> Tree<V> {
     }
 
     pub(super) fn remove(&mut self, key: &str) -> Option<(Key, V)> {
-        // If the tree does not contain the key, no node is copied.
+        // If the tree does not contain the key, the method copies no node.
         self.get(key)?;
         let removed = self.0.remove(key);
         while let Node::Branch(branch) = &self.0
@@ -141,8 +142,8 @@ impl<V> Node<V> {
         }
     }
 
-    /// Returns the leaf that contains the key, or the leaf into which the key would be inserted. The second value is the number of entries
-    /// before the leaf.
+    /// Returns the leaf that contains the key, or the leaf into which the key would be inserted, and the number of entries before this
+    /// leaf.
     fn leaf(&self, key: &str) -> (usize, &[(Key, V)]) {
         let (mut before, mut node) = (0, self);
         loop {
@@ -159,7 +160,7 @@ impl<V> Node<V> {
 }
 
 impl<V: Clone> Node<V> {
-    /// Inserts a value. `is_last` is true if the tree has no node to the right of this node.
+    /// Inserts a value. `is_last` is true if the tree contains no node to the right of this one.
     fn insert(&mut self, key: &str, value: V, is_last: bool) -> Inserted<V> {
         match self {
             Self::Leaf(entries) => match find(entries, key) {
@@ -244,17 +245,17 @@ impl<V> Branch<V> {
         self.len
     }
 
-    /// Returns the values of a branch whose children are leaves.
+    /// Returns the values below a branch whose children are leaves.
     pub(super) fn values(&self) -> impl Iterator<Item = &V> {
         self.nodes.iter().flat_map(Node::entries).map(|(_, value)| value)
     }
 
-    /// Returns the index of the node that contains the key, or into which the key would be inserted.
+    /// Returns the index of the child node that contains the key, or into which the key would be inserted.
     fn place(&self, key: &str) -> usize {
         self.nodes.partition_point(|node| node.first().is_some_and(|first| first <= key)).saturating_sub(1)
     }
 
-    /// Returns the node that contains the entry with this rank, and the rank of the entry in the node.
+    /// Returns the child node that contains the entry with this rank, and the rank of the entry within this node.
     fn node_at(&self, mut rank: usize) -> Option<(&Node<V>, usize)> {
         for node in &self.nodes {
             match rank.checked_sub(node.len()) {
@@ -272,7 +273,8 @@ impl<V: Clone> Clone for Branch<V> {
     }
 }
 
-/// Prepares a branch for a write by copying it if it is shared. Returns the index of the child node that contains the key, and the branch.
+/// Prepares a branch for a write. If the branch is shared with a clone, it is copied. Returns the index of the child node that contains
+/// the key, and the branch.
 fn branch_mut<'a, V: Clone>(branch: &'a mut Arc<Branch<V>>, key: &str) -> (usize, &'a mut Branch<V>) {
     let at = branch.place(key);
     let branch = Arc::make_mut(branch);
@@ -298,8 +300,8 @@ mod tests {
 
     use super::*;
 
-    /// Returns the addresses of all nodes and the depth of the tree. Checks that all leaves have the same depth, and that no node is empty
-    /// or too large.
+    /// Returns the addresses of all nodes, and the depth of the tree. Checks that all leaves have the same depth, and that no node is
+    /// empty or too large.
     fn nodes<V>(tree: &Tree<V>) -> (HashSet<usize>, usize) {
         let (mut found, mut depth, mut level) = (HashSet::new(), 0, vec![&tree.0]);
         while let Some(first) = level.first() {
@@ -355,7 +357,7 @@ mod tests {
     #[test]
     fn write_copies_only_the_path_to_its_key() {
         const COUNT: usize = 1_000;
-        // The step and the count are coprime, so that each key occurs exactly once.
+        // The step and the count have no common divisor, so each key occurs exactly once.
         for step in [1, COUNT - 1, 1_237] {
             let mut tree = Tree::default();
             let keys = (0..COUNT).map(|at| format!("{:04}", at * step % COUNT));

@@ -1,4 +1,4 @@
-//! The area `apiserver`: the embedded server, compared with a real kube-apiserver and etcd. The same client programs
+//! The area `apiserver` compares the embedded server with a real kube-apiserver and etcd. The same client programs
 //! measure both servers.
 
 use super::Goal::{AtLeast, AtMost, Times};

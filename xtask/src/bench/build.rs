@@ -1,4 +1,4 @@
-//! Builds the programs of all sides of a benchmark. Reports each peer whose programs cannot be built.
+//! Builds the programs of all sides of a benchmark. If the programs of a peer cannot be built, the peer is reported.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -14,13 +14,13 @@ pub(crate) struct Built {
     rust: PathBuf,
     kube: Option<PathBuf>,
     go: Option<PathBuf>,
-    /// The reason why a program is missing. There is one entry for each peer without a program. The column of such a
-    /// peer in the table is empty.
+    /// The reasons why programs are missing. There is one reason for each peer without a program. The table column of
+    /// such a peer is empty.
     pub(crate) missing: BTreeMap<&'static str, String>,
 }
 
 impl Built {
-    /// Returns the path of a program, or `None` if its peer cannot be built.
+    /// Returns the path of a program. Returns `None` if the peer's programs cannot be built.
     pub(crate) fn program(&self, program: Program) -> Option<PathBuf> {
         match program {
             Program::Rust(name) => Some(self.rust.join(name)),
@@ -40,8 +40,8 @@ pub(crate) fn build(sh: &Shell, area: &Area, workloads: &[&Workload]) -> anyhow:
             .quiet()
             .run()?;
     }
-    // Build the examples separately. These programs share code with tests. The shared code enables features that must
-    // be off in the other programs.
+    // Build the examples separately. These programs share code with tests, and this code enables features that must be
+    // off in all other programs.
     for (package, name) in examples(workloads) {
         cmd!(sh, "{cargo} build --quiet --locked --release {FAST...} --package {package} --example {name}")
             .quiet()
@@ -72,7 +72,8 @@ pub(crate) fn build(sh: &Shell, area: &Area, workloads: &[&Workload]) -> anyhow:
     Ok(Built { rust: target.join("release"), kube, go, missing })
 }
 
-/// Returns cargo's arguments for building only the programs of this area. Linking each program takes a minute.
+/// Returns the arguments with which cargo builds only the programs of this area. Linking a single program takes a
+/// minute.
 fn binaries(workloads: &[&Workload]) -> Vec<String> {
     let around = workloads.iter().filter_map(|workload| match workload.around {
         Around::Pods(_) => Some("load_server"),
@@ -88,7 +89,7 @@ fn binaries(workloads: &[&Workload]) -> Vec<String> {
     names.into_iter().map(|name| format!("--bin={name}")).collect()
 }
 
-/// Returns the package name and the example name of each example.
+/// Returns the package name and the name of each example.
 fn examples(workloads: &[&Workload]) -> BTreeSet<(&'static str, &'static str)> {
     let examples = programs(workloads).filter_map(|program| match program {
         Program::Example { package, name } => Some((package, name)),
@@ -123,7 +124,7 @@ fn build_go(sh: &Shell, area: &Area, into: &Path) -> anyhow::Result<PathBuf> {
     std::fs::create_dir_all(into).with_context(|| format!("making {}", into.display()))?;
     let (into_folder, packages) = (format!("{}/", into.display()), format!("./{}/...", area.name));
     let _module = sh.push_dir("crates/bench/go");
-    // With `readonly`, the build fails if go.sum does not contain the versions of the peers.
+    // With `readonly`, the build fails if go.sum does not contain the peers' versions.
     cmd!(sh, "go build -mod=readonly -trimpath -o {into_folder} {packages}").quiet().run()?;
     Ok(into.to_owned())
 }

@@ -1,4 +1,4 @@
-//! The area `cache`: informers, stores and FIFOs, compared with client-go and kube-rs.
+//! The area `cache` compares informers, stores and FIFOs with client-go and kube-rs.
 
 use super::Goal::{AtLeast, AtMost, Times, TimesOf};
 use super::Measure::{AllocationsPerOp, Cpu, CpuPerOp, Figure, PeakBytes, WallPerOp};
@@ -133,7 +133,7 @@ pub(crate) const AREA: Area = Area {
             around: Around::Pods(100_000),
             runs: 1,
         },
-        // The peers do not run in this workload, because they do not have these variants.
+        // The peers do not have these variants, so they do not run this workload.
         Workload {
             name: "100 k pods held, less than whole",
             ours: &[
@@ -311,8 +311,7 @@ pub(crate) const AREA: Area = Area {
 
 /// An informer with the default configuration.
 const BY_DEFAULT: &str = "ours without managedFields, as by default";
-/// In this variant, objects are decoded only when a handler reads them. The handler of this workload does not read
-/// them.
+/// In this variant, an object is decoded only when a handler reads it. The handler of this workload reads no objects.
 const COMPRESSED: &str = "ours compressed, not read";
 const SYNCED: Measure = Figure("s until synced");
 const TIMES: Measure = Figure("times the CPU of one");
@@ -323,7 +322,8 @@ const ALLOCATIONS: Row = (AllocationsPerOp, &[]);
 const CPU: Row = (Cpu, &[]);
 const ADDING: Row = (Figure("adding, ns/object"), &[]);
 const POPPING: Row = (Figure("popping, ns/object"), &[]);
-/// The fraction of events that the slowest handler received. The value 1 means that no events were merged.
+/// The fraction of the events that the slowest handler received. The value 1 means that the subscription merged no
+/// events.
 const DELIVERED: Row = (Figure("of the events told"), &[]);
 const COST: Rows = &[(WallPerOp, &[]), (CpuPerOp, &[])];
 const SYNC: Rows = &[(SYNCED, &[]), (Cpu, &[]), (PeakBytes, &[])];

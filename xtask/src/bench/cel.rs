@@ -1,4 +1,4 @@
-//! The area `cel`: pintle-cel, compared with cel-go and with the crate `cel`.
+//! The area `cel` compares pintle-cel with cel-go and with the crate `cel`.
 
 use super::Goal::TimesOf;
 use super::Measure::{AllocationsPerOp, CpuPerOp, WallPerOp};
@@ -57,9 +57,9 @@ pub(crate) const AREA: Area = Area {
 
 const CEL_GO: &str = "cel-go";
 const CEL: &str = "cel";
-/// The name of the peer that makes the same update of an object whose definition has no rules.
+/// The name of the peer for updates. The peer makes the same update of an object whose definition has no rules.
 const PLAIN: &str = "no rules";
-/// The goal: a write with rules takes at most 1.3 times as long as a write without rules.
+/// The goal is that a write with rules takes at most 1.3 times as long as a write without rules.
 const WRITE: Rows = &[(WallPerOp, &[]), (CpuPerOp, &[TimesOf(PLAIN, 1.0 / 1.3)]), (AllocationsPerOp, &[])];
 const COMPILE: Rows = &[(WallPerOp, &[TimesOf(CEL_GO, 2.0)]), (CpuPerOp, &[]), (AllocationsPerOp, &[])];
 const EVALUATE: Rows = &[(WallPerOp, FASTER), (CpuPerOp, &[]), (AllocationsPerOp, &[])];

@@ -1,4 +1,4 @@
-//! The conditions of a measurement, which are the commit and the machine.
+//! The conditions of a measurement: the commit and the machine.
 
 use std::fmt;
 use std::thread;
@@ -7,11 +7,12 @@ use std::time::Duration;
 use anyhow::Context;
 use xshell::{Shell, cmd};
 
-/// The commit whose tree was measured.
+/// The commit whose files were measured.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Commit {
     id: String,
-    /// Whether the tree has uncommitted changes. Files that the benchmark job itself writes are ignored.
+    /// Whether the working tree has uncommitted changes. Changes of files that the benchmark job writes itself do not
+    /// count.
     pub(crate) changed: bool,
 }
 
@@ -30,8 +31,8 @@ impl fmt::Display for Commit {
 pub(crate) struct Conditions {
     pub(crate) commit: String,
     machine: String,
-    /// The fraction of all CPU time that was in use before the measurement. `None` means that the system does not
-    /// report this fraction.
+    /// The fraction of the total CPU time that was used before the measurement. `None` means that the system does not
+    /// report this value.
     busy: Option<f64>,
 }
 
@@ -40,7 +41,7 @@ impl Conditions {
         Self { commit: commit.to_string(), machine: machine(sh), busy: busy() }
     }
 
-    /// Returns whether other programs use too much CPU time, so that the figures must not be published.
+    /// Returns whether other programs use so much CPU time that the figures must not be published.
     pub(crate) fn others_are_at_work(&self) -> bool {
         self.busy.is_some_and(|busy| busy > 0.1)
     }
@@ -75,7 +76,7 @@ fn machine(sh: &Shell) -> String {
     format!("{cores} cores of {cpu}. Compilers: {}", tools.join("; "))
 }
 
-/// Measures for two seconds which fraction of the CPU time of all processors is in use.
+/// Measures the fraction of the CPU time of all processors that is used, for two seconds.
 fn busy() -> Option<f64> {
     let read = || used(&std::fs::read_to_string("/proc/stat").ok()?);
     let (used, all) = read()?;
@@ -84,7 +85,7 @@ fn busy() -> Option<f64> {
     Some((used_now - used) / (all_now - all))
 }
 
-/// Reads the first line of `/proc/stat`. Returns the CPU time in use and the total CPU time.
+/// Reads the first line of `/proc/stat`. Returns the CPU time that was used and the total CPU time.
 fn used(stat: &str) -> Option<(f64, f64)> {
     const IDLE: [usize; 2] = [3, 4];
     // The guest times are already part of the first two values.

@@ -1,4 +1,4 @@
-//! Starts the servers that the programs of a workload use.
+//! Starts the servers that the programs of a workload need.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -15,7 +15,7 @@ pub(crate) struct LoadServer {
 }
 
 impl LoadServer {
-    /// Starts a load server with this number of pods on a free port. The clients get the URL of the server as an
+    /// Starts a load server with this number of pods on a free port. The server's URL is passed to the clients as an
     /// argument.
     pub(crate) fn with_pods(built: &Built, pods: usize) -> anyhow::Result<Self> {
         Self::start(built, "load_server", &["--pods", &pods.to_string()])
@@ -26,19 +26,20 @@ impl LoadServer {
         Self::start(built, "api_server", &[])
     }
 
-    /// Starts an embedded API server that contains this number of ConfigMaps. Clients get a kubeconfig file.
+    /// Starts an embedded API server with this number of ConfigMaps. Clients get a kubeconfig file.
     pub(crate) fn with_maps(built: &Built, maps: usize) -> anyhow::Result<Self> {
         Self::start(built, "api_server", &["--maps", &maps.to_string()])
     }
 
-    /// Starts the server of the area `rest`. Clients get a kubeconfig file.
+    /// Starts the server for the area `rest`. Clients get a kubeconfig file.
     pub(crate) fn rest(built: &Built) -> anyhow::Result<Self> {
         Self::start(built, "rest_server", &[])
     }
 
     fn start(built: &Built, name: &'static str, args: &[&str]) -> anyhow::Result<Self> {
         let program = built.program(Program::Rust(name)).context("cannot find the server's program")?;
-        // The server ends when its standard input is closed. This happens even if this process is killed.
+        // The server ends when its standard input is closed. The standard input of the server is closed even if this
+        // process is killed.
         let mut command = Command::new(&program);
         command.args(args).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().with_context(|| format!("cannot start {}", program.display()))?;
@@ -60,7 +61,7 @@ impl LoadServer {
 
 impl Drop for LoadServer {
     fn drop(&mut self) {
-        // The server ends when its standard input is closed. It may have ended before.
+        // The server ends when its standard input is closed. The server may have ended before.
         drop(self.child.stdin.take());
         let _ = self.child.wait();
     }

@@ -1,4 +1,4 @@
-//! The area `queue`: workqueue and ratelimit, compared with client-go and with controller-runtime's queue.
+//! The area `queue` compares workqueue and ratelimit with client-go and with the queue of controller-runtime.
 
 use super::Goal::{AtMost, Times};
 use super::Measure::{AllocationsPerOp, BytesPerOp, CpuPerOp, Figure, OpsPerSecond, PeakBytes, WallPerOp};
@@ -304,19 +304,19 @@ const TAILS: Rows = &[
     (Figure("us, p50 of done"), &[]),
     (Figure("us, p99.9 of done"), &[]),
 ];
-/// The goal is at most twice the wall time of client-go. In workloads with threads, the goal is also at most twice the
-/// CPU time of client-go.
+/// The goal is at most twice the wall time that client-go needs. For workloads with threads, the goal is also at most
+/// twice the CPU time that client-go needs.
 const THREADS_SHORT: Rows =
     &[(Figure("us, p50 of hand-off"), &[]), (Figure("us, p99 of hand-off"), &[Times(0.5)]), (CpuPerOp, &[Times(0.5)])];
 const TASKS_SHORT: Rows =
     &[(Figure("us, p50 of hand-off"), &[]), (Figure("us, p99 of hand-off"), &[Times(0.5)]), (CpuPerOp, &[Times(1.0)])];
-/// The goal is the maximum delay in microseconds. pintle-workqueue guarantees one millisecond. tokio's timer adds up to
-/// one more millisecond.
+/// The goal is a maximum delay in microseconds. pintle-workqueue guarantees one millisecond, and tokio's timer adds up
+/// to one more.
 const COMPUTES: Rows = &[
     (Figure("us, p50 of hand-out while one worker computes"), &[]),
     (Figure("us, p99 of hand-out while one worker computes"), &[AtMost(2000.0)]),
 ];
-/// The goal: the maximum CPU time of a critical section, in microseconds.
+/// The goal is a maximum CPU time of a critical section, in microseconds.
 const SECTION: &[Goal] = &[AtMost(50.0)];
 
 const STATIC: &str = "keys `&'static str`";

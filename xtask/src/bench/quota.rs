@@ -1,4 +1,4 @@
-//! Limits the CPU time of a program with a control group.
+//! Limits the CPU time of a program with a Linux control group.
 
 use std::fs;
 use std::io;
@@ -6,16 +6,17 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 
-/// A control group. When this value is dropped, the control group is removed. The group limits only programs that join it when they start.
+/// A control group. Dropping this value removes the control group. The group limits only those programs that join it at their
+/// start.
 pub(crate) struct Quota {
     folder: PathBuf,
 }
 
-/// The period of the limit, in microseconds. It is the kernel's default.
+/// The period of the CPU limit, in microseconds. The period is the kernel's default.
 const PERIOD: f64 = 100_000.0;
 
 impl Quota {
-    /// Creates a control group whose limit is given in CPUs. Fails if this process has no permission to create control groups.
+    /// Creates a control group. The limit is a number of CPUs. Fails if this process may not create control groups.
     pub(crate) fn new(cpus: f64) -> anyhow::Result<Self> {
         let mounts = fs::read_to_string("/proc/self/mounts").context("this system has no control groups")?;
         let groups = fs::read_to_string("/proc/self/cgroup").context("this system has no control groups")?;
@@ -29,7 +30,7 @@ impl Quota {
         bail!("no writable cgroup: {why}");
     }
 
-    /// Returns the file for joining the control group. A process joins by writing its id to this file.
+    /// Returns the file through which a process joins the control group. To join, a process writes its id to this file.
     pub(crate) fn members(&self) -> PathBuf {
         self.folder.join("cgroup.procs")
     }
@@ -49,7 +50,7 @@ enum Version {
     V2,
 }
 
-/// Returns the control groups of this process that can limit CPU time. The innermost group is first.
+/// Returns the control groups that contain this process and can limit CPU time. The innermost group is first.
 fn parents(mounts: &str, groups: &str) -> Vec<(PathBuf, Version)> {
     let mut found = Vec::new();
     for mount in mounts.lines() {
@@ -67,7 +68,7 @@ fn parents(mounts: &str, groups: &str) -> Vec<(PathBuf, Version)> {
             this.then_some(path)
         });
         let point = Path::new(point);
-        // A path that contains `..` is outside of this mount.
+        // A path with `..` is outside of this mount.
         if let Some(own) = own.filter(|own| !own.contains("..")) {
             let own: PathBuf = point.iter().chain(Path::new(own).iter().skip(1)).collect();
             let inside = own.ancestors().take_while(|folder| folder.starts_with(point));
@@ -80,8 +81,8 @@ fn parents(mounts: &str, groups: &str) -> Vec<(PathBuf, Version)> {
 fn make(parent: &Path, version: Version, cpus: f64) -> anyhow::Result<Quota> {
     let folder = parent.join("pintle-bench");
     match fs::create_dir(&folder) {
-        // If an earlier run was interrupted, its control group still exists. If the group contains processes, another run still uses the
-        // group.
+        // If an earlier run was interrupted, its control group may still exist. If that group contains processes, another run still
+        // uses it.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
             if !fs::read_to_string(folder.join("cgroup.procs")).unwrap_or_default().is_empty() {
                 bail!("{} is in use", folder.display());

@@ -1,4 +1,4 @@
-//! The rows of a benchmark result, and the tables that show them.
+//! The rows of a benchmark's result, and the tables that show the rows.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::conditions::Conditions;
 use super::{Area, Goal, Measure};
 
-/// A row of the table. In the JSON file, this field is an object.
+/// A row of the table. Each row is an object in the JSON file.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct Row {
     pub(crate) area: String,
@@ -17,16 +17,17 @@ pub(crate) struct Row {
     pub(crate) unit: String,
     /// The median of our side.
     pub(crate) ours: Option<f64>,
-    /// The median of each peer. The value is null if the peer could not be measured.
+    /// The median of each peer. The value is null if a peer could not be measured.
     pub(crate) peers: BTreeMap<String, Option<f64>>,
-    /// The ratio to the best peer. Values above 1 mean that our side is better. The ratio is null if there is no peer.
+    /// The ratio of our value to the value of the best peer. A ratio above 1 means that our side is better. The ratio
+    /// is null if the row has no peer.
     pub(crate) ratio: Option<f64>,
     pub(crate) goal: Option<String>,
-    /// Whether the goal is met. The value is null if there is no goal or if there are not enough measurements.
+    /// Whether the goal is met. The value is null if the row has no goal or if there are not enough measurements.
     pub(crate) met: Option<bool>,
     /// The reason why the workload was not measured.
     pub(crate) skipped: Option<String>,
-    /// For each side, the medians of the numbers of added and received keys. A queue that merges more adds returns fewer
+    /// The medians of the numbers of added and received keys, for each side. A queue that merges more adds returns fewer
     /// keys.
     pub(crate) counted: BTreeMap<String, Counted>,
     /// The measured commit.
@@ -58,7 +59,7 @@ impl Row {
             times.is_finite().then_some(times)
         };
         let is_better = |peer: Option<f64>, times: f64| match ratio(peer) {
-            // If our value is zero, the ratio is infinite. JSON cannot represent an infinite number.
+            // The ratio is infinite if our value is zero. JSON has no infinite numbers.
             None if !more_is_better && ours == Some(0.0) && peer > Some(0.0) => Some(true),
             ratio => ratio.map(|ratio| ratio >= times),
         };
@@ -110,13 +111,13 @@ pub(crate) fn text_table(rows: &[Row]) -> String {
     format!("\n{}{met} of {wanted} goals met\n", text(&cells(rows), 2))
 }
 
-/// Formats a table with the numbers of added and received keys for the terminal. Returns `None` if no keys were
-/// counted.
+/// Formats a table with the numbers of added and received keys, for the terminal. Returns `None` if the workloads
+/// counted no keys.
 pub(crate) fn text_counts(rows: &[Row]) -> Option<String> {
     Some(format!("\n{}", text(&counts(rows)?, 1)))
 }
 
-/// Formats the page of an area, which contains the plot, the tables and the conditions.
+/// Formats the page of an area. The page contains the plot, the tables and the conditions.
 pub(crate) fn page(area: &Area, rows: &[Row], conditions: &Conditions) -> String {
     let Area { name, about, .. } = area;
     let counts = counts(rows).map(|counts| {
@@ -133,8 +134,8 @@ pub(crate) fn page(area: &Area, rows: &[Row], conditions: &Conditions) -> String
     )
 }
 
-/// Formats a table. The first `words` columns contain words and are left-aligned. All other columns contain figures and
-/// are right-aligned.
+/// Formats a table. The first `words` columns contain words, so they are left-aligned. The other columns contain
+/// figures, so they are right-aligned.
 fn text(cells: &[Vec<String>], words: usize) -> String {
     let columns = cells.first().map_or(0, Vec::len);
     let width = |column: usize| cells.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
@@ -169,7 +170,7 @@ fn peers(rows: &[Row]) -> Vec<&str> {
     peers
 }
 
-/// Returns one row for each workload that counts keys.
+/// Returns a row for each workload that counts keys.
 fn counts(rows: &[Row]) -> Option<Vec<Vec<String>>> {
     let sides: Vec<&str> = std::iter::once("ours").chain(peers(rows)).collect();
     let head = sides.iter().flat_map(|side| [format!("{side}: adds"), "gets".to_owned()]);
@@ -208,7 +209,7 @@ fn cells(rows: &[Row]) -> Vec<Vec<String>> {
     std::iter::once(head).chain(body).collect()
 }
 
-/// Formats a figure with three significant digits. The text is empty if there is no measured value.
+/// Formats a figure with three significant digits. The text is empty if there is no figure.
 pub(crate) fn figure(value: Option<f64>) -> String {
     let Some(value) = value else { return String::new() };
     match value.abs() {

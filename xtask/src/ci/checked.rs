@@ -1,7 +1,7 @@
-//! Builds the packages of the workspace with the lock types of loom or shuttle.
+//! Builds the packages of the workspace with the lock types of loom or of shuttle.
 //!
-//! `RUSTFLAGS` would rebuild all dependencies too, so a wrapper adds the flag instead. Cargo runs the wrapper only for packages of the
-//! workspace. The wrapper is a link to this program, and the name of the link contains the flag.
+//! `RUSTFLAGS` would also rebuild all dependencies, so a compiler wrapper adds the flag instead. Cargo runs the wrapper only for
+//! packages of the workspace. The wrapper is a link to this program. The name of the link contains the flag.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,11 +12,11 @@ use xshell::Shell;
 
 const PREFIX: &str = "rustc-with-";
 
-/// Returns the path of the wrapper that adds `--cfg NAME`.
+/// Returns the path of the compiler wrapper that adds `--cfg NAME`.
 pub(super) fn compiler(sh: &Shell, name: &str) -> anyhow::Result<PathBuf> {
     let link = sh.current_dir().join("target/ci").join(format!("{PREFIX}{name}"));
     let program = std::env::current_exe()?;
-    // An existing link may point to an older build of this program.
+    // An existing link can point to an older build of this program.
     let made = fs::create_dir_all(link.parent().unwrap_or(Path::new("."))).and_then(|()| {
         match fs::remove_file(&link) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
@@ -28,7 +28,7 @@ pub(super) fn compiler(sh: &Shell, name: &str) -> anyhow::Result<PathBuf> {
     Ok(link)
 }
 
-/// If this program was started through such a link, runs the compiler. Otherwise returns `None`.
+/// If this program was started through such a link, the function runs the compiler. Otherwise returns `None`.
 pub(crate) fn compile() -> Option<ExitCode> {
     let mut arguments = std::env::args_os();
     let name = PathBuf::from(arguments.next()?);

@@ -1,4 +1,4 @@
-//! Runs the command of a step. Writes its output to a file, and limits its run time.
+//! Runs the command of a step. The output is written to a file, and the run time is limited.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -20,12 +20,12 @@ pub(super) struct Quiet {
 /// The result of a command.
 pub(super) struct Ended {
     pub(super) status: ExitStatus,
-    /// The content of stdout and stderr, in the order in which it was written.
+    /// The text that the command wrote to stdout and stderr, in the order of the writes.
     pub(super) output: String,
 }
 
 impl Quiet {
-    /// Creates a command for the named step, with a time limit of 15 minutes.
+    /// Creates a command for the step with this name. The time limit is 15 minutes.
     pub(super) fn new(sh: &Shell, step: &str, program: impl AsRef<OsStr>) -> Self {
         let mut command = Command::new(program);
         command.current_dir(sh.current_dir()).stdin(Stdio::null());
@@ -59,7 +59,7 @@ impl Quiet {
         self
     }
 
-    /// Runs the command and returns its output. An error contains the output too.
+    /// Runs the command and returns its output. If the command fails, the error contains the output, too.
     pub(super) fn run(self) -> anyhow::Result<String> {
         let name = format!("{:?}", self.command);
         let ended = self.end()?;
@@ -69,7 +69,7 @@ impl Quiet {
         Ok(ended.output)
     }
 
-    /// Runs the command until it ends. A failing exit code is not an error.
+    /// Runs the command until it ends. A failing exit code does not cause an error.
     pub(super) fn end(mut self) -> anyhow::Result<Ended> {
         if let Some(folder) = self.log.parent() {
             fs::create_dir_all(folder).with_context(|| format!("making {}", folder.display()))?;

@@ -1,5 +1,5 @@
-//! Builds the program in the README in the same way as a new user: in a separate project, with the dependencies in the
-//! README.
+//! Builds the program in the README like a new user: in a separate project, with the dependencies that the README
+//! names.
 
 use std::fs;
 
@@ -8,10 +8,11 @@ use xshell::Shell;
 
 use super::command::Quiet;
 
-/// The path of the facade in the README's lines for `Cargo.toml`.
+/// The path of the facade crate in the lines for `Cargo.toml` in the README.
 const CLONE: &str = "\"../pintle/crates/pintle\"";
 
-/// The workspace's profile for dependencies, so that other workspaces can reuse most of the built dependencies.
+/// The workspace's profile for dependencies. With the same profile, other workspaces can reuse most of the built
+/// dependencies.
 pub(super) const PROFILE: &str = r#"
 [profile.dev]
 debug = "line-tables-only"
@@ -62,7 +63,7 @@ pub(super) fn check(sh: &Shell) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Returns the first fenced block with this tag.
+/// Returns the first fenced code block that has this tag.
 fn first_block<'a>(page: &'a str, tag: &str) -> Option<&'a str> {
     let (_, rest) = page.split_once(&format!("\n```{tag}\n"))?;
     Some(rest.split_once("\n```\n")?.0)

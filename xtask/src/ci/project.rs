@@ -1,4 +1,4 @@
-//! Creates an operator with `cargo xtask new-operator`, in the same way as a user, and runs its tests and its program.
+//! Creates an operator with `cargo xtask new-operator` like a user, and runs its tests and its program.
 
 use std::fs;
 
@@ -11,7 +11,7 @@ use super::front_page::PROFILE;
 
 const NAME: &str = "example-operator";
 
-/// Checks that the project is formatted, that its tests pass, and that the program prints its definition.
+/// Checks that the project is formatted, that its tests pass, and that the program prints its CustomResourceDefinition.
 pub(super) fn check(sh: &Shell) -> anyhow::Result<Done> {
     let step = "new-operator";
     let parent = sh.current_dir().join("target/new-operator");
@@ -21,19 +21,19 @@ pub(super) fn check(sh: &Shell) -> anyhow::Result<Done> {
     }
     crate::new_operator::write(sh, NAME, &folder)?;
     fs::write(&profile, PROFILE)?;
-    // The project has rustfmt's default style. This empty file overrides the configuration of the repository.
+    // The project uses rustfmt's default style. This empty file overrides the rustfmt configuration of the repository.
     fs::write(parent.join("rustfmt.toml"), "")?;
 
     let manifest = folder.join("Cargo.toml");
     Quiet::cargo(sh, step).args("fmt --check --manifest-path").arg(&manifest).run()?;
     let target = crate::target_dir(sh)?;
     let tests = Quiet::cargo(sh, step).args("test --locked --test operator --manifest-path").arg(&manifest);
-    // Use the target folder of the workspace. It already contains most of the dependencies, if they are built with the
-    // same profile.
+    // The project uses the target folder of the workspace. This folder already contains most of the dependencies, if
+    // they were built with the same profile.
     let tests =
         tests.arg("--config").arg(&profile).env("CARGO_TARGET_DIR", &target).env("CARGO_INCREMENTAL", "0").run()?;
-    // The tests have already built the program. `cargo run` would build Pintle again, without the features that only
-    // tests need.
+    // The tests have already built the program, so it is started directly. `cargo run` would build Pintle again,
+    // without the features that only tests need.
     let program = target.join("debug").join(NAME).with_extension(std::env::consts::EXE_EXTENSION);
     let printed = Quiet::new(sh, step, program).arg("crd").run()?;
     let stored = fs::read_to_string(folder.join("deploy/crd.yaml"))?;

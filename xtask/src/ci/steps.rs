@@ -1,4 +1,4 @@
-//! The steps of `cargo xtask ci`, in the order of their execution.
+//! The steps of `cargo xtask ci`, in the order in which they run.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -11,9 +11,9 @@ use super::command::{Ended, Quiet};
 use super::tally::Tally;
 use super::{Done, Step, TestsFailed, checked, front_page, project, tools};
 
-/// All steps. Fast steps are first. The replayer of recorded cases waits a minute for a bookmark, and the examples wait for timers. So both
-/// run in parallel with other steps. They run after `shuttle`, because their builds replace this program, and loom and shuttle use this program
-/// as a compiler wrapper.
+/// All steps. Fast steps are first. The replay of recorded cases waits a minute for a bookmark, and the examples wait for timers.
+/// Therefore, both steps run in parallel with other steps. Both steps run after the step `shuttle`, because their builds replace this
+/// program, which loom and shuttle use as a compiler wrapper.
 pub(super) const STEPS: &[Step] = &[
     Step::new("tidy", "the repository's own rules: layers, crate pages, lengths, links, plain language", tidy),
     Step::new("fmt", "rustfmt would change nothing", fmt),
@@ -73,7 +73,7 @@ fn clippy(sh: &Shell) -> anyhow::Result<Done> {
 fn alone(sh: &Shell) -> anyhow::Result<Done> {
     let packages = crate::packages(sh)?;
     let mut failed = Vec::new();
-    // Check only published crates, because a user cannot depend on other crates.
+    // Only published crates are checked, because users cannot depend on other crates.
     let published: Vec<_> = packages.iter().filter(|package| package["publish"].is_null()).collect();
     for package in &published {
         let name = text(&package["name"]);
@@ -83,7 +83,7 @@ fn alone(sh: &Shell) -> anyhow::Result<Done> {
             }
             let check = format!("check --locked --package {name}{features}");
             let ended = Quiet::cargo(sh, "alone").args(&check).end()?;
-            // A warning that only this build has usually means that an import is needed only with a feature.
+            // If only this build has a warning, an import is usually needed only with a feature.
             if !ended.status.success() || ended.output.lines().any(|line| line.starts_with("warning")) {
                 failed.push(format!("{}cargo {check}: errors or warnings", ended.output));
             }
@@ -104,15 +104,15 @@ fn tests(sh: &Shell) -> anyhow::Result<Done> {
 fn nextest(sh: &Shell, step: &str) -> anyhow::Result<Quiet> {
     let run = "nextest run --workspace --all-features --locked --no-fail-fast --cargo-quiet --status-level fail \
                --final-status-level slow --show-progress none";
-    // Use a fixed seed, so that a new failure is caused by a change of the code. PINTLE_SEED sets another seed.
+    // The seed is fixed, so that only a change of the code can cause a new failure. PINTLE_SEED sets another seed.
     let seed = asked("PINTLE_SEED", "1");
     Ok(Quiet::new(sh, step, tools::NEXTEST.program(sh)?).args(run).env("PINTLE_SEED", &seed))
 }
 
-/// The number of worlds that the step `election` simulates, for each of ten kinds.
+/// The number of worlds that the step `election` simulates for each of ten kinds.
 const WORLDS: &str = "2000";
 
-/// Runs tests of the step `tests` again with larger numbers.
+/// Repeats some tests of the step `tests` with larger numbers.
 fn election(sh: &Shell) -> anyhow::Result<Done> {
     let (worlds, depth) = (asked("PINTLE_WORLDS", WORLDS), asked("PINTLE_DEPTH", "9"));
     let of = "package(pintle-leaderelect) & test(/^(simulation::|exhaustive::|shards::survival::)/)";
@@ -120,7 +120,7 @@ fn election(sh: &Shell) -> anyhow::Result<Done> {
     tested(run.env("PINTLE_WORLDS", &worlds).env("PINTLE_DEPTH", &depth).end()?)
 }
 
-/// Returns the value of an environment variable, or a default.
+/// Returns the value of an environment variable, or the default if it is not set.
 fn asked(name: &str, usual: &str) -> String {
     std::env::var(name).unwrap_or_else(|_| usual.to_owned())
 }
@@ -145,7 +145,8 @@ fn shuttle(sh: &Shell) -> anyhow::Result<Done> {
     model(sh, "shuttle")
 }
 
-/// Runs the tests that are named after the checker, loom or shuttle. The tests are built with the lock types of the checker.
+/// Runs the tests whose names contain the name of the checker, which is loom or shuttle. The tests are built with the lock
+/// types of the checker.
 fn model(sh: &Shell, checker: &str) -> anyhow::Result<Done> {
     let run = format!("test --workspace --all-features --locked --no-fail-fast --test {checker}");
     let compiler = checked::compiler(sh, &format!("pintle_{checker}"))?;
@@ -160,9 +161,9 @@ fn doc(sh: &Shell) -> anyhow::Result<Done> {
 
 fn deny(sh: &Shell) -> anyhow::Result<Done> {
     let deny = tools::DENY.program(sh)?;
-    // cargo-deny runs offline, so fetch the dependencies of all platforms first.
+    // cargo-deny runs offline, so the dependencies of all platforms must be fetched first.
     Quiet::cargo(sh, "deny").args("fetch --locked").run()?;
-    // Do not check advisories, because they need a database from the network, and they change without a commit.
+    // Advisories are not checked, because they need a database from the network and change without a commit.
     let run = "--offline --all-features --locked check --hide-inclusion-graph bans licenses sources";
     Quiet::new(sh, "deny", deny).args(run).run()?;
     Ok(Done::default())
@@ -185,8 +186,8 @@ fn examples(sh: &Shell) -> anyhow::Result<Done> {
             count += 1;
         }
     }
-    // The example is a separate workspace, so that kube is not in our lock file. Check it but do not run it, because a full build takes
-    // minutes.
+    // The example is a separate workspace, so that the lock file of this workspace does not contain kube. The example is checked but
+    // not run, because a full build takes minutes.
     let check = Quiet::cargo(sh, "examples").args(&format!("check --quiet --locked --manifest-path {KUBE}"));
     check.env("CARGO_TARGET_DIR", crate::target_dir(sh)?).run().with_context(|| {
         format!("if its lock file is out of date, run: cargo update --workspace --manifest-path {KUBE}")
@@ -194,17 +195,17 @@ fn examples(sh: &Shell) -> anyhow::Result<Done> {
     Ok(Done::noting(format!("{count} examples")))
 }
 
-/// The example that runs the client of kube against the embedded server.
+/// The example that runs kube's client against the embedded server.
 const KUBE: &str = "crates/apiserver/examples/kube/Cargo.toml";
 
-/// Builds all programs, and returns their folder. The flags are the same as for the tests, so that cargo reuses the built
-/// files.
+/// Builds all programs and returns the folder that contains them. The flags are the same as for the tests, so that cargo
+/// reuses the files that it has built.
 fn build(sh: &Shell, step: &str) -> anyhow::Result<PathBuf> {
     Quiet::cargo(sh, step).args("build --workspace --all-features --locked --bins --examples").run()?;
     Ok(crate::target_dir(sh)?.join("debug"))
 }
 
-/// Reads the numbers from the output of a test runner.
+/// Reads the numbers of tests from the output of a test runner.
 fn tested(ended: Ended) -> anyhow::Result<Done> {
     let tests = Tally::read(&ended.output);
     if !ended.status.success() {
@@ -220,7 +221,7 @@ fn passed(tests: &Tally) -> String {
     format!("{} passed", tests.passed)
 }
 
-/// Returns the names of a package's targets of one kind.
+/// Returns the names of all targets of one kind in a package.
 fn targets(package: &Value, kind: &str) -> Vec<String> {
     let targets = package["targets"].as_array().into_iter().flatten();
     let has_kind =

@@ -1,4 +1,5 @@
-//! The tools that the checks need in addition to cargo, at fixed versions. A missing tool is installed.
+//! The tools that the checks need in addition to cargo. The versions of the tools are fixed. A missing tool is
+//! installed.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -15,7 +16,7 @@ pub(super) struct Tool {
     name: &'static str,
     version: &'static str,
     about: &'static str,
-    /// A lock for the lookup and the installation, so that only one thread installs the tool.
+    /// A lock that a thread holds during the lookup and the installation, so that only one thread installs the tool.
     one_at_a_time: Mutex<()>,
 }
 
@@ -23,7 +24,7 @@ pub(super) static NEXTEST: Tool = Tool::new("cargo-nextest", "0.9.151", "runs te
 pub(super) static DENY: Tool = Tool::new("cargo-deny", "0.20.2", "checks licences and sources of dependencies");
 
 /// Starts to install the tools on another thread while the first steps run. If an installation fails, the step that needs the tool repeats
-/// it and reports the error.
+/// the installation and reports the error.
 pub(super) fn install_ahead(sh: &Shell) {
     let root = sh.current_dir();
     thread::spawn(move || {
@@ -40,8 +41,8 @@ impl Tool {
         Self { name, version, about, one_at_a_time: Mutex::new(()) }
     }
 
-    /// Returns the path of the program. Uses the program on PATH if it has the fixed version. Otherwise uses the program in `target/tools`,
-    /// and installs it if it is missing.
+    /// Returns the path of the tool's program. If the program on PATH has the fixed version, the method returns its path.
+    /// Otherwise, the method returns the program in `target/tools`, and installs it if it is missing.
     pub(super) fn program(&self, sh: &Shell) -> anyhow::Result<PathBuf> {
         let Self { name, version, about, one_at_a_time } = self;
         let _held = one_at_a_time.lock().unwrap_or_else(PoisonError::into_inner);
@@ -55,7 +56,7 @@ impl Tool {
         println!();
         println!("  installing {name} {version} ({about}) into {}: once, a minute or two", tools.display());
         let build = tools.join("build");
-        // Without optimization and debug information, the build takes half the time.
+        // The build takes half the time without optimization and debug information.
         let install = format!("install --locked --debug --no-default-features {name}@{version} --root");
         let install = Quiet::cargo(sh, name).args(&install).arg(&tools);
         let install = install.env("CARGO_PROFILE_DEV_DEBUG", "false").env("CARGO_TARGET_DIR", &build);
@@ -74,7 +75,7 @@ impl Tool {
     }
 }
 
-/// Installs a component of the toolchain, such as clippy, if it is missing.
+/// Installs a component of the Rust toolchain, such as clippy, if it is missing.
 pub(super) fn component(sh: &Shell, name: &str, command: &str) -> anyhow::Result<()> {
     let cargo = crate::cargo();
     if cmd!(sh, "{cargo} {command} --version").quiet().ignore_stdout().ignore_stderr().run().is_ok() {

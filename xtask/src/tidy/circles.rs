@@ -1,5 +1,5 @@
-//! Checks that modules of one folder do not use each other in a cycle, directly or indirectly. All modules of a folder may use items that
-//! the file of the folder itself defines.
+//! Checks that the modules of a folder do not use each other in a cycle, directly or indirectly. All modules of a folder may use the
+//! items that the file of the folder's own module defines.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
@@ -8,7 +8,7 @@ use super::modules::{paths_from, without_comments};
 use super::words::{SERVER, without_tests};
 use super::{Finding, Source};
 
-/// Modules that are allowed to use each other, and the reason.
+/// Modules that may use each other, with the reasons.
 const CIRCLES: &[(&[&str], &str)] = &[
     (
         &["apiserver::kinds::known", "apiserver::kinds::strategy"],
@@ -19,7 +19,7 @@ const CIRCLES: &[(&[&str], &str)] = &[
     (&["schema::fields", "schema::reader"], "a value can be a struct, and a struct contains values"),
 ];
 
-/// The path of a module, which consists of the name of the crate and the names of the modules.
+/// The path of a module. The path consists of the name of the crate and the names of the modules.
 type Module = Vec<String>;
 
 pub(super) fn check(sources: &[Source], findings: &mut Vec<Finding>) {
@@ -78,7 +78,7 @@ fn circles(modules: &BTreeMap<Module, (&Path, String)>, allowed: &[(&[&str], &st
     findings
 }
 
-/// Returns the paths in a module's code that refer to the crate of the module, with the lines of these paths.
+/// Returns the paths in the code of a module that refer to the module's own crate, with their lines.
 fn used(module: &Module, code: &str, modules: &BTreeMap<Module, (&Path, String)>) -> Vec<(usize, Module)> {
     let mut roots = vec![("crate::".to_owned(), module[..1].to_vec()), ("self::".to_owned(), module.clone())];
     roots.extend((1..module.len()).map(|up| ("super::".repeat(up), module[..module.len() - up].to_vec())));
@@ -92,9 +92,9 @@ fn used(module: &Module, code: &str, modules: &BTreeMap<Module, (&Path, String)>
         .collect()
 }
 
-/// Returns the module that defines an item. Follows re-exports.
+/// Returns the module in which an item is defined. Follows re-exports.
 fn owner(mut path: Module, modules: &BTreeMap<Module, (&Path, String)>, known_as: &HashMap<Module, Module>) -> Module {
-    // Re-exports can form a cycle, so follow at most eight of them.
+    // At most eight re-exports are followed, because re-exports can form a cycle.
     for _ in 0..8 {
         let own = (1..=path.len()).rev().find(|&length| modules.contains_key(&path[..length])).unwrap_or(1);
         match path.get(..=own).and_then(|item| known_as.get(item)).filter(|known| !path.starts_with(known)) {

@@ -1,5 +1,5 @@
-//! Rules for each crate: it has a README, one opening sentence in its documentation, examples that run, and the keys of
-//! the workspace.
+//! Rules for crates. Each crate has a README, one opening sentence in its documentation, examples that run, and the
+//! keys of the workspace.
 
 use std::path::Path;
 
@@ -19,7 +19,7 @@ pub(super) fn check(root: &Path, sources: &[Source], packages: &[Value], finding
         check_crate(folder, published, sources, findings);
     }
     for source in sources.iter().filter(|source| source.is("rs")) {
-        // The template of a project has the layout that cargo uses by default.
+        // The template of a project uses cargo's default layout.
         if !source.path.starts_with("crates/pintle/template") {
             check_place(source, findings);
         }
@@ -27,7 +27,7 @@ pub(super) fn check(root: &Path, sources: &[Source], packages: &[Value], finding
     }
 }
 
-/// Checks the layout of a crate: `foo.rs` is next to `foo/`, tests are in `tests/it`, and the first line of a file
+/// Checks the layout of a crate: `foo.rs` is next to `foo/`, tests are in `tests/it`, and the first line of each file
 /// describes the file.
 fn check_place(source: &Source, findings: &mut Vec<Finding>) {
     let mut find = |what: &str| findings.push(Finding::new(&source.path, None, what));
@@ -44,7 +44,7 @@ fn check_place(source: &Source, findings: &mut Vec<Finding>) {
     }
 }
 
-/// Tests that are separate programs, because they need another build of the crate or measure the whole process.
+/// Tests that are programs of their own. Such tests need another build of the crate, or measure the whole process.
 const OWN_BINARIES: &[&str] = &["growth", "loom.rs", "memory.rs", "shuttle"];
 
 fn check_crate(folder: &Path, published: bool, sources: &[Source], findings: &mut Vec<Finding>) {
@@ -79,7 +79,7 @@ fn check_crate(folder: &Path, published: bool, sources: &[Source], findings: &mu
         find("src/lib.rs", "must start with one sentence in its own paragraph");
     }
     if published {
-        // A macro crate contains no example. The example is in the crate that re-exports the macro, because the example
+        // A crate for macros contains no example. The example is in the crate that re-exports the macro, because it
         // needs traits of that crate.
         let is_macro = manifest.contains("proc-macro = true");
         if !is_macro && !has_rust_example(&page) {
@@ -107,7 +107,7 @@ fn check_file(source: &Source, findings: &mut Vec<Finding>) {
     }
 }
 
-/// Returns the public modules whose items the root of the crate also exports.
+/// Returns the public modules whose items are also exported at the root of the crate.
 fn second_paths(library: &str) -> Vec<&str> {
     let public: Vec<&str> =
         library.lines().filter_map(|line| line.strip_prefix("pub mod ")?.strip_suffix(';')).collect();

@@ -1,5 +1,5 @@
-//! The layers of the crates. A crate uses only crates of lower layers. docs/ARCHITECTURE.md has a picture of the
-//! layers.
+//! The layers of the crates. Checks that each crate uses only crates of lower layers. docs/ARCHITECTURE.md has a
+//! picture of the layers.
 
 use std::path::Path;
 
@@ -34,8 +34,8 @@ const LAYERS: &[&[&str]] = &[
     &["pintle-bench", "pintle-conformance", "xtask"],
 ];
 
-/// Crates that have stricter rules than their layer, and the reasons. The rules also apply to the tests of these
-/// crates.
+/// The crates with stricter rules than the rules of their layer, and the reasons. These rules also apply to the tests
+/// of the crates.
 const ONLY: &[(&str, &[&str], &str)] = &[
     (
         "pintle-apiserver",
@@ -56,11 +56,11 @@ const ONLY: &[(&str, &[&str], &str)] = &[
     ("pintle-conformance", &["pintle-apiserver"], "it is an independent witness"),
 ];
 
-/// The reason for the rules that apply to the server's crates. The tests of these crates may use `pintle-testing` to
-/// replay inputs, because client and server share that crate.
+/// The reason for the rules of the crates that form the server. The tests of these crates may use `pintle-testing` to
+/// replay inputs, because the client and the server share that crate.
 const SERVER: &str = "client and server must not share a mistake";
 
-/// Crates that do not use Kubernetes or an async runtime.
+/// The crates that do not use Kubernetes or an async runtime.
 const PLAIN: &[&str] =
     &["pintle-delta-fifo", "pintle-derive", "pintle-metrics", "pintle-ratelimit", "pintle-workqueue"];
 const NOT_PLAIN: &[&str] = &["tokio", "hyper", "http", "k8s-openapi", "kube", "pintle-meta", "serde_json"];
@@ -91,7 +91,7 @@ pub(super) fn check(sh: &Shell, root: &Path, packages: &[Value], findings: &mut 
     Ok(())
 }
 
-/// Returns the forbidden uses of other crates by one crate. `true` marks a dev-dependency.
+/// Returns the crates that a crate uses although the rules forbid it. `true` marks a dev-dependency.
 fn wrong_edges(name: &str, uses: &[(&str, bool)]) -> Vec<String> {
     let layer = |name: &str| LAYERS.iter().position(|layer| layer.contains(&name));
     let Some(own) = layer(name) else {
@@ -99,7 +99,7 @@ fn wrong_edges(name: &str, uses: &[(&str, bool)]) -> Vec<String> {
     };
     let mut wrong = Vec::new();
     for (used, in_tests) in uses {
-        // In tests, a crate may also use a crate of the same layer.
+        // Tests may also use a crate of the same layer.
         let below = layer(used).is_some_and(|used| used < own || (*in_tests && used == own));
         if !below {
             wrong.push(format!("{name} may not use {used}, which is not below it"));

@@ -1,4 +1,4 @@
-//! Checks the links between pages of the repository. Each link must lead to an existing file.
+//! Checks the links between the pages of this repository. The target of each link must be an existing file.
 
 use std::path::Path;
 
@@ -17,7 +17,7 @@ pub(super) fn check(root: &Path, sources: &[Source], findings: &mut Vec<Finding>
     }
 }
 
-/// Returns the relative targets of the Markdown links in a text, with the lines of the links. Skips code blocks.
+/// Returns the relative targets of all Markdown links in a text, with their lines. Skips code blocks.
 fn targets(text: &str) -> Vec<(usize, &str)> {
     let mut out = Vec::new();
     let mut code = false;

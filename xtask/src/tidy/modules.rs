@@ -1,5 +1,5 @@
-//! Checks the layers of the API server's modules. A module may use only modules of lower layers. docs/ARCHITECTURE.md has a picture of the
-//! layers.
+//! Checks the layers of the modules in the API server. A module may use only modules of lower layers. docs/ARCHITECTURE.md has a picture
+//! of the layers.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -36,7 +36,7 @@ pub(super) fn check(sources: &[Source], findings: &mut Vec<Finding>) {
     }
 }
 
-/// Returns each place in a file that uses a module of a higher layer, with its line. `path` is relative to `src`.
+/// Returns the places in a file that use a module of a higher layer, with their lines. `path` is relative to `src`.
 fn wrong_uses(path: &Path, text: &str) -> Vec<(Option<usize>, String)> {
     let path = path.with_extension("");
     let modules: Vec<_> = path.iter().filter_map(|part| part.to_str()).collect();
@@ -56,8 +56,8 @@ fn wrong_uses(path: &Path, text: &str) -> Vec<(Option<usize>, String)> {
     wrong
 }
 
-/// Returns the top-level modules that the code of a file names, with the lines of the names. `depth` is the number of `super`s that lead
-/// from the file to the root.
+/// Returns the top-level modules whose names occur in the code of a file, with the lines of the names. `depth` is the number of times
+/// that `super` leads from the file to the root.
 fn used_modules(text: &str, depth: usize) -> BTreeSet<(usize, String)> {
     let code = without_comments(text);
     let up = "super::".repeat(depth);
@@ -82,7 +82,8 @@ pub(super) fn paths_from(root: &str, code: &str) -> Vec<(usize, Vec<String>)> {
     found
 }
 
-/// Expands the groups in a path that is given without its root. A group in braces is expanded to one path for each member.
+/// Expands the groups in a path. The path does not contain its root. For a group in braces, the result contains one
+/// path for each member.
 fn paths(rest: &str) -> Vec<Vec<String>> {
     let Some(group) = rest.strip_prefix('{') else {
         let name: String = rest.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();

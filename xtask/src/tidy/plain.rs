@@ -1,6 +1,6 @@
-//! Checks that comments contain no marker phrases, and that test names are easy to read.
+//! Checks that comments contain no marker phrases and that test names are easy to read.
 //!
-//! A marker phrase can be correct English, but a sentence with a marker phrase is often hard to read. docs/STYLE.md has
+//! A marker phrase can be correct English, but sentences with marker phrases are often hard to read. docs/STYLE.md has
 //! the rules.
 
 use std::sync::LazyLock;
@@ -9,7 +9,7 @@ use regex::Regex;
 
 use super::{Finding, Source};
 
-/// The maximum number of words that a test name may have.
+/// The maximum number of words in a test name.
 const LONGEST_NAME: usize = 9;
 
 /// Words that make a test name hard to read.

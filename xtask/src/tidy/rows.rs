@@ -1,6 +1,7 @@
-//! Tables of rules: each cell of a last column `Test` is the name of an existing test, or a reason why there is none.
+//! Tables of rules. Each cell in a last column `Test` is either the name of an existing test or the reason why there is
+//! no test.
 //!
-//! A file that contains a line such as `Rows: A1-A4, B2.` must have exactly these rows, so that no row is lost.
+//! If a file has a line such as `Rows: A1-A4, B2.`, it must contain exactly these rows, so that no row is lost.
 
 use std::collections::BTreeSet;
 
@@ -32,14 +33,14 @@ pub(super) fn check(sources: &[Source], findings: &mut Vec<Finding>) {
     }
 }
 
-/// Returns the rows that a file declares. Also returns the line number of the declaration.
+/// Returns the rows that a file declares, and the line number of the declaration.
 fn declared(text: &str) -> Option<(usize, BTreeSet<String>)> {
     let (index, line) = text.lines().enumerate().find(|(_, line)| line.starts_with("Rows: "))?;
     let parts = line.trim_start_matches("Rows: ").trim_end_matches('.').split(", ");
     Some((index + 1, parts.flat_map(expand).collect()))
 }
 
-/// Expands a range such as `A2-A4` into the names of its rows.
+/// Expands a range such as `A2-A4` to the names of its rows.
 fn expand(part: &str) -> Vec<String> {
     let numbered = |name: &str| {
         let letters = name.trim_end_matches(|letter: char| letter.is_ascii_digit());
@@ -52,7 +53,8 @@ fn expand(part: &str) -> Vec<String> {
     }
 }
 
-/// Returns the names in the first column of all tables whose first heading is `Row`. A cell can contain several names.
+/// Returns the names in the first column of each table whose first heading is `Row`. A cell can contain more than one
+/// name.
 fn names(text: &str) -> impl Iterator<Item = String> {
     let mut is_table = false;
     text.lines().flat_map(move |line| {
@@ -64,7 +66,7 @@ fn names(text: &str) -> impl Iterator<Item = String> {
     })
 }
 
-/// Returns the functions that have a test attribute, with their lines.
+/// Returns the functions with a test attribute, and their lines.
 pub(super) fn tests(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut is_test = false;
     text.lines().map(str::trim).enumerate().filter_map(move |(index, line)| {

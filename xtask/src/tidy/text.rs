@@ -1,17 +1,17 @@
-//! Rules for all text files, about spaces, length, and forbidden words.
+//! Rules for all text files. The rules concern spaces, lengths and forbidden words.
 
 use super::{Finding, Source};
 
-/// The maximum number of lines of a source file. The files in [`LONG`] may have more.
+/// The maximum number of lines of a source file. Only the files in [`LONG`] may have more lines.
 const LONGEST: usize = 600;
 
-/// Files that may exceed the maximum number of lines, and the reasons.
+/// The files that may exceed the maximum number of lines, and the reasons.
 const LONG: &[(&str, &str)] = &[];
 
-/// The extensions of the files that these rules check.
+/// The extensions of the files to which these rules apply.
 const WRITTEN: &[&str] = &["rs", "toml", "md", "yaml", "yml", "txt", "go", "sh"];
 
-/// Forbidden words, and the words to use instead.
+/// The forbidden words, and the words to use instead.
 const FORBIDDEN: &[(&str, &str)] = &[
     (concat!("todo", "!("), "finish it, or leave it out"),
     (concat!("unimplemented", "!("), "finish it, or leave it out"),

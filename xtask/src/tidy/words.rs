@@ -1,4 +1,4 @@
-//! Checks that public types of different crates have different names. The rule applies only to published crates.
+//! Checks that public types of different crates have different names. Only published crates are checked.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::{Finding, Source};
 
-/// Names that several crates are allowed to use, and the reasons.
+/// The names that several crates may use, and the reasons.
 const SHARED: &[(&str, &str)] = &[
     ("Context", "kubectl's word in a kubeconfig, and the usual word for the parameter of a reconciler"),
     ("Controller", ENGINE),
@@ -28,7 +28,7 @@ pub(super) fn check(root: &Path, sources: &[Source], packages: &[Value], finding
         let manifest = Path::new(package["manifest_path"].as_str().unwrap_or_default());
         let manifest = manifest.strip_prefix(root).unwrap_or(manifest);
         let Some(folder) = manifest.parent().filter(|folder| folder.starts_with("crates")) else { continue };
-        // `pintle-cel` can be used without the other crates, and its type names are terms of CEL.
+        // `pintle-cel` can be used without the other crates, and the names of its types are terms of CEL.
         if folder.ends_with("cel") {
             continue;
         }
@@ -55,7 +55,7 @@ fn faults(owners: &BTreeMap<String, Vec<PathBuf>>, shared: &[(&str, &str)]) -> V
     findings
 }
 
-/// Returns the names of the types that a file and the public modules of the file export.
+/// Returns the names of the types that a file and its public modules export.
 fn public_types(file: &Path, sources: &[Source]) -> Vec<String> {
     let Some(source) = sources.iter().find(|source| source.path == file) else { return Vec::new() };
     let parts = match file.file_name().is_some_and(|name| name == "lib.rs") {
@@ -69,8 +69,7 @@ fn public_types(file: &Path, sources: &[Source]) -> Vec<String> {
     names
 }
 
-/// Returns the types that a file defines at its top level, and the types that it exports from its private modules. Skips re-exports of
-/// other crates.
+/// Returns the types that a file defines at its top level or exports from its private modules. Skips re-exports of other crates.
 fn own_types(text: &str) -> Vec<String> {
     let mut names = Vec::new();
     for keyword in ["struct", "enum", "trait", "type", "union"] {
@@ -93,7 +92,7 @@ fn own_types(text: &str) -> Vec<String> {
     names
 }
 
-/// Returns the text of a file without the tests at the end of the file.
+/// Returns the text of a file without the tests at its end.
 pub(super) fn without_tests(text: &str) -> &str {
     text.split_once("\n#[cfg(test)]\nmod tests {").map_or(text, |(code, _)| code)
 }

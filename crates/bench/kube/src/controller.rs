@@ -1,5 +1,5 @@
-//! Implements the workloads of the area `controller` with kube-rs. `src/controller.rs` of pintle-bench describes the
-//! workloads.
+//! The workloads of the area `controller`, implemented with kube-rs. The workloads are described in `src/controller.rs`
+//! of the crate pintle-bench.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ struct Context {
     progress: Progress,
 }
 
-/// Runs the workload whose name is on the command line.
+/// Runs the workload that the command line names.
 pub fn main() {
     let start = Instant::now();
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -61,7 +61,7 @@ pub fn main() {
         }
     });
     println!("{}", serde_json::to_string(&sample).expect("a sample is JSON"));
-    // The time until the controller ends is not measured.
+    // The time after this point, until the controller has stopped, is not measured.
     std::process::exit(0);
 }
 

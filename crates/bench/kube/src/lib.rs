@@ -1,7 +1,7 @@
-//! Implements the workloads of the area `cache` with kube-rs. A workload with one handler uses the reflector and the store of the
-//! reflector. A workload with several handlers uses kube-rs's shared store.
+//! The workloads of the area `cache`, implemented with kube-rs. A workload with one handler uses a reflector and its store. A
+//! workload with several handlers uses kube-rs's shared store.
 //!
-//! `src/cache.rs` of pintle-bench describes the workloads.
+//! The workloads are described in `src/cache.rs` of the crate pintle-bench.
 
 pub mod controller;
 #[path = "../../src/rest/crates.rs"]
@@ -34,7 +34,7 @@ use tokio::runtime::Runtime;
 use feed::Feed;
 use meter::{Sample, Tally, live, measure, peak, resident};
 
-/// Runs the workload whose name is on the command line.
+/// Runs the workload that the command line names.
 pub fn main() {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
@@ -65,7 +65,7 @@ struct Setting {
     quick: bool,
 }
 
-/// The numbers that are counted by the task that polls the reflector.
+/// The counts of the task that polls the reflector.
 #[derive(Default)]
 struct Counts {
     updates: AtomicUsize,
@@ -73,7 +73,7 @@ struct Counts {
 }
 
 impl Counts {
-    /// Checks the count each millisecond. Returns the time at which the count reached `wanted`.
+    /// Checks the count each millisecond. Returns the time at which the count became `wanted`.
     async fn wait(count: &AtomicUsize, wanted: usize) -> Instant {
         while count.load(Ordering::Acquire) < wanted {
             tokio::time::sleep(Duration::from_millis(1)).await;
@@ -129,8 +129,8 @@ impl Setting {
         self.round(runtime, 200_000, &[counts])
     }
 
-    /// Each handler is a subscriber of a shared reflector. The stream of the reflector must be polled, but its items are not used. Handlers
-    /// cannot subscribe after the start of the reflector. So there is no first round with a single handler.
+    /// Each handler subscribes to a shared reflector. The stream of the reflector must be polled, but nothing uses its items. Handlers
+    /// cannot subscribe after the reflector has started. Therefore, there is no first round with only one handler.
     fn events_to(&self, runtime: &Runtime, handlers: usize) -> Sample {
         let in_runtime = runtime.enter();
         let (store, writer) = reflector::store_shared::<Pod>(1024);
@@ -202,7 +202,7 @@ impl Setting {
     }
 }
 
-/// Runs a reflector in a separate task. The task counts the events.
+/// Runs a reflector in a task of its own. The task counts the events.
 fn start(api: Api<Pod>, strip: bool, config: watcher::Config) -> (Store<Pod>, Arc<Counts>) {
     let (store, writer) = reflector::store();
     let counts = Arc::new(Counts::default());
@@ -219,7 +219,7 @@ fn start(api: Api<Pod>, strip: bool, config: watcher::Config) -> (Store<Pod>, Ar
             match event {
                 Ok(Event::Apply(_)) => shared.updates.fetch_add(1, Ordering::AcqRel),
                 Ok(Event::InitDone) => shared.lists.fetch_add(1, Ordering::AcqRel),
-                // Errors such as 410 Expired are ignored, because the watcher then lists again.
+                // Errors such as 410 Expired are ignored, because the watcher lists again after an error.
                 Ok(_) | Err(_) => 0,
             };
         }

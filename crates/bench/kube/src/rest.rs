@@ -1,4 +1,5 @@
-//! Implements the workloads of the area `rest` with kube-rs. `src/rest.rs` of pintle-bench describes the workloads.
+//! The workloads of the area `rest`, implemented with kube-rs. The workloads are described in `src/rest.rs` of the
+//! crate pintle-bench.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -18,7 +19,7 @@ use crate::crates::crates;
 use crate::meter::{Sample, Tally, measure, resident, sockets};
 use crate::stopwatch::Stopwatch;
 
-/// Runs the workload whose name is on the command line.
+/// Runs the workload that the command line names.
 pub fn main() {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let args: Vec<&str> = args.iter().map(String::as_str).collect();

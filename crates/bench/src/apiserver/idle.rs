@@ -1,4 +1,4 @@
-//! Measures the cost of a write while clients watch other namespaces.
+//! Measures the cost of a write while other clients watch other namespaces.
 
 use std::time::Instant;
 
@@ -8,10 +8,11 @@ use super::{Setting, config_map, make_maps, make_namespace, runtime};
 use crate::Sample;
 use crate::meter::{Tally, measure};
 
-/// The number of watches that use the same connection.
+/// The number of watches that share a connection.
 const SHARED: usize = 50;
 
-/// Writes sequentially with 0, 100 and 1,000 watchers. Each watcher watches its own namespace, in which nothing changes.
+/// Sends writes one after another while there are 0, 100 and 1,000 watchers. Each watcher watches a namespace of its
+/// own, in which nothing changes.
 pub(super) fn idle(setting: &Setting) -> Sample {
     let runtime = runtime();
     let client = runtime.block_on(setting.client());
@@ -55,7 +56,7 @@ async fn watch(setting: &Setting, maker: &RestClient, i: usize, last: Option<&Wa
     (client, watch)
 }
 
-/// Writes sequentially, and returns the number of microseconds per write.
+/// Sends writes one after another, and returns the time per write in microseconds.
 async fn write(client: &RestClient, n: usize) -> f64 {
     let begun = Instant::now();
     for i in 0..n {

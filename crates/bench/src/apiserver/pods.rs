@@ -14,22 +14,22 @@ use crate::pods::Pods;
 
 const ALL: &str = "/api/v1/pods";
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
-/// The fields that are removed from the pods before they are created. The server sets most of the removed fields. Owner references are
-/// removed because the garbage collector would delete a pod whose owner does not exist.
+/// The fields that are removed from the pods before the pods are created. Most of these fields are set by the server. Owner references
+/// are removed because the garbage collector deletes pods whose owner does not exist.
 const SERVERS_OWN: [&str; 5] = ["namespace", "uid", "resourceVersion", "creationTimestamp", "ownerReferences"];
 
-/// Measures with a number of pods that a real server can also store.
+/// Measures with the number of pods that a real server can also store.
 pub(super) fn some(setting: &Setting) -> Sample {
     pods(setting, setting.size(10_000))
 }
 
-/// Measures with the number of pods that the performance goals require.
+/// Measures with the number of pods that the performance goals name.
 pub(super) fn many(setting: &Setting) -> Sample {
     pods(setting, setting.size(100_000))
 }
 
-/// Creates pods with a status, and lists all pods as JSON and as protobuf. Afterwards, writes small objects, first without and then during
-/// such lists.
+/// Creates pods with a status, and lists all pods as JSON and as protobuf. After this, the workload writes small objects, first without
+/// concurrent lists and then with them.
 fn pods(setting: &Setting, n: usize) -> Sample {
     let runtime = runtime();
     let client = runtime.block_on(setting.client());
@@ -39,11 +39,11 @@ fn pods(setting: &Setting, n: usize) -> Sample {
         runtime.block_on(each(n, 16, move |i| make(client.clone(), pods.clone(), i)));
         Tally::operations(n)
     });
-    // The reported value is the total memory of the server, including the memory that the server needs without pods.
+    // The reported value is the total memory of the server, which includes the memory of a server without pods.
     let made = setting.server_bytes();
     runtime.block_on(async {
-        // The reported size is the size of the pods' JSON in the requests. In responses, the pods are larger, because they contain managed
-        // fields.
+        // The reported size is the size of the pods' JSON in the create requests. In responses, pods are larger, because they contain
+        // managed fields.
         let json = pods.list(0..n).len();
         let mut first = Vec::new();
         for _ in 0..5 {

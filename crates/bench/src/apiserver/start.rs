@@ -1,4 +1,4 @@
-//! Measures the time from the start of a server process to its first response.
+//! Measures the time from the start of a server process until its first response.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
@@ -11,7 +11,7 @@ use super::{Setting, quantile_ms};
 use crate::Sample;
 use crate::meter::{Tally, measure, resident_of};
 
-/// Repeatedly starts the program of the embedded server with plain HTTP, and requests the server's version.
+/// Repeatedly starts the embedded server with plain HTTP as a process, and requests the server's version.
 pub(super) fn start(setting: &Setting) -> Sample {
     let times = setting.size(1_000).min(20);
     let mut took = Vec::new();
@@ -31,7 +31,7 @@ pub(super) fn start(setting: &Setting) -> Sample {
         .with("MB at the first answer", bytes / 1e6 / times as f64)
 }
 
-/// A process of our server. When this value is dropped, the server process is killed.
+/// A process of our server. Dropping this value kills the server process.
 struct Server(Child, String);
 
 impl Server {

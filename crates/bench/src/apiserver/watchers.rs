@@ -1,4 +1,5 @@
-//! Workloads with many watchers of one resource. The workloads measure the cost of the watchers and the number of lost changes.
+//! Workloads in which many watchers watch the same resource. The workloads measure the cost of the watchers and the
+//! number of lost changes.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -10,12 +11,12 @@ use super::{Setting, config_map, each, make_maps, make_namespace, runtime};
 use crate::Sample;
 use crate::meter::{Tally, measure};
 
-/// The number of watches that use the same connection.
+/// The number of watches that share a connection.
 const SHARED: usize = 50;
 const NAMESPACE: &str = "watched";
 
-/// First, 1,000 changes are sent to 1,000 watchers, and each watcher must receive all changes. Then, 100 more watchers connect and read
-/// nothing during another 1,000 changes.
+/// First, the server sends 1,000 changes to 1,000 watchers, and each watcher must receive all of them. Then, 100 more watchers
+/// connect, and read nothing while there are another 1,000 changes.
 pub(super) fn watchers(setting: &Setting) -> Sample {
     let runtime = runtime();
     let (watchers, changes) = (setting.size(1_000), setting.size(1_000));
@@ -60,8 +61,8 @@ pub(super) fn watchers(setting: &Setting) -> Sample {
         .with("s", seconds)
 }
 
-/// Returns the server's memory for each watcher that reads nothing, in bytes. Each watched object has 1 KB, so that the changes do not fit
-/// into the socket buffers.
+/// Returns the memory that the server needs for each watcher that reads nothing, in bytes. Each watched object has 1 KB, so the
+/// changes do not fit into the socket buffers.
 async fn unread(setting: &Setting, client: &RestClient, changes: usize) -> f64 {
     const WATCHERS: usize = 100;
     change(client, changes, &"x".repeat(1_000)).await;
@@ -95,7 +96,7 @@ fn client_of(tasks: &[Watching]) -> RestClient {
     tasks.last().expect("the first watcher has its own client").0.clone()
 }
 
-/// Receives changes until their number is `changes` or until the watch ends. Returns the number of changes.
+/// Receives changes until `changes` of them have arrived or the watch has ended. Returns the number of changes.
 async fn receive(client: RestClient, changes: usize, ready: Arc<Semaphore>) -> usize {
     let watch = client.get().abs_path(["/api/v1"]).namespace(NAMESPACE).resource("configmaps").param("watch", "true");
     let list: serde_json::Value = {

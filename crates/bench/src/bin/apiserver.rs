@@ -10,7 +10,7 @@ fn main() -> ExitCode {
     answer(run(), USAGE, WORKS.iter().map(|(work, _)| *work))
 }
 
-/// Returns `None` if there is no such workload or if an argument is unknown.
+/// Returns `None` if the workload does not exist or an argument is unknown.
 fn run() -> Option<Sample> {
     let mut args = std::env::args().skip(1);
     let name = args.next()?;

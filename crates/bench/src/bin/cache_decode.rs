@@ -1,5 +1,5 @@
-//! Measures the cost per object and per event to decode bytes and store the object in the cache. The usage is `cache_decode PODS.jsonl`.
-//! The file has one object per line.
+//! Measures the cost of decoding an object or an event from bytes and storing the object in the cache. The usage is
+//! `cache_decode PODS.jsonl`. The input file contains one object per line.
 
 use std::env;
 use std::error::Error;
@@ -82,8 +82,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Returns the CPU time for splitting a body into frames, in microseconds per frame. If `reads` is true, this time includes the search for
-/// the object in each frame.
+/// Returns the CPU time per frame for splitting a body into frames, in microseconds. If `reads` is true, the time includes finding the
+/// object in each frame.
 fn frames(pods: &[Bytes], reads: bool) -> f64 {
     let frame = |pod: &Bytes| [br#"{"type":"MODIFIED","object":"#, &**pod, b"}\n"].concat();
     let body = Bytes::from(pods.iter().flat_map(frame).collect::<Vec<u8>>());
@@ -99,8 +99,8 @@ fn frames(pods: &[Bytes], reads: bool) -> f64 {
     (cpu() - begun).as_secs_f64() * 1e6 / found as f64
 }
 
-/// Processes a list of all pods, and then a change of each pod. Prints the cost. If `ticks` is true, prints how long a concurrent task had
-/// to wait although it was always ready.
+/// Processes a list of all pods, and then one change of each pod. Prints the cost. If `ticks` is true, the function also prints how long
+/// a concurrent task had to wait although it was always ready.
 fn whole<T: Object + DeserializeOwned>(
     pods: &[Bytes],
     what: &str,
@@ -132,8 +132,8 @@ fn whole<T: Object + DeserializeOwned>(
     })
 }
 
-/// Measures how long a task had to wait although it was always ready. The measurement uses the CPU time of the thread, because other
-/// programs may run on the machine.
+/// Measures how long a task has to wait for the thread although the task is always ready. The measurement uses the CPU time of the
+/// thread, because other programs may run on the same machine.
 struct Ticks {
     wants_to_run: bool,
     last: Duration,
@@ -181,10 +181,11 @@ fn clock(id: ClockId) -> Duration {
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
-/// The version of the list. The resource versions of all pods in the file have the same number of digits.
+/// The version of the list. All pods in the file have resource versions with the same number of digits.
 const VERSION: usize = 2_000_000_000;
 
-/// A source that lists the pods. When the gate opens, the watch of this source sends each pod once more.
+/// A source of pods. A list request to this source returns all pods. When the gate opens, its watch sends each pod once
+/// more.
 struct Source<T> {
     pods: Vec<Bytes>,
     gate: Mutex<Option<tokio::sync::oneshot::Receiver<()>>>,
@@ -223,7 +224,7 @@ impl<T: 'static> ListWatch for Source<T> {
     }
 }
 
-/// Returns the pod with another resource version that has the same number of digits.
+/// Returns the pod with another resource version. The new version has the same number of digits.
 fn at_version(pod: &Bytes, version: usize) -> Bytes {
     const FIELD: &[u8] = br#""resourceVersion":""#;
     let mut pod = pod.to_vec();
@@ -232,7 +233,7 @@ fn at_version(pod: &Bytes, version: usize) -> Bytes {
     pod.into()
 }
 
-/// A stream whose items are all ready as soon as the gate opens.
+/// A stream whose items are all ready as soon as the gate is open.
 struct Each<I> {
     items: Box<dyn Iterator<Item = I> + Send>,
     gate: Option<tokio::sync::oneshot::Receiver<()>>,

@@ -1,4 +1,4 @@
-//! Runs one workload that uses the informer cache without an informer, once: `cache_micro WORK [--quick]`.
+//! Runs one workload once that uses the cache of the informer without an informer: `cache_micro WORK [--quick]`.
 
 use std::process::ExitCode;
 

@@ -14,7 +14,7 @@ fn main() -> ExitCode {
     answer(run(), "cel WORK [--quick]", WORKS.iter().map(|(work, _)| *work))
 }
 
-/// Returns `None` if there is no such workload.
+/// Returns `None` if the workload does not exist.
 fn run() -> Option<Sample> {
     let mut args = std::env::args().skip(1);
     let name = args.next()?;

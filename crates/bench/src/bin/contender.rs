@@ -1,6 +1,6 @@
-//! A process that contends for a lease: `contender --server KUBECONFIG --lease NAME --identity NAME --log FILE`. While the process leads,
-//! it writes each of its actions to the log. Each line of the log contains the time at which the guard allowed an action, in nanoseconds
-//! since 1970. The process releases the lease and ends when its standard input is closed.
+//! Runs one process of several that contend for a lease: `contender --server KUBECONFIG --lease NAME --identity NAME --log FILE`. While
+//! the process leads, it writes a log of its actions. Each line of the log contains the time at which the leadership guard allowed an
+//! action, in nanoseconds since 1970. When its standard input is closed, the process releases the lease and ends.
 
 use std::error::Error;
 use std::fs::OpenOptions;
@@ -31,7 +31,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let stop = CancellationToken::new();
     let stopping = stop.clone();
     std::thread::spawn(move || {
-        // An error while reading is treated as the end of the input.
+        // A read error is treated like the end of the input.
         let _ = std::io::stdin().read_to_end(&mut Vec::new());
         stopping.cancel();
     });
@@ -39,7 +39,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
         let mut log = OpenOptions::new().create(true).append(true).open(&log).expect("cannot open the log");
         writeln!(log, "term").expect("cannot write the log");
         while !leadership.is_cancelled() {
-            // Read the time before the check. Therefore, if the process pauses between the two operations, the logged time is not too late.
+            // The time is read before the guard is checked. Therefore, the logged time is not too late even if the process pauses between
+            // the two operations.
             let allowed = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
             if leadership.check().is_ok() {
                 writeln!(log, "{allowed}").expect("cannot write the log");

@@ -1,4 +1,4 @@
-//! Runs the same workload as the binary `controller`, but counts allocations. Counting makes the program slower.
+//! Runs the same workloads as the program `controller`, and counts allocations. Counting makes the program slower.
 
 use std::alloc::System;
 use std::process::ExitCode;

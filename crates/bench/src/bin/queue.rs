@@ -15,7 +15,7 @@ fn main() -> ExitCode {
     answer(run(), usage, WORKS.iter().map(|(work, _)| *work))
 }
 
-/// Returns `None` if there is no such workload or variant.
+/// Returns `None` if the workload or the variant does not exist.
 fn run() -> Option<Sample> {
     let mut args = std::env::args().skip(1);
     let name = args.next()?;

@@ -1,4 +1,4 @@
-//! Measures how long updates take from a watch to the handlers.
+//! Measures the time that updates need from a watch to the handlers.
 
 use std::time::Instant;
 
@@ -12,16 +12,16 @@ use super::sync::start_and_settle;
 use crate::Sample;
 use crate::meter::{Tally, measure};
 
-/// Measures the time from the request for 200,000 updates until each handler has received all updates. By default, our subscriptions merge
-/// several updates of an object if a handler is slow. In this workload, the subscriptions deliver each event, like the other libraries in
-/// this comparison. One of the figures is the fraction of the sent events that the slowest handler received.
+/// Measures the time from the request for 200,000 updates until every handler has received all of them. By default, Pintle's
+/// subscriptions merge several updates of an object if a handler is slow. In this workload, they deliver every event, as the
+/// other libraries in the comparison do. One of the results is the fraction of the sent events that the slowest handler received.
 pub(super) fn events<T: Kind>(setting: &Setting, runtime: &Runtime, kept: Kept) -> Sample {
     let informer = informer::<T>(setting, kept, false);
     runtime.block_on(start_and_settle(setting, &informer));
     round(setting, runtime, &informer, 200_000, 1, 0)
 }
 
-/// Runs the measurement with one handler, and then with `handlers` handlers.
+/// Measures with one handler, and then with `handlers` handlers.
 pub(super) fn events_to(setting: &Setting, runtime: &Runtime, handlers: usize) -> Sample {
     let informer = informer::<Pod>(setting, Kept::All, false);
     runtime.block_on(start_and_settle(setting, &informer));
@@ -31,7 +31,7 @@ pub(super) fn events_to(setting: &Setting, runtime: &Runtime, handlers: usize) -
     all.with("times the CPU of one", times)
 }
 
-/// Measures `updates` updates. `before` is the number of rounds that were measured earlier.
+/// Measures `updates` updates. `before` is the number of rounds that were measured before.
 fn round<T: Kind>(
     setting: &Setting,
     runtime: &Runtime,
@@ -42,7 +42,7 @@ fn round<T: Kind>(
 ) -> Sample {
     let (stats, n) = (setting.feed.stats(), setting.size(updates));
     let changed = n.min(stats.pods);
-    // The second round needs resource versions that the first round did not use.
+    // The second round needs resource versions that the first round has not used.
     let first = n * before;
     let newest = stats.version + (first + n - changed) as u64 + 1;
     let mut counted: Vec<Counted> =

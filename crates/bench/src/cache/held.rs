@@ -1,4 +1,4 @@
-//! Measures the memory of a full store, and the cost of reads from a compressed store.
+//! Measures the memory of a complete store, and the cost of reads from a compressed store.
 
 use k8s_openapi::api::core::v1::Pod;
 use pintle_informer::Compact;
@@ -11,8 +11,9 @@ use super::sync::start_and_settle;
 use crate::Sample;
 use crate::meter::{Tally, live, measure, resident};
 
-/// The measurement starts before the informer is created. The measurement ends when the informer has synced and its background work is
-/// complete. There are no handlers. Before resident memory is read, no program collects garbage or returns memory to the system.
+/// The measurement starts before the informer is created. The measurement ends when the informer has synced and has finished its
+/// background work. There are no handlers. Before resident memory is read, none of the programs collects garbage or returns memory
+/// to the system.
 pub(super) fn held<T: Kind>(setting: &Setting, runtime: &Runtime, kept: Kept) -> Sample {
     let (resident_before, live_before) = (resident(), live());
     let mut held = None;
@@ -25,7 +26,8 @@ pub(super) fn held<T: Kind>(setting: &Setting, runtime: &Runtime, kept: Kept) ->
     sample.with("bytes live", live() - live_before)
 }
 
-/// Reads each pod once by its key, in random order. Each read decodes the pod. Almost none of the pods was decoded recently.
+/// Reads each pod once by its key, in a random order. Each read decodes the pod. The reason is that almost no pod was
+/// decoded recently.
 pub(super) fn read_compact(setting: &Setting, runtime: &Runtime) -> Sample {
     let informer = informer::<Compact<Pod>>(setting, Kept::Unmanaged, false);
     runtime.block_on(start_and_settle(setting, &informer));

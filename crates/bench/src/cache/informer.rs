@@ -1,4 +1,4 @@
-//! An informer of this project, and a handler that counts objects.
+//! An informer of Pintle, and a handler that counts objects.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,11 +15,11 @@ use tokio::sync::watch;
 
 use super::Setting;
 
-/// The fields of a pod that the informer keeps.
+/// The fields of a pod that the informer stores.
 #[derive(Clone, Copy)]
 pub(super) enum Kept {
     All,
-    /// The fields that an informer keeps by default. The default is all fields except managed fields.
+    /// The fields that an informer stores by default. By default, these are all fields except the managed fields.
     Unmanaged,
     /// All fields except managed fields and annotations.
     Stripped,
@@ -35,7 +35,7 @@ impl Kept {
     }
 }
 
-/// An object type that the cache workloads can use.
+/// A type of object with which the cache workloads can run.
 pub(super) trait Kind: Object + Resource<Scope = NamespaceScope> + DeserializeOwned {}
 
 impl<T: Object + Resource<Scope = NamespaceScope> + DeserializeOwned> Kind for T {}
@@ -50,10 +50,9 @@ pub(super) fn informer<T: Kind>(setting: &Setting, kept: Kept, streaming_list: b
     SharedInformer::new(Api::<T>::all(client), config)
 }
 
-/// A handler that counts. The handler is done when it has received the newest state of `wanted` objects, once for each
-/// object.
+/// A handler that counts. The handler is done when it has received the newest state of `wanted` different objects.
 pub(super) struct Counter {
-    /// The first resource version that counts as the newest state.
+    /// The lowest resource version that counts as the newest state.
     newest: u64,
     wanted: usize,
     counts: Arc<Counts>,
@@ -71,12 +70,12 @@ struct Counts {
 pub(super) struct Counted {
     counts: Arc<Counts>,
     done: watch::Receiver<Option<Instant>>,
-    /// A guard that stops the handler when the guard is dropped.
+    /// A guard. Dropping it stops the handler.
     pub(super) guard: HandlerGuard,
 }
 
 impl Counter {
-    /// Adds a handler that counts updates until `wanted` objects have version `newest` or a later version.
+    /// Adds a handler that counts updates until `wanted` objects have the resource version `newest` or a later one.
     pub(super) fn add<T: Object>(subscription: Subscription<T>, newest: u64, wanted: usize) -> Counted {
         let (counts, done) = (Arc::<Counts>::default(), watch::Sender::new(None));
         let (shared, is_done) = (counts.clone(), done.subscribe());
@@ -105,7 +104,7 @@ impl<T: Object> ResourceEventHandler<T> for Counter {
 
     fn on_delete(&self, _: &Arc<T>, _: bool) {}
 
-    /// Read only the metadata of the objects, so that no object is decoded.
+    /// The handler reads only the metadata, so that no object is decoded.
     fn on_event(&self, event: &ResourceEvent<T>) {
         match event {
             ResourceEvent::Added { .. } => _ = self.counts.adds.fetch_add(1, Ordering::Relaxed),
@@ -116,7 +115,7 @@ impl<T: Object> ResourceEventHandler<T> for Counter {
 }
 
 impl Counted {
-    /// Waits until the handler is done, and returns the time at that moment.
+    /// Waits until the handler is done, and returns the time at which it was done.
     pub(super) async fn done(&mut self) -> Instant {
         let done = self.done.wait_for(Option::is_some).await.expect("the handler exists");
         done.expect("the condition checked it")

@@ -1,4 +1,4 @@
-//! Measures a re-list after the server has ended the watch with 410 Expired.
+//! Measures a re-list, which the informer sends after the server has ended the watch with 410 Expired.
 
 use std::time::{Duration, Instant};
 
@@ -11,10 +11,10 @@ use super::sync::start_and_settle;
 use crate::Sample;
 use crate::meter::{Tally, measure, peak, resident};
 
-/// In this workload, one pod in a hundred has changed. The measured time starts with the list request, after any back-off. The measured
-/// time ends when a handler has received the changes. CPU and memory are measured for a longer time: from the end of the watch until one
-/// second after the handler has received the changes. Between the first list and the measurement, no program collects garbage or returns
-/// memory to the system.
+/// One pod in a hundred has changed before the re-list. The measured time starts with the list request, so it does not include a
+/// back-off. The measured time ends when a handler has received all changes. CPU time and memory are measured for a longer period.
+/// This period lasts from the end of the watch until one second after the handler has received the changes. Between the first list
+/// and the measurement, none of the programs collects garbage or returns memory to the system.
 pub(super) fn relist(setting: &Setting, runtime: &Runtime) -> Sample {
     let informer = informer::<Pod>(setting, Kept::All, false);
     runtime.block_on(start_and_settle(setting, &informer));

@@ -1,4 +1,4 @@
-//! A pod type that has only the fields that the plug-ins of kube-scheduler read.
+//! A pod type with only those fields that the plug-ins of kube-scheduler read.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::{Affinity, TopologySpreadConstraint};
 use pintle_meta::{Metadata, Time};
 use serde::{Deserialize, Deserializer};
 
-/// A pod for a scheduler. Pods share no data. Fields that only few pods have are behind a pointer.
+/// A pod for a scheduler. Pods share no data. Fields that few pods have are stored behind a pointer.
 #[derive(Deserialize)]
 pub(super) struct SlimPod {
     metadata: SlimMetadata,
@@ -68,7 +68,7 @@ struct SlimSpec {
 #[serde(rename_all = "camelCase")]
 #[allow(dead_code, reason = "as above")]
 struct Toleration {
-    /// The key. A toleration with an empty key matches all keys.
+    /// The key. A toleration with an empty key matches all taint keys.
     #[serde(default)]
     key: Box<str>,
     #[serde(default)]
@@ -109,7 +109,7 @@ enum PreemptionPolicy {
 #[allow(dead_code, reason = "as above")]
 struct Container {
     name: Box<str>,
-    /// A scheduler prefers nodes that already have this image.
+    /// A scheduler prefers nodes that already have the image of the container.
     image: Box<str>,
     #[serde(default)]
     ports: Box<[Port]>,
@@ -140,7 +140,7 @@ enum Protocol {
     TCP,
 }
 
-/// The resource requests of a container as numbers.
+/// The resource requests of a container, parsed as numbers.
 #[derive(Default)]
 #[allow(dead_code, reason = "as above")]
 struct Requests {
@@ -223,7 +223,7 @@ fn requests<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Requests, D::E
     Ok(Resources::deserialize(deserializer)?.requests)
 }
 
-/// Parses a quantity that has one of the usual suffixes.
+/// Parses a quantity with one of the common suffixes.
 fn number(quantity: &str) -> f64 {
     let digits = quantity.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let factor = match &quantity[digits.len()..] {
@@ -236,7 +236,8 @@ fn number(quantity: &str) -> f64 {
     digits.parse::<f64>().unwrap_or(0.0) * factor
 }
 
-/// Returns the names of the persistent volume claims. Such a claim can restrict the nodes on which a pod can run.
+/// Returns the names of the persistent volume claims that a pod uses. A persistent volume claim can restrict the nodes
+/// on which the pod can run.
 fn claims<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Box<[Box<str>]>, D::Error> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]

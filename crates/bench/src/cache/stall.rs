@@ -1,4 +1,4 @@
-//! Measures how long an informer blocks the only thread of a runtime.
+//! Measures for how long an informer blocks the only thread of a runtime.
 
 use std::time::{Duration, Instant};
 
@@ -10,9 +10,9 @@ use super::informer::{Counter, Kept, informer};
 use crate::Sample;
 use crate::meter::{Tally, measure, thread_cpu};
 
-/// Runs the first list on a runtime with one thread. The run ends when a handler has received all objects. Meanwhile, another task yields
-/// in a loop and measures the longest time that it had to wait. The time is measured as wall time and as CPU time. CPU time does not
-/// include the time while the thread had no processor.
+/// Runs the first list of an informer on a runtime with a single thread. The run ends when a handler has received all objects. At the
+/// same time, another task yields in a loop and measures the longest time that it had to wait. The wait is measured both as wall time
+/// and as CPU time. CPU time does not include periods in which the thread had no processor.
 pub(super) fn stall(setting: &Setting) -> Sample {
     let runtime = Builder::new_current_thread().enable_all().build().expect("cannot create a runtime");
     let informer = informer::<Pod>(setting, Kept::All, false);

@@ -1,4 +1,4 @@
-//! Measures the time for subscribing to a running informer.
+//! Measures the time that a subscription to a running informer needs.
 
 use std::time::Instant;
 
@@ -11,7 +11,7 @@ use super::sync::start_and_settle;
 use crate::Sample;
 use crate::meter::{Tally, measure};
 
-/// Measures one call of `subscribe()`. CPU and memory include the cost of delivering all existing objects.
+/// Measures one call of `subscribe()`. CPU time and memory include the delivery of all existing objects.
 pub(super) fn subscribe(setting: &Setting, runtime: &Runtime) -> Sample {
     let informer = informer::<Pod>(setting, Kept::Stripped, false);
     runtime.block_on(start_and_settle(setting, &informer));

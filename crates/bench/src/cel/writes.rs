@@ -1,4 +1,5 @@
-//! Measures writes of a custom resource with rules, on the embedded server without sockets.
+//! Measures writes of a custom resource with validation rules. The embedded server runs in the same process, without
+//! sockets.
 
 use bytes::Bytes;
 use http::{Method, Request};
@@ -42,7 +43,7 @@ pub(super) fn writes(quick: bool, has_rules: bool) -> Sample {
     })
 }
 
-/// Returns the CustomResourceDefinition of routes, with or without rules.
+/// Returns the CustomResourceDefinition for routes, with or without validation rules.
 fn definition(has_rules: bool) -> Value {
     let mut spec: Value = serde_json::from_str(SCHEMA).expect("JSON");
     if has_rules {

@@ -1,4 +1,4 @@
-//! Records the progress of a controller, for the programs of Pintle and kube-rs.
+//! Records the progress of a controller. The programs for Pintle and for kube-rs share this code.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -9,10 +9,10 @@ use tokio::sync::Notify;
 
 use crate::meter::{self, Sample};
 
-/// The annotation that names the last run that wrote the object.
+/// The annotation that names the last benchmark run in which a controller wrote the object.
 pub(crate) const RUN: &str = "bench/run";
 
-/// Counts the reconciliations of the objects that are named `bench-0`, `bench-1` and so on. Other objects do not count.
+/// Counts the reconciliations of the objects `bench-0`, `bench-1` and so on. Other objects do not count.
 #[derive(Debug)]
 pub(crate) struct Progress {
     start: Instant,
@@ -20,7 +20,7 @@ pub(crate) struct Progress {
     reconciliations: AtomicUsize,
     is_settled: Vec<AtomicBool>,
     unsettled: AtomicUsize,
-    /// The time at which the last object no longer needed a reconciliation.
+    /// The time from which no object needed a further reconciliation.
     end: OnceLock<Duration>,
     all_settled: Notify,
 }
@@ -38,7 +38,7 @@ impl Progress {
         }
     }
 
-    /// Records that a reconciliation of the object with this name begins.
+    /// Records the start of a reconciliation of the object with this name.
     pub(crate) fn reconciled(&self, name: &str) {
         self.first.get_or_init(|| self.start.elapsed());
         if self.index(name).is_some() {
@@ -55,7 +55,7 @@ impl Progress {
         }
     }
 
-    /// Waits until no object needs a further reconciliation, and returns the cost of the process.
+    /// Waits until no object needs a further reconciliation, and returns the CPU time and memory of the process.
     pub(crate) async fn settled(&self) -> Sample {
         self.all_settled.notified().await;
         let (objects, seconds) =

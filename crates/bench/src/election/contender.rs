@@ -1,4 +1,4 @@
-//! A contender for a lease. The contender has its own client, as if it was a separate process.
+//! A contender for a lease. The contender has a client of its own, as if it were a separate process.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use tokio::task::JoinHandle;
 
 use super::{Setting, cluster, election};
 
-/// The number of a contender that became the leader, and the time at which it began to lead.
+/// The number of the contender that became the leader, and the time at which its leadership began.
 pub(super) type Start = (u64, Instant);
 
 pub(super) struct Contender {

@@ -1,4 +1,5 @@
-//! Measures replicas that share shards. The workload measures how long a shard has no owner, and how many shards move.
+//! Measures replicas that share shards. The workload measures how long a shard has no owner, and how many shards move
+//! between replicas.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -15,7 +16,7 @@ use crate::meter::{Tally, measure};
 
 const SHARDS: u32 = 8;
 
-/// A period in which a replica worked on a shard.
+/// A period during which a replica worked on a shard.
 struct Stretch {
     fleet: u64,
     shard: u32,
@@ -27,7 +28,8 @@ struct Stretch {
 #[derive(Clone, Default)]
 struct Ledger(Arc<Mutex<Vec<Stretch>>>);
 
-/// Runs fleets of three replicas with eight shards each. A fourth replica joins each fleet, and then the first replica dies.
+/// Runs several fleets. Each of them has three replicas and eight shards. In each fleet, a fourth replica joins first,
+/// and then the first replica dies.
 pub(super) fn shards(setting: &Setting) -> Sample {
     let runtime = runtime();
     let fleets: u64 = setting.of(12, 2);
@@ -58,8 +60,8 @@ pub(super) fn shards(setting: &Setting) -> Sample {
     let all = (fleets * u64::from(SHARDS)) as f64;
     let came = ledger.between(added, lost);
     let went = ledger.between(lost, end);
-    // With four replicas, each replica has a fourth of the keys on average. If more shards move than this number, the additional moves are
-    // unnecessary.
+    // With four replicas, each replica owns a fourth of the shards on average. If more shards than this number move, the additional moves
+    // are unnecessary.
     let needless = came.iter().filter(|moved| moved.to != 3).chain(went.iter().filter(|moved| moved.from != 0));
     let p99 = |moved: &[Moved]| {
         let mut seconds: Vec<f64> = moved.iter().map(|moved| moved.nobodys).collect();
@@ -76,7 +78,7 @@ pub(super) fn shards(setting: &Setting) -> Sample {
 
 fn start(setting: &Setting, ledger: &Ledger, fleet: u64, replica: u64) -> JoinHandle<()> {
     let name = own_name(&format!("fleet-{fleet}"));
-    // The owner of a shard depends only on the names of the replicas and the shards.
+    // The owner of a shard depends only on the names of the replicas and of the shards.
     let electors = LeaseGroupConfig { election: election(&format!("{fleet}-{replica}")), ..Default::default() };
     let config = ShardsConfig { shards: SHARDS, electors };
     let shares = cluster(setting, &InMemoryProvider::new()).shards("default", &name, config);
@@ -91,7 +93,7 @@ fn start(setting: &Setting, ledger: &Ledger, fleet: u64, replica: u64) -> JoinHa
     })
 }
 
-/// A move of a shard from one replica to another.
+/// The move of a shard from one replica to another.
 struct Moved {
     from: u64,
     to: u64,
@@ -105,7 +107,7 @@ impl Ledger {
         Works { ledger: self.clone(), index: stretches.len() - 1 }
     }
 
-    /// Returns the shards that moved between two points in time. `stretches` must be in order.
+    /// Returns the shards that moved between the two points in time. `stretches` must be in order.
     fn between(&self, from: Instant, to: Instant) -> Vec<Moved> {
         let stretches = self.0.lock().expect("no task panicked");
         let moved = stretches.iter().enumerate().filter(|(_, stretch)| (from..to).contains(&stretch.from));

@@ -1,4 +1,4 @@
-//! Implements the HTTP/1.1 features that clients of the load server need. The supported features are requests without a body, and chunked
+//! The parts of HTTP/1.1 that the clients of the load server need. The server supports requests without a body, and chunked
 //! responses.
 
 use std::io::{self, BufRead as _, BufReader, IoSlice, Write as _};
@@ -16,7 +16,7 @@ pub(super) struct Request {
     query: String,
 }
 
-/// A response whose head has been sent.
+/// A response whose head was already sent.
 pub(super) struct Answer<'a>(&'a TcpStream);
 
 impl Connection {
@@ -24,7 +24,7 @@ impl Connection {
         Self { stream: BufReader::new(stream), is_last: false }
     }
 
-    /// Reads the next request. Returns `None` if the connection has ended.
+    /// Reads the next request. Returns `None` if the client has closed the connection.
     pub(super) fn request(&mut self) -> io::Result<Option<Request>> {
         if self.is_last {
             return Ok(None);
@@ -97,12 +97,12 @@ impl Answer<'_> {
         self.end()
     }
 
-    /// Returns whether the client has closed the connection. Data from the client also means true, because no client sends data while it
-    /// reads a watch.
+    /// Returns whether the client has closed the connection. Data from the client counts as a close, because no client sends data while
+    /// it reads a watch.
     pub(super) fn has_no_reader(&self) -> bool {
         let looked = self.0.set_read_timeout(Some(Duration::from_millis(1))).and_then(|()| self.0.peek(&mut [0]));
         let is_there = matches!(&looked, Err(error) if error.kind() == io::ErrorKind::WouldBlock);
-        // The server waits for the next request without a time limit.
+        // The server waits for the next request on a connection without a time limit.
         self.0.set_read_timeout(None).is_err() || !is_there
     }
 }

@@ -1,4 +1,4 @@
-//! Tests of the load server with loopback connections.
+//! Tests of the load server over loopback connections.
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -14,7 +14,7 @@ fn serve(pods: usize) -> Feed {
     Feed { server }
 }
 
-/// Sends the last request on a connection, and returns without waiting for the response.
+/// Sends the last request on a connection and returns without waiting for the response.
 fn request(feed: &Feed, target: &str) -> TcpStream {
     let mut stream = TcpStream::connect(&feed.server["http://".len()..]).expect("the server listens");
     write!(stream, "GET {target} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").expect("the server reads");
@@ -60,8 +60,8 @@ fn watch_sends_ordered_events_until_it_expires() {
     let watch = request(&feed, "/api/v1/pods?watch=true&sendInitialEvents=true");
     feed.wait_for_watch();
     feed.events(5, 30);
-    // Wait here, because a second order replaces the first order if the watch has not read the first order yet. The
-    // benchmarks never send a second order before the first order is executed.
+    // Wait here, because a second order replaces the first one if the watch has not read the first one yet. The
+    // benchmarks never send a second order before the first one was executed.
     let mut text = String::new();
     let mut watch = std::io::BufReader::new(watch);
     while !text.contains("1000000060") {

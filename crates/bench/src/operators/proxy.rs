@@ -1,4 +1,4 @@
-//! A proxy between the operator and the server. While the proxy is cut, it closes all connections.
+//! A network proxy between the operator and the server. While the network is cut, the proxy closes all connections.
 
 use std::net::SocketAddr;
 
@@ -29,7 +29,7 @@ impl Proxy {
                         if !*cut.borrow() {
                             connections.spawn(async move {
                                 if let Ok(mut far) = TcpStream::connect(server).await {
-                                    // Errors are ignored, because the operator must survive broken connections.
+                                    // Connection errors are ignored, because the operator must survive them.
                                     _ = copy_bidirectional(&mut near, &mut far).await;
                                 }
                             });

@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep};
 
 use super::world::{Process, World};
 
-/// A function that runs a scenario. The function returns the result as a sentence.
+/// A function that runs one scenario. The function returns the result as a sentence.
 type Scenario = for<'a> fn(&'a World) -> Pin<Box<dyn Future<Output = String> + 'a>>;
 
 pub(super) const ALL: &[(&str, Scenario)] = &[
@@ -29,7 +29,7 @@ pub(super) const ALL: &[(&str, Scenario)] = &[
     ("panic", |world| Box::pin(panic(world))),
 ];
 
-/// Starts the operator, and waits until the operator has published a first website.
+/// Starts the operator, and waits until it has published a first website.
 async fn started(world: &World) -> Process {
     let process = world.start();
     world.create("first", "first.example.com").await;
@@ -92,7 +92,7 @@ async fn terminated(world: &World) -> String {
     format!("{ended:?} after {took:.2} s; published {published} after the restart")
 }
 
-/// For 5 s, each write of the operator gets this error as its response.
+/// For 5 s, the server responds to each write of the operator with this error.
 async fn failing(world: &World, answer: Answer) -> String {
     use RequestVerb::{Create, Patch, Update};
     let mut process = started(world).await;
@@ -124,7 +124,7 @@ async fn cut_off(world: &World, span: Duration) -> String {
     let state = process.state();
     world.proxy.cut(false);
     let from = Instant::now();
-    // In a cluster, the kubelet restarts a process that has ended.
+    // In a real cluster, the kubelet restarts a process that has ended.
     let _restarted = process.ended().map(|_| world.start());
     let published = world.published("second", from).await;
     format!("the process {state}; published {published} after the end of the fault")
@@ -141,7 +141,7 @@ async fn conflict(world: &World) -> String {
     format!("published after {published}, with {} conflicts", world.faults().hits())
 }
 
-/// Another client changes the URL in a ConfigMap, and adds an entry.
+/// Another client changes the URL in a ConfigMap and adds an entry.
 async fn foreign_edit(world: &World) -> String {
     let _process = started(world).await;
     let edit = Patch::Merge(json!({"data": {"url": "edited", "other": "kept"}}));
@@ -161,7 +161,7 @@ async fn foreign_edit(world: &World) -> String {
     }
 }
 
-/// In this scenario, the reconciler always panics for one website.
+/// In this scenario, the reconciler panics for one website each time.
 async fn panic(world: &World) -> String {
     let mut process = started(world).await;
     world.create("bad", "panic.example.com").await;

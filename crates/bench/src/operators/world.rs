@@ -1,4 +1,4 @@
-//! The server, the network and the operator process of one scenario.
+//! The server, the network proxy and the operator process in a scenario.
 
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -20,7 +20,7 @@ pub(super) struct World {
     command: Vec<String>,
 }
 
-/// How long a scenario waits for a result.
+/// The maximum time that a scenario waits for a result.
 const PATIENCE: Duration = Duration::from_secs(90);
 
 impl World {
@@ -33,8 +33,8 @@ impl World {
         let text = server.kubeconfig().replace(&format!(":{}", address.port()), &format!(":{}", proxy.port));
         std::fs::write(&kubeconfig, text).expect("the temporary folder is writable");
         let world = Self { cluster, proxy, kubeconfig, command };
-        // Install the definition first, because an operator with controller-runtime does not install it. The other
-        // operators also work if the definition is already installed.
+        // The definition is installed first, because an operator with controller-runtime does not install it. The other
+        // operators also work with a definition that is already installed.
         let definitions = world.cluster.api::<CustomResourceDefinition>();
         definitions.create(&Website::crd(), &WriteOptions::default()).await.expect("a valid definition");
         definitions.wait_for_condition("websites.example.com", &["Established"]).await.expect("it is established");
@@ -64,7 +64,8 @@ impl World {
         self.cluster.server().expect("the embedded server")
     }
 
-    /// Returns the operator's requests since this time. Watches and requests for Leases and Events are not included.
+    /// Returns the requests that the operator has sent since this time. The result does not include watches and
+    /// requests for Leases and Events.
     pub(super) fn requests(&self, since: Instant) -> Vec<AuditRecord> {
         let all = self.server().audit();
         let is_own = |record: &&AuditRecord| {
@@ -84,7 +85,7 @@ impl World {
         self.cluster.api().create(&site, &WriteOptions::default()).await.expect("a valid website");
     }
 
-    /// Waits until a website is ready and the ConfigMap of the website has its URL. Returns the seconds since `from`.
+    /// Waits until a website is ready and its ConfigMap contains its URL. Returns the seconds since `from`.
     pub(super) async fn published(&self, name: &str, from: Instant) -> String {
         let sites = self.cluster.namespaced::<Website>("default");
         let maps = self.cluster.namespaced::<ConfigMap>("default");
@@ -109,7 +110,7 @@ impl World {
     }
 }
 
-/// A process of the operator. When this value is dropped, the process is killed.
+/// A process of the operator. Dropping this value kills the process.
 pub(super) struct Process(Child);
 
 impl Process {
@@ -119,7 +120,7 @@ impl Process {
         self.0.wait().expect("the process has ended");
     }
 
-    /// Sends SIGTERM, and waits until the process ends.
+    /// Sends SIGTERM to the process and waits until it ends.
     pub(super) async fn terminate(mut self) -> Option<ExitStatus> {
         let process = self.0.id().to_string();
         Command::new("kill").args(["-TERM", &process]).status().expect("there is a program `kill`");
@@ -146,7 +147,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // Ignore an error, because the process may already have ended.
+        // An error is ignored here, because the process may already have ended.
         _ = self.0.kill();
         _ = self.0.wait();
     }

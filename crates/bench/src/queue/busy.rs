@@ -1,4 +1,4 @@
-//! Measures how long keys wait in the queue while one worker computes.
+//! Measures how long keys wait in the queue while a worker computes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -19,8 +19,9 @@ const ROUNDS: usize = 200;
 const PAUSE: Duration = Duration::from_millis(1);
 const COMPUTES: Duration = Duration::from_millis(5);
 
-/// Eight workers wait. One worker receives a key, adds `fan` other keys and then computes for 5 ms. The next round starts when all keys of
-/// the round are done. The measured time starts before one of the `fan` keys is added, and ends when a worker has received this key.
+/// Eight workers wait. A worker receives a key, adds `fan` other keys, and then computes for 5 ms. The next round starts when all keys of
+/// the round are done. The measured time starts before one of the `fan` keys is added. The measured time ends when a worker has received
+/// this key.
 pub(super) fn busy<K: Key, C: Crew>(crew: &C, setting: Setting, fan: usize) -> Sample {
     let rounds = setting.size(ROUNDS);
     let keys: Arc<[K]> = keys(rounds * (fan + 1)).into();

@@ -1,4 +1,4 @@
-//! The workers and producers that a workload uses. Workers and producers are either plain threads or tokio tasks.
+//! The workers and producers of a workload. Workers and producers are either plain threads or tokio tasks.
 
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -23,19 +23,19 @@ pub(super) trait Crew {
         each: impl FnMut(WorkItem<K, Self::Clock>) + Send + 'static,
     ) -> Self::Member;
 
-    /// Starts a worker like [`worker`](Self::worker), but this worker marks a key as done and takes the next key in one call.
+    /// Starts a worker as [`worker`](Self::worker) does, but this worker uses one call to mark a key as done and to take the
+    /// next one.
     fn chain<K: Key>(&self, queue: &WorkQueue<K, Self::Clock>) -> Self::Member;
 
-    /// Starts a worker that does nothing with the keys. The setting determines whether the worker uses one call or separate calls for each
-    /// key.
+    /// Starts a worker that does no work for its keys. The setting determines whether the worker uses one call or two calls for each key.
     fn taker<K: Key>(&self, queue: &WorkQueue<K, Self::Clock>, setting: Setting) -> Self::Member {
         if setting.next { self.chain(queue) } else { self.worker(queue, drop) }
     }
 
-    /// Starts a producer that makes `steps` steps and counts them.
+    /// Starts a producer that makes `steps` steps, and counts the steps.
     fn producer(&self, steps: usize, pace: Option<Pace>, each: impl FnMut(usize) + Send + 'static) -> Self::Member;
 
-    /// Waits until a worker or a producer ends, and returns the number that it has counted.
+    /// Waits until a worker or a producer ends, and returns its count.
     fn join(&self, member: Self::Member) -> usize;
 
     fn join_all(&self, members: Vec<Self::Member>) -> usize {
@@ -43,7 +43,7 @@ pub(super) trait Crew {
     }
 }
 
-/// The start times of the steps that a producer makes. If a step is late, it starts immediately.
+/// The times at which a producer starts its steps. A step that is late starts immediately.
 #[derive(Clone, Copy)]
 pub(super) struct Pace {
     pub(super) first: Instant,
@@ -96,7 +96,7 @@ impl Crew for Threads {
     }
 }
 
-/// Tokio tasks in the default runtime, which has one worker thread for each available CPU.
+/// Tokio tasks in the default runtime, which has one worker thread per available CPU.
 pub(super) struct Tasks(Runtime);
 
 impl Tasks {
@@ -110,8 +110,8 @@ impl Crew for Tasks {
     type Clock = TokioClock;
     type Member = task::JoinHandle<usize>;
 
-    // Each iteration consumes a part of tokio's budget, as a reconciler would. Without the budget, a task would never yield its thread,
-    // because tasks in this workload do not wait for the network.
+    // Each iteration uses a part of tokio's task budget, as a reconciler would. Without this, a task would never yield its
+    // thread, because the tasks in this workload do not wait for the network.
 
     fn worker<K: Key>(
         &self,

@@ -1,4 +1,4 @@
-//! Measures many keys, each of which is added, taken and finished once.
+//! Measures a queue with many keys. Each key is added, taken and finished once.
 
 use std::time::Instant;
 
@@ -10,7 +10,8 @@ use super::keys::{Key, keys};
 use crate::Sample;
 use crate::meter::{Tally, measure};
 
-/// Adds 1 M keys, and then shuts the queue down. Then, `workers` workers take and finish all keys. The measurement includes both.
+/// Adds 1 M keys, and then shuts down the queue. After this, `workers` workers take and finish all keys. The measurement includes
+/// both.
 pub(super) fn add_then_drain<K: Key, C: Crew>(crew: &C, setting: Setting, workers: usize) -> Sample {
     let keys = keys::<K>(setting.size(1_000_000));
     let queue: WorkQueue<K, C::Clock> = setting.queue();
@@ -30,8 +31,8 @@ pub(super) fn add_then_drain<K: Key, C: Crew>(crew: &C, setting: Setting, worker
     sample.with("adding, ns/key", adding / n).with("draining, ns/key", draining / n)
 }
 
-/// One producer adds 1 M keys while `workers` workers wait for keys. The measurement starts when the first key is added, and ends when the
-/// last key is done.
+/// A producer adds 1 M keys while `workers` workers already wait for keys. The measurement starts when the first key is added, and ends
+/// when the last key is done.
 pub(super) fn through<K: Key, C: Crew>(crew: &C, setting: Setting, workers: usize) -> Sample {
     let keys = keys::<K>(setting.size(1_000_000));
     let queue: WorkQueue<K, C::Clock> = setting.queue();

@@ -1,4 +1,4 @@
-//! Measures the time until a worker receives a key, when little CPU is available.
+//! Measures the time until a worker receives a key on a machine with little available CPU time.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,13 +17,13 @@ const CREW: usize = 16;
 const TICK: Duration = Duration::from_millis(5);
 const TICKS: usize = 400;
 
-/// During 2 s, 16 producers together add `keys_per_second` keys per second. Each producer adds its share of the keys every 5 ms. The
-/// producers start at different offsets. 16 workers wait for the keys. The measured time starts before a key is added, and ends when a
-/// worker has received the key. The program that starts this workload limits the CPU.
+/// For 2 s, 16 producers together add `keys_per_second` keys per second. Each producer adds its part of the keys every 5 ms. The
+/// producers start at different times. 16 workers wait for the keys. The measured time starts before a key is added, and ends when a
+/// worker has received the key. The program that starts this workload limits its CPU time.
 pub(super) fn hand_off<K: Key, C: Crew>(crew: &C, setting: Setting, keys_per_second: usize) -> Sample {
     let share = keys_per_second * TICK.as_millis() as usize / 1000 / CREW;
     let ticks = setting.size(TICKS);
-    // Each key is used once, so that adds never merge.
+    // Each key is used only once, so the queue never merges adds.
     let keys: Arc<[K]> = keys(CREW * ticks * share).into();
     let added: Arc<[AtomicU64]> = keys.iter().map(|_| AtomicU64::new(0)).collect();
     let queue: WorkQueue<K, C::Clock> = setting.queue();

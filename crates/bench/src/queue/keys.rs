@@ -4,11 +4,11 @@ use std::fmt::Write as _;
 use std::hash::Hash;
 use std::sync::Arc;
 
-/// A type of keys that are created from a name.
+/// A type of keys. Keys are created from names.
 pub(super) trait Key: Hash + Eq + Clone + Send + Sync + AsRef<str> + 'static {
     fn named(name: &str) -> Self;
 
-    /// Returns the number at the end of the name.
+    /// Returns the number at the end of a key's name.
     fn number(&self) -> usize {
         let name = self.as_ref().as_bytes();
         name[name.len() - DIGITS..].iter().fold(0, |number, digit| number * 10 + usize::from(digit - b'0'))
@@ -17,7 +17,7 @@ pub(super) trait Key: Hash + Eq + Clone + Send + Sync + AsRef<str> + 'static {
 
 const DIGITS: usize = 8;
 
-/// Creates names of about 30 bytes that contain a namespace. This happens before the measurement.
+/// Creates names of about 30 bytes. Each name contains a namespace. The names are created before the measurement.
 pub(super) fn keys<K: Key>(n: usize) -> Vec<K> {
     let mut name = String::new();
     let key = |i: usize| {

@@ -1,4 +1,4 @@
-//! Measures a queue that is used by one thread, with one key in flight at a time.
+//! Measures a queue that a single thread uses. Only one key is in flight at any time.
 
 use pintle_workqueue::WorkQueue;
 
@@ -7,7 +7,7 @@ use super::keys::{Key, keys};
 use crate::Sample;
 use crate::meter::{Tally, measure};
 
-/// Adds, takes and finishes each of 1 M keys, one after another. The workload does this in two rounds. Only the second
+/// Adds, takes and finishes each of 1 M keys, one after another. The workload consists of two rounds. Only the second
 /// round is measured.
 pub(super) fn cycle<K: Key>(setting: Setting) -> Sample {
     let keys = keys::<K>(setting.size(1_000_000));

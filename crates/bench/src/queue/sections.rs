@@ -1,9 +1,9 @@
-//! Measures how long one call can hold the lock of the queue.
+//! Measures how long a single call can hold the lock of the queue.
 //!
-//! A program cannot directly measure how long the queue holds a lock. However, a call holds at most one lock at a time. Therefore, the CPU
-//! time of a call is an upper bound for the time that it holds a lock. Between two calls, the CPU clock of the thread is read once.
-//! Therefore, the measured bound is slightly too high. For calls that take the lock many times for a short time, the workloads also measure
-//! the slowest `done` in another thread.
+//! A program cannot directly measure how long a lock of the queue is held. However, a call holds at most one lock at a time. Therefore, the
+//! CPU time of a call is an upper bound for the time for which the call holds a lock. The CPU clock of the thread is read once between two
+//! calls. Therefore, the measured bound is slightly too high. Some calls take the lock many times, but each time only briefly. For these
+//! calls, the workloads also measure the slowest `done` in another thread.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -18,10 +18,10 @@ use super::keys::{Key, keys};
 use crate::Sample;
 use crate::meter::{Tally, measure, resident, thread_cpu};
 
-/// The number of keys that are in flight in the other thread. This thread finishes the keys one by one.
+/// The number of keys that another thread has in flight. The other thread finishes these keys one by one.
 const HELD: usize = 100_000;
 
-/// 1 M keys become due at the same time. One thread takes and finishes all of them.
+/// 1 M keys become due at the same time. A single thread takes and finishes all of them.
 pub(super) fn due<K: Key>(setting: Setting) -> Sample {
     let (mut get, mut done) = (Longest::default(), Longest::default());
     let sample = when_due::<K>(setting, |queue, n| {
@@ -46,7 +46,7 @@ pub(super) fn due_counts<K: Key>(setting: Setting) -> Sample {
     sample.with("CPU us, counts()", counts.micros())
 }
 
-/// One thread adds 10 M keys to the queue, and then takes and finishes all of them.
+/// A single thread adds 10 M keys to the queue, and then takes and finishes all of them.
 pub(super) fn grow<K: Key>(setting: Setting) -> Sample {
     let queue: WorkQueue<K> = setting.queue();
     let (keys, held) = prepare(&queue, setting.size(10_000_000));
@@ -87,7 +87,7 @@ fn when_due<K: Key>(setting: Setting, calls: impl FnOnce(&WorkQueue<K, ManualClo
     sample.with("us, longest done beside", other.micros())
 }
 
-/// Returns `n` keys for an empty queue, and other keys that are already in flight.
+/// Returns `n` keys for an empty queue, and further keys that are already in flight.
 fn prepare<K: Key, C: Clock>(queue: &WorkQueue<K, C>, n: usize) -> (Vec<K>, Vec<WorkItem<K, C>>) {
     let mut keys = keys::<K>(n + HELD);
     let take = |key| {
@@ -98,8 +98,8 @@ fn prepare<K: Key, C: Clock>(queue: &WorkQueue<K, C>, n: usize) -> (Vec<K>, Vec<
     (keys, held)
 }
 
-/// Runs `work`. Meanwhile, another thread repeatedly finishes one of the `held` keys and sleeps. Returns the time of the slowest `done` in
-/// the other thread.
+/// Runs `work`. At the same time, another thread repeatedly finishes one of the `held` keys and sleeps. Returns the time of the slowest
+/// `done` in the other thread.
 fn concurrently<K: Key, C: Clock, T>(held: Vec<WorkItem<K, C>>, work: impl FnOnce() -> T) -> (T, Longest) {
     let over = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -119,7 +119,7 @@ fn concurrently<K: Key, C: Clock, T>(held: Vec<WorkItem<K, C>>, work: impl FnOnc
     })
 }
 
-/// Measures the CPU time that the calls of one thread need.
+/// Measures the CPU time of the calls of one thread.
 struct Calls {
     last: Duration,
 }

@@ -1,4 +1,4 @@
-//! Measures the slowest calls when there are more threads than CPUs.
+//! Measures the slowest calls if there are more threads than CPUs.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,8 +15,8 @@ use crate::Sample;
 use crate::meter::{Tally, measure};
 use crate::stopwatch::Stopwatch;
 
-/// 16 producers each add 100 k keys. The keys are chosen at random from 100 k keys. Meanwhile, 16 workers take the keys. No thread pauses.
-/// The time of each add and of each `done` is measured.
+/// Each of 16 producers adds 100 k keys. The keys are random keys out of 100 k different ones. At the same time, 16 workers take the
+/// keys. No thread pauses. The workload measures the time of each add and of each `done`.
 pub(super) fn storm<K: Key, C: Crew>(crew: &C, setting: Setting) -> Sample {
     let each = setting.size(100_000);
     let keys: Arc<[K]> = keys(each).into();
@@ -47,10 +47,11 @@ pub(super) fn storm<K: Key, C: Crew>(crew: &C, setting: Setting) -> Sample {
         .with("us, p99.9 of done", done.quantile_us(0.999))
 }
 
-/// During 2 s, two threads add, take and finish keys without pauses. Meanwhile, a third thread repeatedly sleeps and reads the counts of
-/// the queue. These reads are timed.
+/// For 2 s, two threads add, take and finish keys without pauses. At the same time, a third thread repeatedly sleeps and reads the
+/// counts of the queue. These reads are timed.
 pub(super) fn counts<K: Key>(setting: Setting) -> Sample {
-    // There are so many keys that a key is never added while it is still queued. Therefore, each add is followed by one get.
+    // There are so many different keys that a key is never added while it is still queued. Therefore, exactly one get
+    // follows each add.
     const EACH: usize = 1000;
     let keys = keys::<K>(2 * EACH);
     let queue: WorkQueue<K> = setting.queue();

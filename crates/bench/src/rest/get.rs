@@ -1,4 +1,4 @@
-//! Measures concurrent GETs of one small object. Each response is decoded.
+//! Measures many GET requests of one small object at the same time. Each response is decoded.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -27,7 +27,7 @@ pub(super) fn get_raw(setting: &Setting, runtime: &Runtime, at_once: usize, prot
     run(setting, runtime, vec![client; at_once])
 }
 
-/// A client that sends one request after another.
+/// A client that sends GET requests one after another.
 pub(super) trait Getter: Send + 'static {
     /// Gets the object once. Panics if the response does not contain the expected object.
     fn get_once(&mut self) -> impl Future<Output = ()> + Send;
@@ -51,7 +51,7 @@ impl Getter for RestClient {
     }
 }
 
-/// Runs all getters concurrently, and counts the requests that complete within the measured time.
+/// Runs all getters at the same time, and counts the requests that complete within the measured time.
 pub(super) fn run(setting: &Setting, runtime: &Runtime, getters: Vec<impl Getter>) -> Sample {
     let (is_measured, is_over) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
     let completed = Arc::new(AtomicUsize::new(0));

@@ -1,5 +1,5 @@
-//! Measures GETs with hyper and without a client library. The connections are opened before the measurement, and there is no error
-//! handling.
+//! Measures GET requests with hyper, without a client library. The connections are opened before the measurement. Errors are not
+//! handled.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ use super::get::{Getter, check, run};
 use super::{Protocol, Setting};
 use crate::Sample;
 
-/// With HTTP/1.1, each getter has its own connection. With HTTP/2, all getters share one connection.
+/// With HTTP/1.1, each getter has a connection of its own. With HTTP/2, all getters share a connection.
 pub(super) fn get(setting: &Setting, runtime: &Runtime, at_once: usize, protocol: Protocol) -> Sample {
     let server = Server::new(setting, protocol);
     let getters = runtime.block_on(async {

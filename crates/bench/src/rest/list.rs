@@ -1,4 +1,4 @@
-//! Measures a list of 20,000 pods. Each pod is dropped directly after its decoding.
+//! Measures a list request for 20,000 pods. Each pod is dropped directly after it was decoded.
 
 use std::pin::pin;
 
@@ -12,8 +12,8 @@ use super::Setting;
 use crate::Sample;
 use crate::meter::{Tally, measure};
 
-/// Decodes and drops each pod as soon as it arrives. Only the list of all pods is measured. Before the measurement, a small list loads the
-/// code and opens the connection.
+/// Decodes each pod as soon as it arrives, and drops it. The measurement includes only the list of all pods. A small list before the
+/// measurement loads the code and opens the connection.
 pub(super) fn list(setting: &Setting, runtime: &Runtime) -> Sample {
     let client = RestClient::new(ClientConfig::new(setting.server.as_str())).expect("cannot create a client");
     let pods: Api<Pod> = Api::all(client);
@@ -21,7 +21,7 @@ pub(super) fn list(setting: &Setting, runtime: &Runtime) -> Sample {
     measure(|| Tally::operations(runtime.block_on(read(&pods, 0))))
 }
 
-/// Lists pods, and returns their number. A limit of 0 means that all pods are listed.
+/// Lists pods and returns the number of pods. A limit of 0 means that all pods are listed.
 async fn read(pods: &Api<Pod>, limit: u32) -> usize {
     let mut read = 0;
     let page = ListWatch::list(pods, &ListOptions { limit, ..ListOptions::default() }).await;

@@ -1,6 +1,6 @@
-//! Tests with a fleet of real processes that contend for a lease. The test kills processes, stops them, pauses them with a signal, and
-//! disconnects them from the server. If `PINTLE_FLEET_GO` is the path of a program that uses client-go's elector, half of the processes run
-//! this program. `cargo xtask conformance --fleet` builds such a program. The server is an embedded server, or the server in the kubeconfig
+//! Tests with a fleet of real processes that contend for a lease. The test kills, stops and pauses processes, and disconnects them from the
+//! server. If `PINTLE_FLEET_GO` is the path of a program with client-go's elector, half of the processes run this program.
+//! `cargo xtask conformance --fleet` builds such a program. The server is either the embedded server or the server in the kubeconfig
 //! `PINTLE_FLEET_KUBECONFIG`.
 
 mod proxy;
@@ -24,11 +24,11 @@ struct Process {
     is_paused: bool,
 }
 
-/// A disruption of the leader. The disruption lasts until another process leads.
+/// A disruption of the leader. The disruption ends when another process leads.
 #[derive(Clone, Copy, Debug)]
 enum Disruption {
     Kill,
-    /// Closes the standard input of the process, so that the process releases the lease.
+    /// Closes the standard input of the process, which then releases the lease.
     Stop,
     /// Sends SIGSTOP. Sends SIGCONT when another process leads.
     Pause,
@@ -43,7 +43,7 @@ struct Fleet {
     go: Option<PathBuf>,
     started: usize,
     processes: Vec<Process>,
-    /// The identities and logs of all processes, including the processes that have ended.
+    /// The identities and the log files of all processes, including those that have ended.
     logs: Vec<(String, PathBuf)>,
 }
 
@@ -66,7 +66,7 @@ impl Fleet {
         self.processes.push(Process { identity, is_ours, child, log, proxy, is_paused: false });
     }
 
-    /// Waits until a process other than `other_than` acts as the leader. Returns the index of this process.
+    /// Waits until a process other than `other_than` acts as the leader, and returns the index of this process.
     async fn leader(&self, other_than: Option<&str>) -> usize {
         let begin = Instant::now();
         let log_length = |process: &Process| fs::metadata(&process.log).map_or(0, |log| log.len());
@@ -86,8 +86,8 @@ impl Fleet {
     async fn disrupt(&mut self, disruption: Disruption) {
         let index = self.leader(None).await;
         let leader = &mut self.processes[index];
-        // After a pause, client-go's elector continues to act until a renewal fails. It is a known property of client-go that such a
-        // process can act at the same time as another leader.
+        // After a pause, client-go's elector continues to act until one of its renewals fails. Therefore, such a process can act
+        // at the same time as another leader, which is a known property of client-go.
         let disruption = match disruption {
             Disruption::Pause if !leader.is_ours => Disruption::Kill,
             disruption => disruption,
@@ -106,7 +106,7 @@ impl Fleet {
             Disruption::Disconnect => leader.proxy.cut(false),
             Disruption::Kill | Disruption::Stop => {}
         }
-        // A process that uses client-go's elector also ends when it loses its leadership.
+        // A process with client-go's elector also ends when it loses the leadership.
         if !leader.is_ours || !matches!(disruption, Disruption::Disconnect) {
             leader.child.wait().unwrap();
             self.processes.remove(index);
@@ -114,11 +114,12 @@ impl Fleet {
         }
     }
 
-    /// Returns the first and the last action of each leadership term, and the identity of the leader. The terms are in order.
+    /// Returns the identity of the leader, its first action and its last action, for each leadership term. The terms are in
+    /// order.
     fn terms(&self) -> Vec<(u128, u128, String)> {
         let mut terms = Vec::new();
         for (identity, log) in &self.logs {
-            // A process that never led has no log. The log of a killed process may end with an incomplete line.
+            // A process that has never led has no log. The log of a killed process may end with an incomplete line.
             let text = fs::read_to_string(log).unwrap_or_default();
             let whole = text.rfind('\n').map_or("", |end| &text[..=end]);
             for term in whole.split("term\n").map(str::trim).filter(|term| !term.is_empty()) {
@@ -177,7 +178,7 @@ async fn killed_paused_and_disconnected_processes_never_overlap() {
         fleet.disrupt(disruption).await;
     }
     fleet.leader(None).await;
-    // Paused processes were resumed before this point, so all of their actions are in their logs.
+    // Paused processes were resumed before this point, so their logs contain all of their actions.
     fleet.processes.clear();
     let terms = fleet.terms();
     for pair in terms.windows(2) {

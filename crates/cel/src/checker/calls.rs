@@ -49,8 +49,8 @@ impl Checker<'_> {
         self.resolve(id, plain, &candidates, None, args)
     }
 
-    /// Changes a call such as `a.b.f(x)` whose function has a qualified name: the name `a.b.f` replaces the receiver
-    /// and the name.
+    /// Turns a method call such as `a.b.f(x)` into a call of the function `a.b.f`, if a function with this qualified
+    /// name exists.
     fn qualify(&mut self, id: Id, name: &str, args: &[Id]) {
         let kind = Kind::Call { function: name.into(), target: None, args: args.to_vec() };
         self.ast.exprs[id as usize].kind = kind;

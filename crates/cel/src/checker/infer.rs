@@ -5,23 +5,24 @@ use std::sync::Arc;
 
 use crate::types::Type;
 
-/// The maximum number of steps. Without a limit, the nested types of a short expression can need an exponential number
-/// of steps.
+/// The maximum number of steps. Without a limit, the type check of a short expression with nested types can need an
+/// exponential number of steps.
 const MAX_STEPS: u32 = 4_000_000;
 
 /// The types that were inferred for type parameters.
 #[derive(Default)]
 pub(super) struct Inference {
     known: HashMap<Arc<str>, Type>,
-    /// The types that parameters had before an attempt. The previous types are restored if the attempt fails.
+    /// The types that parameters had before the current attempt to unify two types. If the attempt fails, the inference
+    /// restores these types.
     trail: Vec<(Arc<str>, Option<Type>)>,
     fresh: u32,
     steps: u32,
 }
 
 impl Inference {
-    /// Whether the inference has exceeded its maximum number of steps. After that, all results of the inference are
-    /// arbitrary.
+    /// Returns whether the inference has exceeded its maximum number of steps. After the limit is exceeded, all results
+    /// of the inference are arbitrary.
     pub(super) fn is_exhausted(&self) -> bool {
         self.steps > MAX_STEPS
     }
@@ -31,15 +32,15 @@ impl Inference {
         !self.is_exhausted()
     }
 
-    /// Returns a new type parameter, whose type is not inferred yet.
+    /// Returns a new type parameter. The inference has not found a type for this parameter yet.
     pub(super) fn unknown(&mut self) -> Type {
         let name = format!("_var{}", self.fresh).into();
         self.fresh += 1;
         Type::Param(name)
     }
 
-    /// Returns whether a value of the type `right` can be used as a value of the type `left`. In case of success,
-    /// records the types that were inferred for parameters.
+    /// Returns whether a value of the type `right` can be used as a value of the type `left`. If it can, the inference
+    /// records the types that it inferred for type parameters.
     pub(super) fn assignable(&mut self, left: &Type, right: &Type) -> bool {
         self.attempt(|inference| inference.unify(left, right))
     }
@@ -106,8 +107,8 @@ impl Inference {
         }
     }
 
-    /// Binds a parameter to a type. Returns whether the parameter can be bound, and whether a type was already inferred
-    /// for it.
+    /// Binds a type parameter to a type. Returns whether the parameter can be bound, and whether the inference had
+    /// already found a type for it.
     fn bind(&mut self, other: &Type, param: &Type, name: &Arc<str>) -> (bool, bool) {
         if other == param {
             return (true, true);
@@ -132,7 +133,7 @@ impl Inference {
         (false, false)
     }
 
-    /// Whether a parameter does not occur in a type.
+    /// Returns whether a type parameter does not occur in a type.
     fn not_within(&mut self, param: &Type, within: &Type) -> bool {
         if !self.step() {
             return true;
@@ -156,7 +157,7 @@ impl Inference {
         self.replace(within, false)
     }
 
-    /// Replaces all parameters. A parameter without an inferred type becomes `Dyn`.
+    /// Replaces all parameters. A type parameter without an inferred type becomes `Dyn`.
     pub(super) fn resolved(&mut self, within: &Type) -> Type {
         self.replace(within, true)
     }
@@ -180,7 +181,7 @@ impl Inference {
     }
 }
 
-/// Replaces the parameters in a signature's type by new parameters.
+/// Replaces the type parameters in a function signature by new type parameters.
 pub(super) fn instantiate(within: &Type, fresh: &[(&'static str, Type)]) -> Type {
     match within {
         Type::Param(name) => {
@@ -195,7 +196,7 @@ pub(super) fn instantiate(within: &Type, fresh: &[(&'static str, Type)]) -> Type
     }
 }
 
-/// Returns the more general type of two types that unify.
+/// Returns the more general one of two types that unify.
 pub(super) fn most_general(left: &Type, right: &Type) -> Type {
     if less_specific(left, right) { left.clone() } else { right.clone() }
 }

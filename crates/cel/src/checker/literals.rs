@@ -34,7 +34,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Returns the type that is inside the optional type of an item such as `?a`.
+    /// Returns the type that is inside the optional type of a list or map item such as `?a`.
     fn unwrapped(&mut self, id: Id, optional: bool, found: Type) -> Type {
         match found {
             Type::Optional(inner) if optional => (*inner).clone(),
@@ -47,8 +47,8 @@ impl Checker<'_> {
         }
     }
 
-    /// Returns the item type of a list literal after one more item was added. Lists of mixed types are reported by a
-    /// later check.
+    /// Returns the item type of a list literal after one more item was added. A later check reports lists of mixed
+    /// types.
     fn join(&mut self, joined: Option<Type>, found: Type) -> Type {
         match joined {
             None => found,

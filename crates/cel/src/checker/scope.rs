@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::types::Type;
 
-/// The variables of all comprehensions that enclose an expression.
+/// The variables of all comprehensions that enclose the current expression.
 #[derive(Default)]
 pub(super) struct Scopes {
     names: Vec<Arc<str>>,
@@ -18,7 +18,7 @@ impl Scopes {
         self.types.entry(name.clone()).or_default().push(declared);
     }
 
-    /// Removes the variables that were added last.
+    /// Removes the variables of the innermost comprehension.
     pub(super) fn pop(&mut self, count: usize) {
         for _ in 0..count {
             let stack = self.names.pop().and_then(|name| self.types.get_mut(&name));

@@ -1,4 +1,4 @@
-//! Checks literals in ways that the type checker does not.
+//! Checks literals after the type check.
 
 use super::{Checked, MAX_VISITS};
 use crate::ast::{Id, Kind, Literal};
@@ -9,7 +9,8 @@ use crate::source::{Findings, Issue};
 use crate::types::Type;
 use crate::value::Value;
 
-/// Reports literals that cannot be converted, invalid patterns and formats, and lists and maps of mixed types.
+/// Reports literals that cannot be converted, invalid patterns, invalid format strings, and lists and maps of mixed
+/// types.
 pub(super) fn literals(checked: &Checked, issues: &mut Findings) {
     let mut check = Check { checked, issues, visits: 0 };
     check.expr(checked.ast.root, false);
@@ -143,8 +144,8 @@ impl Check<'_> {
         }
     }
 
-    /// Returns the argument if a clause such as `%d` does not accept its type. Returns the item instead if the clause
-    /// does not accept an item of the argument.
+    /// Returns the argument if a format clause such as `%d` does not accept its type. If the clause accepts the
+    /// argument but not one of its items, the method returns this item.
     fn refused(&self, clause: Clause, arg: Id) -> Option<Id> {
         let found = self.checked.type_of(arg);
         let accepted = match clause {
@@ -157,8 +158,8 @@ impl Check<'_> {
         (!accepted && *found != Type::Dyn).then_some(arg)
     }
 
-    /// Returns the same as `refused` for the clause `%s`. The recursion is bounded because the depth of the tree is
-    /// limited.
+    /// Returns the argument or the item that the format clause `%s` does not accept. The recursion is bounded because
+    /// the depth of the tree is limited.
     fn refused_text(&self, arg: Id) -> Option<Id> {
         match self.checked.type_of(arg) {
             Type::Optional(_) | Type::Object(_) | Type::Opaque(_) | Type::Param(_) | Type::Error => return Some(arg),

@@ -6,7 +6,7 @@ use crate::ast::{Id, Kind, Literal, operator};
 use crate::cost::is_text_order;
 use crate::types::Type;
 
-/// The estimated cost of a call, without the costs of its arguments.
+/// The estimated cost of a function call, without the costs of evaluating its arguments.
 struct Estimate {
     cost: CostRange,
     size: Option<CostRange>,
@@ -26,7 +26,7 @@ impl Estimate {
     }
 }
 
-/// The receiver of a call and its arguments.
+/// The receiver and the arguments of a function call.
 struct Call<'c> {
     id: Id,
     target: Option<Id>,
@@ -87,7 +87,7 @@ impl Estimator<'_> {
         Estimate { cost: found.cost.plus(args), ..found }
     }
 
-    /// Estimates calls of functions that do not evaluate all arguments.
+    /// Estimates calls of functions that do not always evaluate all of their arguments.
     fn branches(&mut self, call: &Call<'_>, overload: &str) -> Option<Estimate> {
         match (overload, &*call.costs) {
             ("logical_or" | "logical_and", [left, right]) => {
@@ -117,7 +117,7 @@ impl Estimator<'_> {
             ("string_format", Some(target), _) => Estimate::of(self.text(target)),
             ("string_to_bytes", _, [arg]) => {
                 let size = self.size_or_unknown(*arg);
-                // The multiplication wraps around, because it may overflow in cel-go, too.
+                // The product wraps around on overflow, because cel-go does not check for overflow.
                 Estimate::sized(size.scaled(0.1), CostRange { max: size.max.wrapping_mul(4), ..size })
             }
             ("bytes_to_string", _, [arg]) => {
@@ -188,7 +188,7 @@ impl Estimator<'_> {
         size.times(size)
     }
 
-    /// Returns a literal integer. A negative literal counts as 0.
+    /// Returns a literal integer. A negative integer literal counts as 0.
     fn literal(&self, id: Id, otherwise: u64) -> u64 {
         match self.checked.ast.kind(id) {
             Kind::Literal(Literal::Int(number)) => u64::try_from(*number).unwrap_or(0),
@@ -215,7 +215,7 @@ impl Estimator<'_> {
             ("replace", Some(target), [old, new, ..]) => self.replace(target, *old, *new),
             ("split", Some(target), args) => {
                 let size = self.size_or_unknown(target);
-                // As in kube-apiserver, a negative literal is converted to an unsigned number.
+                // As in kube-apiserver, a negative integer literal is converted to an unsigned number and wraps around.
                 let max = match args.get(1).map(|limit| self.checked.ast.kind(*limit)) {
                     Some(Kind::Literal(Literal::Int(limit))) => *limit as u64,
                     _ => size.max,
@@ -252,7 +252,7 @@ impl Estimator<'_> {
         Estimate::of(cost)
     }
 
-    /// Returns the size of the items of a list. Returns `None` if the type of the items is unknown.
+    /// Returns the size that the items of a list have. Returns `None` if the type of the items is unknown.
     fn item(&self, list: Id) -> Option<(Type, CostRange)> {
         let items = match self.checked.type_of(list) {
             Type::List(items) | Type::Optional(items) => (**items).clone(),
@@ -331,7 +331,7 @@ fn self_compare_factor(overload: &str) -> f64 {
     }
 }
 
-/// Whether a function of Kubernetes' libraries costs one unit.
+/// Returns whether a call of this Kubernetes library function costs one unit.
 fn costs_one(function: &str) -> bool {
     matches!(
         function,

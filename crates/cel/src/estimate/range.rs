@@ -1,11 +1,11 @@
 //! Ranges of costs and sizes.
 
-/// The minimum and the maximum of an estimated cost or size.
+/// The minimum and the maximum of an estimated cost or an estimated size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CostRange {
     /// The minimum.
     pub min: u64,
-    /// The maximum. `u64::MAX` if there is no limit.
+    /// The maximum. `u64::MAX` means that there is no upper limit.
     pub max: u64,
 }
 
@@ -24,7 +24,7 @@ impl CostRange {
         Self { min: self.min.saturating_mul(other.min), max: self.max.saturating_mul(other.max) }
     }
 
-    /// Multiplies both bounds by a factor, and rounds the products up.
+    /// Multiplies both bounds by a cost factor, and rounds the products up.
     pub(super) fn scaled(self, factor: f64) -> Self {
         let scale = |value: u64| (value as f64 * factor).ceil() as u64;
         Self { min: scale(self.min), max: scale(self.max) }

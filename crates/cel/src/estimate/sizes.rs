@@ -1,4 +1,4 @@
-//! Determines the sizes of expressions from literals and schemas.
+//! Estimates the sizes of values from literals and schemas.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use crate::ast::{Id, Kind, Literal};
 use crate::schema::Schema;
 use crate::types::Type;
 
-/// The position that an expression's value has in the caller's data.
+/// The place in the caller's data from which an expression reads its value.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Place<'e> {
     /// The value is not a part of the caller's data.
@@ -16,13 +16,13 @@ pub(super) enum Place<'e> {
     Schema(&'e Schema),
     /// The keys of a map.
     Keys,
-    /// The value is a part of the data that has no schema.
+    /// The value is in a part of the data that has no schema.
     Unknown,
 }
 
 impl<'e> Place<'e> {
-    /// Returns the position that one more step of a path leads to. As in kube-apiserver, the first step of a path
-    /// always leads to the root of the data.
+    /// Returns the place in the data after one more step of a path, such as a field name. As in kube-apiserver, the
+    /// first step of a path always leads to the root of the data.
     pub(super) fn step(self, step: &str, root: Option<&'e Schema>) -> Self {
         match (self, root) {
             (Self::Empty, Some(root)) => Self::Schema(root),
@@ -68,7 +68,7 @@ pub(super) struct Local<'e> {
     pub(super) entries: Option<EntrySize>,
 }
 
-/// The variables of all comprehensions that enclose an expression.
+/// The variables of all comprehensions that enclose the current expression.
 #[derive(Default)]
 pub(super) struct Scopes<'e>(HashMap<Arc<str>, Vec<Local<'e>>>);
 
@@ -96,12 +96,12 @@ impl<'e> Estimator<'e> {
         self.places.get(&id).copied().unwrap_or(Place::Empty)
     }
 
-    /// Returns a comprehension variable with the position and the size of an expression.
+    /// Returns a comprehension variable that has the place and the size of an expression's value.
     pub(super) fn local(&mut self, id: Id) -> Local<'e> {
         Local { place: self.place(id), size: self.size(id), entries: self.entry_size(id) }
     }
 
-    /// Whether a comprehension iterates over a list.
+    /// Returns whether a comprehension iterates over a list.
     pub(super) fn is_list(&self, range: Id) -> bool {
         match self.entry_size(range) {
             Some(entries) => !entries.is_map,
@@ -109,14 +109,14 @@ impl<'e> Estimator<'e> {
         }
     }
 
-    /// Returns the comprehension variable for the keys of a map or the indices of a list.
+    /// Returns the comprehension variable that is bound to the keys of a map or the indices of a list.
     pub(super) fn key(&self, range: Id) -> Local<'e> {
         let step = if self.is_list(range) { INDICES } else { KEYS };
         let size = self.entry_size(range).map(|entries| entries.key);
         Local { place: self.place(range).step(step, self.root), size, entries: None }
     }
 
-    /// Returns the comprehension variable for the values of a map or the items of a list.
+    /// Returns the comprehension variable that is bound to the values of a map or the items of a list.
     pub(super) fn value(&self, range: Id) -> Local<'e> {
         let step = if self.is_list(range) { ITEMS } else { VALUES };
         let size = self.entry_size(range).map(|entries| entries.value);
@@ -127,7 +127,8 @@ impl<'e> Estimator<'e> {
         self.size(id).unwrap_or(CostRange::UNKNOWN)
     }
 
-    /// Returns the bounds of an expression's size. Returns `None` if the size is unknown and has no limit.
+    /// Returns the minimum and the maximum size of an expression's value. Returns `None` if the size of the value is
+    /// unknown and has no limit.
     pub(super) fn size(&mut self, id: Id) -> Option<CostRange> {
         if let Some(size) = self.sizes.get(&id) {
             return Some(*size);

@@ -1,4 +1,4 @@
-//! Evaluates variables and the fields and items that are selected from them.
+//! Evaluates variables, and the fields and items that an expression selects from them.
 
 use super::{Evaluated, Evaluator, is_spent};
 use crate::error::Failure;
@@ -12,13 +12,13 @@ enum Access {
     Required,
     /// The value may be absent.
     IfPresent,
-    /// The expression only tests whether the value is present.
+    /// The expression only tests whether the selected value is present.
     Test,
 }
 
 impl<'a, 'e> Evaluator<'a, 'e> {
-    /// Evaluates an attribute. If `counted` is true, reading the first name costs one unit. Each qualifier costs one
-    /// unit.
+    /// Evaluates an attribute. If `counted` is true, reading the variable's name costs one unit. Each qualifier costs
+    /// one unit.
     pub(super) fn attribute(&mut self, attribute: &'e Attribute, counted: bool) -> Evaluated<'a> {
         let resolved = self.resolved(attribute);
         if counted && !attribute.test_only && !matches!(attribute.base, Base::Conditional(_)) {
@@ -76,8 +76,9 @@ impl<'a, 'e> Evaluator<'a, 'e> {
         Ok(if optional { Value::some(value) } else { value })
     }
 
-    /// Returns the value at a path of field names in data, such as `object.spec.name`. Does not create values for the
-    /// inner fields of the path. Returns `None` for an attribute that is not such a path, and if a field is absent.
+    /// Returns the value at a path of field names in the caller's data, such as `object.spec.name`. The method creates
+    /// a value only for the last field of the path. Returns `None` if the attribute is not such a path, or if a field
+    /// is absent.
     fn path(&self, attribute: &'e Attribute) -> Option<Value<'a>> {
         let base = match &attribute.base {
             Base::Variable(name) => self.variables.known(name)?,
@@ -107,13 +108,14 @@ impl<'a, 'e> Evaluator<'a, 'e> {
             _ => return Err(Failure::no_overload()),
         };
         match branch {
-            // Reading the first name of a conditional's branch costs nothing.
+            // In a branch of a conditional expression, reading the variable's name costs nothing.
             Plan::Attribute(attribute) => self.attribute(attribute, false),
             branch => self.eval(branch),
         }
     }
 
-    /// Applies a qualifier, such as `.name` or `[0]`, and counts its cost.
+    /// Selects a field or an item from a value with a qualifier, such as `.name` or `[0]`, and adds the cost of the
+    /// selection.
     fn qualified(
         &mut self,
         value: Value<'a>,
@@ -139,7 +141,7 @@ impl<'a, 'e> Evaluator<'a, 'e> {
         self.paid(found, optional)
     }
 
-    /// Adds the cost of a qualifier, such as `.name` or `[0]`.
+    /// Adds the cost of selecting with a qualifier, such as `.name` or `[0]`.
     fn paid(
         &mut self,
         found: Result<Option<Value<'a>>, Failure>,
@@ -154,7 +156,7 @@ impl<'a, 'e> Evaluator<'a, 'e> {
 }
 
 impl Qualifier {
-    /// Returns the field name of a qualifier that requires the field to be present.
+    /// Returns the field name of a qualifier. Returns `None` for an optional or computed qualifier.
     fn name(&self) -> Option<&str> {
         match &self.key {
             QualifierKey::Const(Value::String(name)) if !self.optional => Some(name),
@@ -163,7 +165,7 @@ impl Qualifier {
     }
 }
 
-/// Returns the result of an attribute if a value before the last selection is absent. `has` then returns `false`.
+/// Returns the result of an attribute if a value before its last qualifier is absent. `has` then returns `false`.
 fn test_result<'a>(attribute: &Attribute, absent: Value<'a>) -> Value<'a> {
     if attribute.test_only { Value::Bool(false) } else { absent }
 }
@@ -212,7 +214,7 @@ fn item<'a>(list: &List<'a>, key: &Value<'a>, required: bool) -> Result<Option<V
     }
 }
 
-/// Returns a value as the index of a list item.
+/// Converts a value to the index of a list item.
 pub(crate) fn index(key: &Value<'_>) -> Result<i64, Failure> {
     match key {
         Value::Int(index) => Ok(*index),

@@ -6,7 +6,8 @@ use crate::plan::{Append, Insert, PlannedFold};
 use crate::value::{Key, Value};
 
 impl<'a, 'e> Evaluator<'a, 'e> {
-    /// Returns the value of a comprehension variable. The first read of an accumulator computes its initial value.
+    /// Returns the value of a comprehension variable. The first read of an accumulator variable computes its initial
+    /// value.
     pub(super) fn local(&mut self, slot: usize) -> Evaluated<'a> {
         if let Some(value) = &self.slots[slot] {
             return value.clone();
@@ -24,8 +25,8 @@ impl<'a, 'e> Evaluator<'a, 'e> {
     pub(super) fn fold(&mut self, fold: &'e PlannedFold) -> Evaluated<'a> {
         let range = self.eval(&fold.range)?;
         let slot = fold.slot;
-        // Save the slots, because this comprehension may be part of the initial value of another comprehension that is
-        // being evaluated.
+        // Save the slot and its initial value. This comprehension may be part of the initial value of another
+        // comprehension, whose evaluation has not ended yet.
         let before = (self.slots[slot].take(), self.inits[slot].replace(&fold.init));
         let iterated = self.iterate(fold, &range);
         let result = iterated.and_then(|()| self.eval(&fold.result));
@@ -68,14 +69,14 @@ impl<'a, 'e> Evaluator<'a, 'e> {
         }
     }
 
-    /// Evaluates the condition and the step of a comprehension once. Returns whether to continue.
+    /// Evaluates the loop condition and the loop step of a comprehension for one item. Returns whether to continue.
     fn round(
         &mut self,
         fold: &'e PlannedFold,
         first: Evaluated<'a>,
         second: Option<Evaluated<'a>>,
     ) -> Result<bool, Failure> {
-        // Count work, because one iteration may have no cost.
+        // Count work, because one iteration of a comprehension may have no cost.
         self.meter.work(50)?;
         self.slots[fold.slot + 1] = Some(first);
         if let Some(second) = second {
@@ -105,8 +106,8 @@ impl<'a, 'e> Evaluator<'a, 'e> {
         self.meter.pay(if append.constant { 1 } else { 1 + CREATE_LIST })?;
         match (list, item) {
             (Ok(Value::List(mut list)), Ok(item)) => {
-                // Empty the slot, because a second reference to the list would force a copy of the list. The caller
-                // stores the result of the step in the slot.
+                // Take the list out of the slot, because a second reference to the list would force a copy. The caller
+                // stores the result of the loop step in the slot again.
                 self.slots[append.slot] = None;
                 list.push(item);
                 Ok(Value::List(list))

@@ -7,11 +7,11 @@ use crate::types::Type;
 
 /// The maximum nesting.
 const DEPTH: usize = 5;
-/// The maximum length of an expression. A limit on the nesting depth alone would not bound the length.
+/// The maximum length of a generated expression. A limit on the nesting depth alone would not bound the length.
 const LENGTH: usize = 4_000;
 
-/// Returns the expression that these bytes select in the grammar. Each byte makes one choice. When all bytes are used,
-/// the first alternative is always chosen.
+/// Returns the expression that the bytes select in the grammar. Each byte makes one choice. After the last byte, the
+/// grammar always chooses the first alternative.
 pub(super) fn expression(bytes: &[u8]) -> String {
     let mut writer = Writer { bytes, text: String::new() };
     let wanted = writer.any_type();
@@ -25,7 +25,7 @@ struct Writer<'b> {
 }
 
 impl Writer<'_> {
-    /// Returns a number less than `count`.
+    /// Returns a number less than `count`, chosen by the next byte.
     fn choose(&mut self, count: usize) -> usize {
         let mut take = || {
             let (first, rest) = self.bytes.split_first()?;
@@ -124,7 +124,7 @@ impl Writer<'_> {
         self.text.push(')');
     }
 
-    /// Writes the symbols of an operator with the arguments between them.
+    /// Writes the symbols of an operator, with the arguments between the symbols.
     fn pieces(&mut self, pieces: &[&str], args: &[Type], depth: usize) {
         for (index, piece) in pieces.iter().enumerate() {
             self.text.push_str(piece);
@@ -275,7 +275,7 @@ impl Writer<'_> {
     }
 }
 
-/// Whether a function with this result type can return a value of the wanted type.
+/// Returns whether a function with this result type can return a value of the wanted type.
 fn returns(result: &Type, wanted: &Type) -> bool {
     match (result, wanted) {
         (Type::Param(_), _) | (Type::Dyn, _) => true,
@@ -285,7 +285,7 @@ fn returns(result: &Type, wanted: &Type) -> bool {
     }
 }
 
-/// Binds type parameters so that a function returns the wanted type.
+/// Binds the type parameters of a function so that the function returns the wanted type.
 fn learn(result: &Type, wanted: &Type, known: &mut Vec<(Arc<str>, Type)>) {
     match (result, wanted) {
         (Type::Param(name), _) => known.push((name.clone(), wanted.clone())),

@@ -29,7 +29,7 @@ pub(super) fn function(name: &str) -> Option<Function> {
     })
 }
 
-/// Whether an operator can be applied to this value and any other value.
+/// Returns whether an operator can be applied to this value together with some other value.
 pub(super) fn supports(name: &str, value: &Value<'_>) -> bool {
     let number = matches!(value, Value::Int(_) | Value::Uint(_) | Value::Double(_));
     let time = matches!(value, Value::Duration(_) | Value::Timestamp(_));
@@ -93,7 +93,7 @@ fn joined<'a>(meter: &mut Meter, left: &str, right: &str) -> Result<Value<'a>, F
     Ok(Value::String(crate::value::Text::Owned(Arc::from(text))))
 }
 
-/// Concatenates two lists. Sets and keyed lists are merged, as in server-side apply.
+/// Concatenates two lists. As in server-side apply, the operator `+` merges sets and keyed lists.
 fn add_lists<'a>(meter: &mut Meter, left: &List<'a>, right: &List<'a>) -> Result<List<'a>, Failure> {
     let (kind, Some(schema)) = (left.kind(), left.schema()) else { return Ok(left.clone().join(right.clone())) };
     meter.items(left.len().saturating_add(right.len()))?;
@@ -227,8 +227,8 @@ fn contained<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
     }
 }
 
-/// Whether a list has an item that equals a value. If the list has a schema and the comparison with an item fails, the
-/// function returns an error, unless another item is equal.
+/// Returns whether a list has an item that equals a value. If the list has a schema and the comparison with an item
+/// fails, the function returns the error, unless another item equals the value.
 pub(super) fn contains<'a>(meter: &mut Meter, list: &List<'a>, value: &Value<'a>) -> Result<bool, Failure> {
     let strict = list.schema().is_some();
     let mut failure = None;

@@ -9,21 +9,23 @@ use crate::error::Failure;
 use crate::meter::Meter;
 use crate::value::{Opaque, Value};
 
-/// Decides whether a user has a permission. Servers implement this trait to provide the variable `authorizer`.
+/// Decides whether a user has a permission. A server implements this trait to provide the variable `authorizer` to
+/// expressions.
 pub trait Authorizer: Send + Sync {
-    /// Decides whether to allow a permission check.
+    /// Decides whether the user may perform the requested action.
     fn authorize(&self, question: &Question) -> Decision;
 }
 
 /// A permission check that an expression requests from an [`Authorizer`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Question {
-    /// The namespace and the name of a service account. `None` checks the permissions of the user who sent the request.
+    /// The namespace and the name of the service account whose permissions are checked. `None` means the user who sent
+    /// the request.
     pub service_account: Option<(String, String)>,
     /// The verb.
     pub verb: String,
-    /// The path of a URL that is not a resource, if the check is about such a URL. In such a check, the fields below
-    /// are empty.
+    /// The URL path, if the expression asks for access to a path instead of a resource. If a path is set, all fields
+    /// for resources are empty.
     pub path: Option<String>,
     /// The API group.
     pub group: String,
@@ -35,24 +37,25 @@ pub struct Question {
     pub namespace: String,
     /// The name of the object.
     pub name: String,
-    /// The field selector in the words of the expression.
+    /// The field selector as written in the expression.
     pub field_selector: String,
-    /// The label selector in the words of the expression.
+    /// The label selector as written in the expression.
     pub label_selector: String,
 }
 
 /// The answer of an [`Authorizer`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Decision {
-    /// Whether the authorizer allows the requested action.
+    /// Whether the user may perform the requested action.
     pub allowed: bool,
     /// The reason.
     pub reason: String,
-    /// The error that occurred in the authorizer, if any.
+    /// The error message, if the authorizer failed.
     pub error: Option<String>,
 }
 
-/// A permission check whose parts an expression sets one after another.
+/// A permission check that an expression builds step by step, for example with
+/// `.group('apps').resource('deployments')`.
 #[derive(Clone)]
 pub struct Authorization {
     authorizer: Arc<dyn Authorizer>,
@@ -92,14 +95,14 @@ impl Authorization {
 }
 
 impl<'a> Value<'a> {
-    /// Returns the value of the variable `authorizer`.
+    /// Returns the value for the variable `authorizer`.
     pub fn authorizer(authorizer: Arc<dyn Authorizer>) -> Self {
         let question = Question::default();
         Self::Opaque(Opaque::Authorization(Arc::new(Authorization { authorizer, step: Step::Authorizer, question })))
     }
 
-    /// Returns the value of the variable `authorizer.requestResource`. The value is a check of the request's resource
-    /// without a verb.
+    /// Returns the value for the variable `authorizer.requestResource`. The value is a permission check for the
+    /// resource of the current request. The expression adds the verb.
     pub fn resource_authorizer(authorizer: Arc<dyn Authorizer>, question: Question) -> Self {
         Self::Opaque(Opaque::Authorization(Arc::new(Authorization { authorizer, step: Step::Resource, question })))
     }

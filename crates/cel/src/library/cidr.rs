@@ -27,7 +27,7 @@ impl Cidr {
         self.bits
     }
 
-    /// Returns the network. In its address, all bits after the prefix are 0.
+    /// Returns the network with all address bits after the prefix set to 0.
     fn masked(self) -> Self {
         let address = match self.address {
             IpAddr::V4(address) => {
@@ -89,7 +89,7 @@ fn parse(text: &str) -> Result<Cidr, Failure> {
     }
 }
 
-/// Parses a prefix. The error message has the words of Go's `netip.ParsePrefix`.
+/// Parses a prefix. The error message is the text of Go's `netip.ParsePrefix`.
 fn parse_prefix(text: &str) -> Result<Cidr, String> {
     let (address, bits) = text.rsplit_once('/').ok_or("no '/'")?;
     let (address, zoned) = ip::parse_zoned(address)?;

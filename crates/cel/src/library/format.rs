@@ -12,7 +12,7 @@ const MAX_DIGITS: usize = 1_100;
 /// The maximum depth of lists and maps that can be converted to text.
 const MAX_DEPTH: usize = 64;
 
-/// A clause of a format string, such as `%d`.
+/// A formatting clause in a format string, such as `%d`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Clause {
     String,
@@ -28,7 +28,7 @@ pub(crate) enum Clause {
 pub(crate) enum FormatError {
     /// The format is wrong.
     Format(String),
-    /// The argument has the wrong type.
+    /// The argument has a type that the clause does not accept.
     Argument(String),
     Other(Failure),
 }
@@ -52,8 +52,8 @@ impl Clause {
     }
 }
 
-/// Parses a format. Calls `each` with each piece of text between clauses. Also calls it with each clause and the index
-/// of the clause's argument.
+/// Parses a format. Calls `each` with each piece of text between two clauses. Also calls `each` with each clause and
+/// the index of its argument.
 pub(crate) fn clauses(
     text: &str,
     args: usize,
@@ -182,14 +182,14 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Returns the precision. Counts the digits as work before it returns.
+/// Returns the precision. The function counts the digits as work before it returns them.
 fn checked(precision: Option<usize>, meter: &mut Meter) -> Result<usize, FormatError> {
     let precision = precision.unwrap_or(DEFAULT_PRECISION);
     meter.text(precision).map_err(FormatError::Other)?;
     Ok(precision)
 }
 
-/// Returns the number of a floating-point value, or the number that a string such as `NaN` represents.
+/// Returns the floating-point number of a value. Strings such as `NaN` also represent a number.
 fn special(value: &Value<'_>) -> Option<f64> {
     match value {
         Value::Double(number) => Some(*number),
@@ -211,12 +211,12 @@ fn not_finite(number: f64) -> &'static str {
     }
 }
 
-/// Writes a number whose digits are in groups of three.
+/// Writes a number with its digits in groups of three.
 fn fixed(number: f64, precision: usize) -> String {
     if !number.is_finite() {
         return not_finite(number).into();
     }
-    // A number has at most `MAX_DIGITS` digits after the decimal point, so all further digits are zeros.
+    // The number has at most `MAX_DIGITS` digits after the decimal point, so all further digits are zeros.
     let digits = precision.min(MAX_DIGITS);
     let text = format!("{number:.digits$}");
     let (sign, text) = text.strip_prefix('-').map_or(("", &*text), |text| ("-", text));
@@ -236,8 +236,8 @@ fn fixed(number: f64, precision: usize) -> String {
     grouped
 }
 
-/// Writes a number as `1.052033×10⁰³`. As in cel-go, the precision sets the minimum width, and there are always six
-/// digits after the decimal point.
+/// Writes a number as `1.052033×10⁰³`. As in cel-go, the precision sets the minimum width, and the number always has
+/// six digits after the decimal point.
 fn scientific(number: f64, width: usize) -> String {
     let text = if number.is_finite() { raised(number) } else { not_finite(number).into() };
     let missing = width.saturating_sub(text.chars().count());
@@ -274,7 +274,7 @@ fn in_text(failure: Failure, value: &Value<'_>) -> FormatError {
     }
 }
 
-/// Writes the argument of `%s`. The error message is empty if the type cannot be converted to text.
+/// Writes the argument of `%s`. The error message is empty if values of this type cannot be converted to text.
 fn plain(value: &Value<'_>, output: &mut String, depth: usize, meter: &mut Meter) -> Result<(), Failure> {
     match value {
         Value::List(_) | Value::Map(_) => nested(value, output, depth, meter),

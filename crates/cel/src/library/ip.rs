@@ -33,7 +33,7 @@ fn test<'a>(args: &[Value<'a>], holds: impl FnOnce(IpAddr) -> bool) -> Returned<
     one(args).map(|address| Ok(Value::Bool(holds(address))))
 }
 
-/// Parses an address, or returns the address of a CIDR.
+/// Parses an IP address, or returns the address of a CIDR value.
 fn ip<'a>(_: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
     match args {
         [Value::String(text)] => Some(parse(text).map(|address| Value::Opaque(Opaque::Ip(address)))),
@@ -47,7 +47,7 @@ fn is_canonical<'a>(_: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
     Some(parse(text).map(|address| Value::Bool(address.to_string() == text)))
 }
 
-/// Parses an IP address that has no zone.
+/// Parses an IP address that must not have a zone such as `%eth0`.
 pub(super) fn parse(text: &str) -> Result<IpAddr, Failure> {
     let (address, zoned) = parse_zoned(text).map_err(|reason| {
         let quoted = quoted(text);
@@ -70,8 +70,8 @@ pub(super) fn mapped(text: &str) -> Failure {
     Failure::new(format!("IPv4-mapped IPv6 address {} is not allowed", quoted(text)))
 }
 
-/// Parses an IP address. Also returns whether the address has a zone. The error message has the words of Go's
-/// `netip.ParseAddr`.
+/// Parses an IP address. Also returns whether the address has a zone such as `%eth0`. The error message is the text of
+/// Go's `netip.ParseAddr`.
 pub(super) fn parse_zoned(text: &str) -> Result<(IpAddr, bool), String> {
     let refuse = |(reason, at): (&str, &str)| {
         let at = if at.is_empty() { String::new() } else { format!(" (at {})", quoted(at)) };
@@ -91,7 +91,7 @@ pub(super) fn parse_zoned(text: &str) -> Result<(IpAddr, bool), String> {
     }
 }
 
-/// The reason why an address is invalid, and the invalid part of its text.
+/// The reason why an IP address is invalid, and the invalid part of the text.
 type Fault<'t> = (&'static str, &'t str);
 
 fn v4(text: &str) -> Result<Ipv4Addr, Fault<'_>> {

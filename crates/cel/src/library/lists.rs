@@ -39,7 +39,7 @@ fn one<'v, 'a>(args: &'v [Value<'a>]) -> Option<&'v List<'a>> {
     }
 }
 
-/// Returns the items of a list, and counts the work of reading them.
+/// Returns the items of a list, and counts the work of reading the items.
 fn items<'a>(meter: &mut Meter, list: &List<'a>) -> Result<Vec<Value<'a>>, Failure> {
     meter.items(list.len())?;
     list.to_vec()
@@ -72,7 +72,7 @@ fn is_ordered(value: &Value<'_>) -> bool {
     arithmetic::supports(operator::LESS, value)
 }
 
-/// Returns the order of two items. As in kube-apiserver, returns `None` for items without an order, such as NaN.
+/// Compares two list items. As in kube-apiserver, returns `None` for items without an order, such as NaN.
 fn comparison(left: &Value<'_>, right: &Value<'_>) -> Result<Option<Ordering>, Failure> {
     match is_ordered(left) {
         true => Ok(left.compare(right).ok()),
@@ -80,7 +80,8 @@ fn comparison(left: &Value<'_>, right: &Value<'_>) -> Result<Option<Ordering>, F
     }
 }
 
-/// Returns the function `sum` with a given signature. The signature determines the type of an empty list's sum.
+/// Returns the implementation of `sum` for the given signature. The signature determines whether the sum of an empty
+/// list is an integer, a floating-point number or a duration.
 pub(super) fn sum_of(overload: Option<&str>) -> Function {
     match overload {
         Some("list_uint_sum_uint") => |meter, args| sum(meter, args, Value::Uint(0)),
@@ -199,7 +200,7 @@ fn flatten<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
     Some(flattened(meter, list, depth).map(Value::list))
 }
 
-/// Flatten without recursion, because data can be deeply nested.
+/// The list is flattened without recursion, because data can be deeply nested.
 fn flattened<'a>(meter: &mut Meter, list: &List<'a>, depth: i64) -> Result<Vec<Value<'a>>, Failure> {
     let mut flat = Vec::new();
     let mut pending = vec![items(meter, list)?.into_iter()];
@@ -233,7 +234,7 @@ fn sort_by_keys<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
     Some(list.and_then(|list| Ok((list, items(meter, keys)?))).and_then(|(list, keys)| sorted(meter, list, keys)))
 }
 
-/// Sorts a list by a list of keys. All keys have the same type.
+/// Sorts a list by the keys in another list. All keys must have the same type.
 fn sorted<'a>(meter: &mut Meter, list: Vec<Value<'a>>, keys: Vec<Value<'a>>) -> Result<Value<'a>, Failure> {
     let Some(first) = keys.first() else { return Ok(Value::list(list)) };
     if !arithmetic::supports(operator::LESS, first) {
@@ -250,7 +251,7 @@ fn sorted<'a>(meter: &mut Meter, list: Vec<Value<'a>>, keys: Vec<Value<'a>>) -> 
     Ok(Value::list(pairs.into_iter().map(|(_, item)| item).collect()))
 }
 
-/// Returns the order of two values of one type. The order is total. Without a total order, the sort could panic. NaN
+/// Compares two values of the same type. The order must be total, because a sort without a total order can panic. NaN
 /// comes last.
 fn total_order(left: &Value<'_>, right: &Value<'_>) -> Ordering {
     let is_nan = |value: &Value<'_>| matches!(value, Value::Double(number) if number.is_nan());
@@ -260,7 +261,7 @@ fn total_order(left: &Value<'_>, right: &Value<'_>) -> Ordering {
 fn range<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
     let [Value::Int(count)] = args else { return None };
     let count = (*count).max(0);
-    // Each item costs one unit, so do not create a list that exceeds the budget.
+    // Each list item costs one unit, so the function does not create a list that exceeds the budget.
     if count.unsigned_abs() > meter.left() {
         return Some(Err(Failure::Budget));
     }
@@ -277,7 +278,7 @@ fn reverse<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
 
 fn distinct<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
     with_items(meter, args, |items, meter| {
-        // The call costs twice the square of the length, so stop early if this cost exceeds the budget.
+        // The call costs twice the square of the length. The call fails early if this cost exceeds the budget.
         if (items.len() as u64).saturating_pow(2) > meter.left() {
             return Err(Failure::Budget);
         }

@@ -12,7 +12,7 @@ pub struct NamedFormat {
     pub(crate) name: &'static str,
     /// The name in expressions.
     key: &'static str,
-    /// The length of the pattern in kube-apiserver, which determines the cost.
+    /// The length of the regular expression that kube-apiserver uses for this format. The length determines the cost.
     pub(crate) regex_size: u64,
     validate: fn(&str) -> Vec<String>,
 }
@@ -111,7 +111,8 @@ fn unless(valid: bool, fault: &str) -> Vec<String> {
     if valid { vec![] } else { vec![fault.into()] }
 }
 
-/// Replaces the last character of a name prefix. Kubernetes appends a generated suffix to such a prefix.
+/// Replaces the last character of a name prefix, so that the prefix can be validated like a name. Kubernetes appends a
+/// generated suffix to such a prefix.
 fn prefix(text: &str) -> String {
     match text.strip_suffix('-') {
         Some(name) if !name.is_empty() => {
@@ -130,7 +131,7 @@ fn fault(message: &str, pattern: &str, examples: &str) -> String {
     format!("{message} (e.g. {examples}, regex used for validation is '{pattern}')")
 }
 
-/// Whether a text consists of allowed characters, and begins and ends with an alphanumeric character.
+/// Returns whether a text consists of allowed characters, and begins and ends with an alphanumeric character.
 fn is_name(text: &str, inner: impl Fn(u8) -> bool, ends: impl Fn(u8) -> bool) -> bool {
     let bytes = text.as_bytes();
     bytes.first().is_some_and(|first| ends(*first))
@@ -231,7 +232,7 @@ fn label_value(text: &str) -> Vec<String> {
     faults
 }
 
-/// Whether a text is a valid UUID. The hyphens are optional.
+/// Returns whether a text is a valid UUID. The hyphens are optional.
 fn is_uuid(text: &str) -> bool {
     let mut rest = text;
     for (index, length) in [8, 4, 4, 4, 12].into_iter().enumerate() {
@@ -252,7 +253,8 @@ fn is_base64(text: &str) -> bool {
     valid && !text.is_empty() && text.len().is_multiple_of(4) && text.len() - digits.len() <= 2
 }
 
-/// Whether a text is a date and a time, in either case and with any offset.
+/// Returns whether a text is a valid date and time. The letters `T` and `Z` may be in either case, and any offset is
+/// allowed.
 fn is_time(text: &str) -> bool {
     let text = text.to_lowercase();
     let Some((date, time)) = text.split_once('t') else { return false };
@@ -278,12 +280,12 @@ fn is_time(text: &str) -> bool {
     Timestamp::parse_date(date).is_some() && valid_clock && valid_fraction && valid_zone
 }
 
-/// Whether a text is a valid name for most kinds of objects.
+/// Returns whether a text is a valid name for most kinds of objects.
 pub(super) fn is_subdomain_name(text: &str) -> bool {
     text.len() <= 253 && is_subdomain(text)
 }
 
-/// Whether a text is a valid name of a namespace.
+/// Returns whether a text is a valid name of a namespace.
 pub(super) fn is_label_name(text: &str) -> bool {
     text.len() <= 63 && is_label(text)
 }

@@ -14,8 +14,9 @@ const ONE: i128 = 1_000_000_000;
 
 /// A Kubernetes quantity, such as `100m` or `2Gi`.
 ///
-/// As in Go, a quantity is either a 64-bit integer with a decimal scale or a larger decimal number. Only the 64-bit
-/// integer with a scale can be converted to an integer. Amounts beyond about 10²⁹ are reduced to this maximum.
+/// As in Go, a quantity is stored either as a 64-bit integer with a decimal scale or as a larger decimal number. Only a
+/// quantity that is stored as a 64-bit integer can be converted to an integer. Amounts above about 10²⁹ are reduced to
+/// this maximum.
 #[derive(Clone, Copy, Debug)]
 pub enum Quantity {
     /// `value` · 10^`scale`.
@@ -41,8 +42,8 @@ impl Quantity {
         }
     }
 
-    /// Returns the integer. As in Go, an amount with digits after the decimal point is not converted to an integer.
-    /// This is true even if all these digits are zeros.
+    /// Returns the integer. As in Go, an amount with digits after the decimal point is not converted to an integer,
+    /// even if all these digits are zeros.
     fn integer(self) -> Option<i64> {
         match self {
             Self::Scaled { value, scale } => {
@@ -116,7 +117,7 @@ impl fmt::Display for Quantity {
     }
 }
 
-/// Returns the base and the exponent of a unit such as `Ki`.
+/// Returns the base and the exponent of a unit suffix such as `Ki`.
 fn unit(suffix: &str) -> Option<(u32, i32)> {
     Some(match suffix {
         "n" => (10, -9),
@@ -187,7 +188,7 @@ fn small(whole: &str, fraction: &str, base: u32, exponent: i32) -> Option<Quanti
     value.checked_mul(mantissa).map(|value| Quantity::Scaled { value, scale })
 }
 
-/// Returns the amount as a multiple of 10⁻⁹, rounded up.
+/// Returns the amount in units of 10⁻⁹, rounded up.
 fn large(whole: &str, fraction: &str, base: u32, exponent: i32) -> Quantity {
     let digits = format!("{whole}{fraction}");
     let digits = digits.trim_start_matches('0');
@@ -201,7 +202,7 @@ fn large(whole: &str, fraction: &str, base: u32, exponent: i32) -> Quantity {
             scaled(digits).zip(factor).and_then(|(number, factor)| number.checked_mul(factor))
         }
         (_, Err(_)) => {
-            // At most 30 digits determine the result. Further digits can only round it up.
+            // The first 30 digits determine the result. Any further digits can only round the result up.
             let finer = usize::try_from(-power).unwrap_or(usize::MAX);
             let kept = digits.len().min(30);
             let lost = digits.len() - kept;

@@ -69,7 +69,7 @@ pub(super) fn function(name: &str) -> Option<Function> {
 
 fn number<'a>(args: &[Value<'a>], part: impl FnOnce(&Version) -> u64) -> Returned<'a> {
     match args {
-        // As in Go, the conversion to a signed number can wrap around.
+        // As in Go, the conversion to a signed number can overflow and wrap around.
         [Value::Opaque(Opaque::Semver(version))] => Some(Ok(Value::Int(part(version) as i64))),
         _ => None,
     }
@@ -92,7 +92,7 @@ fn is_semver<'a>(_: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
     parsed(args).map(|version| Ok(Value::Bool(version.is_ok())))
 }
 
-/// Removes a leading `v` and leading zeros, and adds missing numbers.
+/// Removes a leading `v` and leading zeros from a version, and adds missing numbers.
 fn normalized(text: &str) -> Result<String, String> {
     let text = text.strip_prefix('v').unwrap_or(text);
     let mut parts: Vec<_> = text.splitn(3, '.').map(without_zeros).collect();

@@ -39,7 +39,7 @@ fn out_of_range<T>(index: i64) -> Result<T, Failure> {
     Err(Failure::new(format!("index out of range: {index}")))
 }
 
-/// Returns the byte offset of a code point. The position after the last code point is also valid.
+/// Returns the byte offset of the code point with this index. The index after the last code point is also valid.
 fn offset(text: &str, index: i64) -> Option<usize> {
     let index = usize::try_from(index).ok()?;
     if text.is_ascii() {
@@ -57,7 +57,7 @@ fn char_at<'a>(_: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
     })
 }
 
-/// Returns the first position of `part` that is not less than `from`.
+/// Returns the first position of `part` at or after `from`.
 pub(super) fn find(text: &str, part: &str, from: i64) -> Result<i64, Failure> {
     if part.is_empty() {
         return Ok(from);
@@ -69,7 +69,7 @@ pub(super) fn find(text: &str, part: &str, from: i64) -> Result<i64, Failure> {
     Ok(text[start..].find(part).map_or(-1, |found| count(&text[..start + found])))
 }
 
-/// Returns the last position of `part` that is not greater than `from`.
+/// Returns the last position of `part` at or before `from`.
 pub(super) fn find_last(text: &str, part: &str, from: Option<i64>) -> Result<i64, Failure> {
     let Some(from) = from else {
         return match part {
@@ -84,7 +84,7 @@ pub(super) fn find_last(text: &str, part: &str, from: Option<i64>) -> Result<i64
         return out_of_range(from);
     }
     let Some(start) = offset(text, from).filter(|start| *start < text.len()) else { return Ok(-1) };
-    // An occurrence of `part` that begins at `from` ends after `from`, so search the text up to this end.
+    // An occurrence of `part` that begins at `from` ends after `from`, so the search includes the text up to this end.
     let end = (start + part.len()).min(text.len());
     let end = (end..=text.len()).find(|end| text.is_char_boundary(*end)).unwrap_or(text.len());
     let found = text[..end].rmatch_indices(part).map(|(found, _)| found).find(|found| *found <= start);
@@ -136,7 +136,7 @@ fn split<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
         _ => return None,
     };
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-    // If the separator is empty, each item of the result has one character.
+    // If the separator is empty, each item of the result is one character.
     let parts = if separator.is_empty() { text.len() } else { text.matches(&**separator).count() + 1 };
     if let Err(failure) = meter.text(text.len().saturating_add(parts.min(limit).saturating_mul(ITEM))) {
         return Some(Err(failure));
@@ -149,7 +149,7 @@ fn split<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
     Some(Ok(Value::strings(parts)))
 }
 
-/// Splits a text after each character. If the limit is reached, the last item contains all remaining characters.
+/// Splits a text into its characters. If the limit is reached, the last item contains all remaining characters.
 fn characters(text: &str, limit: usize) -> Vec<String> {
     let mut parts = Vec::new();
     let mut rest = text;

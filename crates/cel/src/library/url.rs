@@ -12,7 +12,7 @@ use crate::value::{Entries, Key, Opaque, Text, Value, quoted};
 pub struct Url {
     text: String,
     scheme: String,
-    /// The host and its port, without percent-encoding.
+    /// The host name and the port, without percent-encoding.
     host: String,
     path: String,
     query: String,
@@ -23,7 +23,7 @@ impl Url {
         &self.text
     }
 
-    /// Splits the host into its name and its port.
+    /// Splits a URL's host into the host name and the port.
     fn host_and_port(&self) -> (&str, &str) {
         let port = match self.host.rfind(']') {
             Some(end) => self.host[end..].find(':').map(|index| end + index),
@@ -170,7 +170,7 @@ fn host(authority: &str) -> Result<String, String> {
     unescape(host, Mode::Host)
 }
 
-/// Whether a text is empty, or consists of a colon and digits.
+/// Returns whether a text is empty, or consists of a colon and digits.
 fn is_port(text: &str) -> bool {
     text.is_empty() || text.strip_prefix(':').is_some_and(|port| port.bytes().all(|byte| byte.is_ascii_digit()))
 }
@@ -214,7 +214,7 @@ fn is_host_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!$&'()*+,;=:[]<>\"-_.~".contains(&byte)
 }
 
-/// Returns a path as Go writes it. A path with valid escapes stays unchanged.
+/// Returns the path of a URL as Go writes it. A path with valid escapes stays unchanged.
 fn escaped_path(path: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~$&+,/:;=@".contains(&byte);
     if path == "*" || path.bytes().all(|byte| plain(byte) || b"!'()*[]%".contains(&byte)) {

@@ -1,4 +1,4 @@
-//! Adds expressions to the tree, expands macros and limits the depth.
+//! Adds expressions to the syntax tree, expands macros and limits the depth of the tree.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ const MAX_DEPTH: u16 = 400;
 struct Depth {
     /// The depth of the tree.
     tree: u16,
-    /// The depth as cel-go counts it. Only operators, selections and member calls add a level.
+    /// The depth of the expression as cel-go counts it. Only operators, field selections and method calls add a level.
     counted: u16,
 }
 
@@ -83,7 +83,7 @@ impl Builder {
         self.push(at, Kind::Call { function: function.into(), target, args })
     }
 
-    /// Adds a call that increases the depth in the way that cel-go counts it.
+    /// Adds a function call. The call increases the depth in the way that cel-go counts it.
     pub(super) fn counted_call(&mut self, at: u32, function: &str, target: Option<Id>, args: Vec<Id>) -> Parsed {
         self.add(at, Kind::Call { function: function.into(), target, args }, true)
     }

@@ -35,7 +35,7 @@ fn uint(text: &str) -> Option<u64> {
     u64::from_str_radix(digits, radix).ok()
 }
 
-/// As in Go, reject a number that is out of range.
+/// As in Go, a number that is out of range is rejected.
 fn double(text: &str, negative: bool) -> Option<f64> {
     let number: f64 = text.parse().ok()?;
     number.is_finite().then_some(if negative { -number } else { number })
@@ -64,7 +64,7 @@ fn unquoted(text: &str, bytes: bool) -> Result<Vec<u8>, &'static str> {
     Ok(content)
 }
 
-/// Appends the character that an escape sequence represents, and returns the text after the sequence.
+/// Appends the character that an escape sequence represents, and returns the remaining text after the sequence.
 fn escaped<'a>(text: &'a str, bytes: bool, content: &mut Vec<u8>) -> Result<&'a str, &'static str> {
     let first = *text.as_bytes().first().ok_or("unable to unescape string, found '\\' as last character")?;
     let (radix, from, length) = match first {

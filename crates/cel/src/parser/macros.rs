@@ -9,7 +9,7 @@ use crate::source::Issue;
 
 /// The name of the iteration variable in a comprehension that only binds a value and does not iterate.
 const UNUSED: &str = "#unused";
-/// The name of the variable to which `sortBy` binds its list.
+/// The name of the variable that `sortBy` binds to its list.
 const SORTED: &str = "@__sortBy_input__";
 
 /// Expands `has(a.b)`. Returns `None` if the function is not the macro `has`.
@@ -70,7 +70,7 @@ struct Expansion<'a> {
     target: Id,
 }
 
-/// The parts of a comprehension other than its range and its variables.
+/// The initial value of the accumulator, the loop condition, the loop step and the result of a comprehension.
 struct Loop {
     init: Id,
     condition: Id,
@@ -177,7 +177,7 @@ impl Expansion<'_> {
         Ok(Loop { init, condition, step, result: self.call(operator::EQUALS, vec![so_far, one])? })
     }
 
-    /// Applies the step of a comprehension only to items for which the filter is true.
+    /// Restricts the loop step of a comprehension to items for which the filter is true.
     fn only_if(&mut self, filter: Option<Id>, step: Id) -> Parsed {
         let Some(filter) = filter else { return Ok(step) };
         let so_far = self.accumulator()?;

@@ -4,7 +4,7 @@ use super::{Parsed, Parser, Stop, enter};
 use crate::ast::{Id, operator};
 use crate::lexer::{Lexeme, Token};
 
-/// The tokens that can be the start of an operand.
+/// The tokens that can start an operand.
 const OPERAND: [Token; 15] = [
     Token::OpenBracket,
     Token::OpenBrace,
@@ -27,7 +27,7 @@ pub(super) fn begins_operand(token: Token) -> bool {
     OPERAND.contains(&token)
 }
 
-/// Whether this token can follow a complete operand.
+/// Returns whether this token can follow a complete operand.
 pub(super) fn is_operator(token: Token) -> bool {
     precedence(token).is_some()
         || matches!(token, Token::And | Token::Or | Token::Question | Token::Dot | Token::OpenBracket)
@@ -52,14 +52,14 @@ fn precedence(token: Token) -> Option<(u8, &'static str)> {
     })
 }
 
-/// Operands, and the operators between them that the parser has not applied yet.
+/// The operands that were parsed, and the operators between them that are not applied yet.
 #[derive(Default)]
 struct Pending {
     operands: Vec<Id>,
     operators: Vec<(u8, &'static str, u32)>,
 }
 
-/// The operands of several `&&` or several `||` operators in a row, and the offsets of these operators.
+/// The operands of a chain of `&&` or `||` operators, and the offsets of these operators.
 #[derive(Default)]
 struct Chain {
     terms: Vec<Id>,
@@ -123,7 +123,7 @@ impl Parser<'_> {
         pending.operands.pop().ok_or(Stop::Syntax)
     }
 
-    /// Builds a balanced tree from the operands of the chain, as cel-go does, and empties the chain.
+    /// Builds a balanced tree from the operands of a chain of `&&` or `||`, as cel-go does. The chain is then empty.
     fn balanced(&mut self, function: &'static str, chain: &mut Chain) -> Parsed {
         let Chain { terms, operators } = std::mem::take(chain);
         match terms[..] {
@@ -132,8 +132,8 @@ impl Parser<'_> {
         }
     }
 
-    /// The depth of this tree is the logarithm of the number of operands. Therefore, the length of the text bounds the
-    /// recursion.
+    /// The depth of this tree grows with the logarithm of the number of operands. Therefore, the recursion is bounded
+    /// by the limit on the text's length.
     fn subtree(&mut self, function: &'static str, terms: &[Id], operators: &[u32]) -> Parsed {
         if operators.is_empty() {
             return Ok(terms[0]);
@@ -155,7 +155,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Parses `!!a` or `--a`. If the number of operators is even, they have no effect.
+    /// Parses `!!a` or `--a`. An even number of negation operators has no effect.
     fn repeated(&mut self, token: Token, function: &'static str) -> Parsed {
         let at = self.current().at;
         let mut count = 0;
@@ -187,7 +187,8 @@ impl Parser<'_> {
         self.mismatched(&OPERAND)
     }
 
-    /// Checks that an operand comes next. As in cel-go, the check skips one unexpected token before the operand.
+    /// Checks that the next token can start an operand. As in cel-go, the check skips one unexpected token before the
+    /// operand.
     fn expect_operand(&mut self, others: &[Token]) -> Parsed<()> {
         if begins_operand(self.peek()) {
             return Ok(());

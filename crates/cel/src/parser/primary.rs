@@ -182,7 +182,8 @@ impl Parser<'_> {
         Stop::Syntax
     }
 
-    /// Returns the number of tokens in a message name such as `a.b.c`. Returns `None` if no `{` follows the name.
+    /// Returns the number of tokens that form a message name such as `a.b.c`. Returns `None` if no `{` follows the
+    /// name.
     fn message_name(&self) -> Option<usize> {
         let mut count = 1;
         while self.look(count) == Token::Dot && self.look(count + 1) == Token::Ident {
@@ -262,7 +263,7 @@ impl Parser<'_> {
         self.builder.push(at, Kind::Map(entries))
     }
 
-    /// Consumes the comma in `[,]` or `{,}`.
+    /// Consumes the only comma in `[,]` or `{,}`.
     fn only_comma(&mut self, closer: Token, empty: bool) -> bool {
         empty && self.look(1) == closer && self.take_if(Token::Comma)
     }

@@ -13,12 +13,12 @@ use crate::meter::{MAX_AUTOMATON, Meter, Patterns};
 use crate::types::Type;
 use crate::value::{Key, Value};
 
-/// Builds the plan of an expression.
+/// Builds the plan for evaluating an expression.
 ///
 /// # Errors
 ///
-/// Fails if a constant conversion fails, such as `int('x')`, or if a constant pattern is invalid. Also fails if the
-/// expression is too complex, has too many or too large constant patterns, or has errors.
+/// Fails if the conversion of a constant fails, such as `int('x')`, or if a constant pattern is invalid. Also fails if
+/// the expression is too complex, has too many or too large constant patterns, or has errors.
 pub(crate) fn plan(checked: &Checked) -> Result<Planned, Failure> {
     let mut planner = Planner {
         checked,
@@ -35,19 +35,19 @@ pub(crate) fn plan(checked: &Checked) -> Result<Planned, Failure> {
 
 struct Planner<'c> {
     checked: &'c Checked,
-    /// The variables of all comprehensions that enclose the expression, with their slots.
+    /// The variables of all comprehensions that enclose the current expression, and the slots of these variables.
     locals: Vec<(Arc<str>, usize)>,
     next_slot: usize,
     /// The number of slots.
     slots: usize,
     patterns: Patterns,
-    /// The sum of the sizes of all constant patterns.
+    /// The total size of all constant patterns.
     pattern_size: u64,
     visits: u32,
 }
 
-/// The maximum number of constant patterns in an expression. This limit on the number of patterns and the limit on the
-/// total size of the patterns bound the memory of a program.
+/// The maximum number of constant patterns in an expression. The memory of a program is bounded by this limit and by
+/// the limit on the total size of the patterns.
 const MAX_PATTERNS: usize = 500;
 const MAX_PATTERN_SIZE: u64 = 50_000;
 
@@ -100,7 +100,7 @@ impl Planner<'_> {
         Ok(Plan::Attribute(Box::new(selected)))
     }
 
-    /// Plans an operand, so that the caller can add qualifiers to it.
+    /// Plans an operand so that the caller can add qualifiers such as `.name` to it.
     fn attribute(&mut self, operand: Id) -> Result<Attribute, Failure> {
         match self.expr(operand)? {
             Plan::Attribute(attribute) if !attribute.test_only => Ok(*attribute),
@@ -200,7 +200,7 @@ impl Planner<'_> {
         Ok(parsed)
     }
 
-    /// Plans `operand[index]`. If `optional` is true, plans `operand[?index]` or `operand.?index`.
+    /// Plans `operand[index]`. If `optional` is true, the method plans `operand[?index]` or `operand.?index`.
     fn index(&mut self, operand: Id, index: Id, optional: bool) -> Result<Plan, Failure> {
         let mut indexed = self.attribute(operand)?;
         let key = match self.expr(index)? {
@@ -212,7 +212,7 @@ impl Planner<'_> {
         Ok(Plan::Attribute(Box::new(indexed)))
     }
 
-    /// Returns the slot of a comprehension's accumulator, if the expression is the accumulator's name.
+    /// Returns the slot of a comprehension's accumulator if the expression is the name of this accumulator.
     fn accumulator(&self, id: Id) -> Option<usize> {
         match self.checked.ast.kind(id) {
             Kind::Ident(name) if &**name == ACCUMULATOR => self.local(name),
@@ -220,8 +220,8 @@ impl Planner<'_> {
         }
     }
 
-    /// Plans `@result + [item]`, so that the evaluator appends to the accumulator's list without copying the list. Returns
-    /// `None` for all other additions.
+    /// Plans an addition of the form `@result + [item]`. The evaluator then appends to the accumulator's list without
+    /// copying the list. Returns `None` for all other additions.
     fn append(&mut self, list: Id, item: Id) -> Result<Option<Plan>, Failure> {
         let Some(slot) = self.accumulator(list) else { return Ok(None) };
         let Kind::List(items) = self.checked.ast.kind(item) else { return Ok(None) };
@@ -234,8 +234,8 @@ impl Planner<'_> {
         Ok(Some(Plan::Append(Box::new(Append { slot, item, constant }))))
     }
 
-    /// Plans `cel.@mapInsert(@result, …)`, so that the evaluator adds entries to the accumulator's map without copying the
-    /// map. Returns `None` for all other calls.
+    /// Plans a call of the form `cel.@mapInsert(@result, …)`. The evaluator then adds entries to the accumulator's map
+    /// without copying the map. Returns `None` for all other calls.
     fn insert(&mut self, map: Id, rest: &[Id]) -> Result<Option<Plan>, Failure> {
         let Some(slot) = self.accumulator(map) else { return Ok(None) };
         let (key, value) = match *rest {
@@ -246,7 +246,7 @@ impl Planner<'_> {
         Ok(Some(Plan::Insert(Box::new(Insert { slot, key, value }))))
     }
 
-    /// Plans a list literal. If all items are constants, the plan is a constant.
+    /// Plans a list literal. If all items are constants, the list is a constant, too.
     fn list(&mut self, items: &[Item]) -> Result<Plan, Failure> {
         let plan = |item: &Item| {
             let (value, optional) = (self.expr(item.value)?, item.optional);
@@ -263,7 +263,7 @@ impl Planner<'_> {
         })
     }
 
-    /// Plans a map literal. If all keys and values are constants, the plan is a constant.
+    /// Plans a map literal. If all keys and values are constants, the map is a constant, too.
     fn map(&mut self, entries: &[Entry]) -> Result<Plan, Failure> {
         let plan = |entry: &Entry| {
             let (key, value) = (self.expr(entry.key)?, self.expr(entry.value)?);
@@ -292,7 +292,7 @@ impl Planner<'_> {
         Ok(Plan::Object(Box::new(PlannedObject { name: name.clone(), fields })))
     }
 
-    /// Plans a comprehension, and assigns slots to its variables.
+    /// Plans a comprehension and assigns a slot to each of its variables.
     fn fold(&mut self, fold: &Fold) -> Result<Plan, Failure> {
         let range = self.expr(fold.range)?;
         let (slot, outer) = (self.next_slot, self.locals.len());
@@ -305,8 +305,8 @@ impl Planner<'_> {
         self.locals.truncate(outer + 1);
         let result = self.expr(fold.result)?;
         self.locals.truncate(outer);
-        // The initial value of the accumulator is evaluated when the accumulator is first read. Therefore, the
-        // evaluation of the initial value must not use the slots of the condition, the step and the result.
+        // The initial value of the accumulator is evaluated when the accumulator is first read. Therefore, the initial
+        // value must not use the slots of the loop condition, the loop step and the result.
         self.next_slot = self.slots;
         let init = self.expr(fold.init)?;
         self.next_slot = slot;
@@ -325,8 +325,8 @@ fn attribute(base: Base) -> Plan {
     Plan::Attribute(Box::new(Attribute { base, qualifiers: Vec::new(), test_only: false }))
 }
 
-/// Plans `x in list` for a constant list of simple values, so that the list becomes a hash set. Returns `None` for
-/// other lists.
+/// Plans `x in list` for a constant list of simple values. The evaluator then searches a hash set instead of the list.
+/// Returns `None` for other lists.
 fn one_of(args: &[Plan]) -> Option<impl FnOnce(Vec<Plan>) -> Plan + use<>> {
     let [_, Plan::Const(Value::List(list))] = args else { return None };
     let mut keys = HashSet::new();

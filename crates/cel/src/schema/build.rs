@@ -7,12 +7,12 @@ use super::{Format, List, Schema, Shape, escape};
 use crate::node::{Node, Scalar};
 use crate::types::Type;
 
-/// The maximum size of a request in bytes.
+/// The maximum size of a request, in bytes.
 pub(super) const MAX_REQUEST_BYTES: u64 = 3 * 1024 * 1024;
 /// The maximum depth of nested schemas.
 const MAX_DEPTH: usize = 200;
-/// The maximum length of a schema's path in bytes. The limit is needed because the path of an object is also the name
-/// of its type.
+/// The maximum length of the path of a schema, in bytes. The limit is needed because the path of an object is also the
+/// name of its type.
 const MAX_PATH: usize = 1_000;
 const QUOTES: u64 = 2;
 const DATE_SIZE: u64 = 12;
@@ -20,7 +20,7 @@ const MIN_DATE_TIME_SIZE: u64 = 21;
 const MIN_DURATION_SIZE: u64 = 3;
 const MAX_TIME_SIZE: u64 = 32;
 
-/// Builds the schema of a node. The names of its object types begin with `type_name`.
+/// Builds the schema that an OpenAPI node describes. The names of the schema's object types begin with `type_name`.
 pub(super) fn schema(node: &dyn Node, root: bool, type_name: &str) -> Schema {
     build(node, root, type_name, MAX_DEPTH)
 }
@@ -106,7 +106,7 @@ fn string(node: &dyn Node, blank: Schema) -> Schema {
         _ => {
             let longest_value = || strings(node, "enum").map(|value| value.len() as u64).max().unwrap_or(0);
             let max = match max_length {
-                // Divide by four, because a code point has up to four bytes.
+                // The byte limit is divided by four, because a code point has up to four bytes.
                 Some(limit) => limit.saturating_mul(4),
                 None if node.field("enum").is_some_and(|values| !values.is_empty()) => longest_value(),
                 None => longest,
@@ -131,7 +131,7 @@ fn object(node: &dyn Node, root: bool, type_name: &str, depth: usize, blank: Sch
     if let Some(values) = values {
         let embedded = flag(values, "x-kubernetes-embedded-resource");
         let values = build(values, embedded, &format!("{type_name}.@elem"), depth);
-        // A key, quotes, a colon and a comma take at least six bytes.
+        // A map entry needs at least six bytes: a key, two quotes, a colon and a comma.
         let max_elements = limit(node, "maxProperties").unwrap_or((MAX_REQUEST_BYTES - QUOTES) / (values.min_size + 6));
         let declared = values.declared.clone().map(|values| Type::map(Type::String, values));
         return Schema { shape: Shape::Map(Arc::new(values)), declared, max_elements, min_size: QUOTES, ..blank };
@@ -156,7 +156,7 @@ fn object(node: &dyn Node, root: bool, type_name: &str, depth: usize, blank: Sch
     Schema { shape, declared: Some(Type::object(type_name)), min_size, ..blank }
 }
 
-/// Adds the fields that each resource has.
+/// Adds the fields that every Kubernetes resource has.
 fn add_identity(
     properties: &mut BTreeMap<Box<str>, Arc<Schema>>,
     type_name: &str,

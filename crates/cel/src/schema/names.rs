@@ -25,7 +25,8 @@ const RESERVED: [&str; 21] = [
     "while",
 ];
 
-/// Whether a name is a CEL keyword. Expressions may also use a keyword without escaping where the syntax allows this.
+/// Returns whether a name is a CEL keyword. Expressions may also use a keyword without escaping where the syntax allows
+/// this.
 pub(crate) fn is_reserved(name: &str) -> bool {
     RESERVED.contains(&name)
 }
@@ -42,7 +43,8 @@ pub fn is_identifier(name: &str) -> bool {
         && !is_reserved(name)
 }
 
-/// Returns the identifier for a field in expressions. Returns `None` if expressions cannot select the field.
+/// Returns the identifier by which expressions select a field. Returns `None` if expressions cannot select a field with
+/// this name.
 ///
 /// ```
 /// assert_eq!(pintle_cel::escape("x-y").as_deref(), Some("x__dash__y"));
@@ -71,7 +73,7 @@ pub fn escape(name: &str) -> Option<String> {
     Some(escaped)
 }
 
-/// Returns the field name that an identifier refers to. Returns `None` if the identifier is not an escaped name.
+/// Returns the field name that an identifier refers to. Returns `None` if the identifier contains no escape sequence.
 pub fn unescape(identifier: &str) -> Option<std::borrow::Cow<'_, str>> {
     if !identifier.contains("__") {
         return Some(identifier.into());

@@ -63,8 +63,8 @@ impl Schema {
         Ok(Value::List(value::List::of(node, Some(self))))
     }
 
-    /// Returns the data and the schema of a field whose value is an object or a map. `name` is the field's name in
-    /// expressions.
+    /// Returns the data and the schema of a field that is an object or a map. `name` is the name that expressions use
+    /// for the field.
     pub(crate) fn inner<'a>(&'a self, node: &'a dyn Node, name: &str) -> Option<(&'a dyn Node, Option<&'a Schema>)> {
         match self.field(node, name) {
             Ok(Some(Value::Map(map))) => map.node(),
@@ -72,7 +72,7 @@ impl Schema {
         }
     }
 
-    /// Returns the value of a field. `name` is the field's name in expressions.
+    /// Returns the value of a field. `name` is the name that expressions use for the field.
     pub(crate) fn field<'a>(&'a self, node: &'a dyn Node, name: &str) -> Result<Option<Value<'a>>, Failure> {
         match &self.shape {
             Shape::Object(properties) => {
@@ -92,7 +92,7 @@ fn invalid<T>(detail: &str) -> Result<T, Failure> {
     Err(Failure::new(format!("invalid data, {detail}")))
 }
 
-/// Returns the name of the Go type that represents the data.
+/// Returns the name of the Go type that represents the data in kube-apiserver.
 fn go_type(scalar: Scalar<'_>) -> &'static str {
     match scalar {
         Scalar::Null => "<nil>",

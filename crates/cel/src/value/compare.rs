@@ -8,8 +8,8 @@ use crate::meter::Meter;
 use crate::node::{Node, Scalar};
 use crate::schema::ListKind;
 
-/// The maximum depth of values that can be compared. Comparing deeper values fails with the same error as an exceeded
-/// budget.
+/// The maximum nesting depth of values that can be compared. Comparing deeper values fails with the same error as an
+/// exceeded budget.
 const MAX_DEPTH: usize = 256;
 
 impl<'a> Value<'a> {
@@ -17,17 +17,17 @@ impl<'a> Value<'a> {
     ///
     /// # Errors
     ///
-    /// If this value is data with a schema, comparing it with a value of another kind fails, as in kube-apiserver.
+    /// If this value is data with a schema, comparing it with a value of a different kind fails, as in kube-apiserver.
     pub fn equals(&self, other: &Value<'a>) -> Result<bool, Failure> {
         self.equals_within(other, &mut Meter::new(u64::MAX))
     }
 
-    /// Returns the result of `==`, and counts the work of the comparison.
+    /// Compares two values as the operator `==` does, and counts the work of the comparison.
     pub(crate) fn equals_within(&self, other: &Value<'a>, meter: &mut Meter) -> Result<bool, Failure> {
         equal(self, other, &mut Walk { depth: MAX_DEPTH, meter })
     }
 
-    /// Returns the order of two values.
+    /// Compares two values for the operators `<`, `<=`, `>` and `>=`.
     ///
     /// # Errors
     ///
@@ -84,7 +84,7 @@ fn double_uint(left: f64, right: u64) -> Ordering {
     }
 }
 
-/// The depth and the work that a comparison may still use.
+/// The remaining depth and the remaining work that a comparison may use.
 struct Walk<'m> {
     depth: usize,
     meter: &'m mut Meter,
@@ -139,7 +139,7 @@ fn equal_lists<'a>(left: &List<'a>, right: &List<'a>, walk: &mut Walk<'_>) -> Re
     for (left, right) in left.iter().zip(right.iter()) {
         match equal(&left?, &right?, walk) {
             Ok(true) => {}
-            // In a list without a schema, two items count as equal if their comparison fails.
+            // In a list without a schema, two items count as equal if comparing them fails.
             Err(Failure::Error(_)) if !strict => {}
             other => return other,
         }
@@ -177,7 +177,7 @@ fn contains<'a>(known: &[Value<'a>], item: &Value<'a>, walk: &mut Walk<'_>) -> R
 }
 
 /// Compares lists with keys. Each item of the right list must be equal to the item of the left list that has the same
-/// keys.
+/// values of the key fields.
 fn same_entries<'a>(
     left: &List<'a>,
     right: &List<'a>,
@@ -199,7 +199,7 @@ fn same_entries<'a>(
     Ok(true)
 }
 
-/// Returns the key fields of a list item in a form that can be compared.
+/// Returns the values of a list item's key fields in a form that can be compared.
 pub(crate) fn key_of(item: &Value<'_>, keys: &[Box<str>]) -> Vec<Option<String>> {
     let Value::Map(map) = item else { return vec![] };
     let raw = |name: &str| match map.node() {
@@ -209,7 +209,7 @@ pub(crate) fn key_of(item: &Value<'_>, keys: &[Box<str>]) -> Vec<Option<String>>
     keys.iter().map(|name| raw(name)).collect()
 }
 
-/// Returns the text that `Debug` writes for a scalar with the same data.
+/// Returns the text that `Debug` writes for a scalar node with the same data.
 fn raw_text(value: &Value<'_>) -> String {
     let scalar = match value {
         Value::Null => Scalar::Null,
@@ -270,7 +270,7 @@ fn equal_typed_maps<'a>(
     Ok(true)
 }
 
-/// Whether two trees of data that have no schema are equal.
+/// Returns whether two trees of data without a schema are equal.
 fn same_data(left: &dyn Node, right: &dyn Node, walk: &mut Walk<'_>) -> Result<bool, Failure> {
     let (a, b) = (left.scalar(), right.scalar());
     walk.meter.work(20)?;

@@ -5,10 +5,10 @@ use std::fmt;
 use super::{Opaque, Value};
 use crate::time;
 
-/// The maximum depth of values that are written as text.
+/// The maximum nesting depth of values that are written as text.
 const MAX_DEPTH: usize = 256;
 
-/// Writes the value as a CEL literal, in the form that cel-go uses for results. Values deeper than 256 levels are
+/// Writes the value as a CEL literal in the same form as cel-go. Values that are nested deeper than 256 levels are
 /// written as `…`.
 impl fmt::Display for Value<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -27,7 +27,7 @@ impl Value<'_> {
         }
     }
 
-    /// Returns the name of the Go type that represents the value in cel-go.
+    /// Returns the name of the Go type by which cel-go represents the value.
     pub(crate) fn go_type(&self) -> &'static str {
         match self {
             Self::Null => "types.Null",

@@ -11,19 +11,20 @@ use crate::time;
 
 /// The maximum depth of values that can be converted to JSON.
 const MAX_DEPTH: usize = 256;
-/// The maximum size of a value's JSON. The size is the number of values plus the bytes of all texts. The limit is
-/// needed because an expression can refer to one value many times. In such a case, the JSON is much larger than the
-/// value in memory.
+/// The maximum size of the JSON that a value can be converted to. The size is the number of values plus the number of
+/// bytes of all texts. The limit is needed because an expression can refer to the same value many times. Then, the JSON
+/// is much larger than the value in memory.
 const MAX_SIZE: usize = 8 << 20;
 
 impl Value<'_> {
-    /// Returns the value as JSON. Objects that the expression created become JSON objects. Absent optional values
-    /// become `null`.
+    /// Returns the value as JSON. Objects that the expression created are converted to JSON objects. Absent optional
+    /// values become `null`.
     ///
     /// # Errors
     ///
-    /// Fails in these cases: the value cannot be represented as JSON, a map has a key that is not a string, values are
-    /// nested deeper than 256 levels, or the JSON has more than about eight million values and bytes of text.
+    /// Fails if the value cannot be represented as JSON, or if a map has a key that is not a string. Also fails if
+    /// values are nested deeper than 256 levels, or if the JSON has more than about eight million values and bytes of
+    /// text.
     pub fn to_json(&self) -> Result<Json, Failure> {
         let mut left = MAX_SIZE;
         json(self, MAX_DEPTH, &mut left)

@@ -15,12 +15,13 @@ pub struct List<'a>(Layout<'a>);
 enum Layout<'a> {
     /// A list in the caller's data, and the schema of the list.
     Node(&'a dyn Node, Option<&'a Schema>),
-    /// Values. If they extend a set or a keyed list, the variant also contains the schema of that list.
+    /// Values. If these values extend a set or a keyed list, the variant also contains the schema of that list.
     Values(Arc<Vec<Value<'a>>>, Option<&'a Schema>),
     Joined(Arc<Joined<'a>>),
 }
 
-/// Two concatenated lists. A concatenation costs one unit for lists of any length, so it must not copy long lists.
+/// Two concatenated lists. A concatenation costs one unit for lists of any length, so the evaluator must not copy long
+/// lists.
 #[derive(Debug)]
 struct Joined<'a> {
     left: Layout<'a>,
@@ -28,7 +29,7 @@ struct Joined<'a> {
     len: usize,
 }
 
-/// The maximum length of a list that a concatenation copies.
+/// The maximum length of a list that a concatenation may copy.
 const SHORT: usize = 64;
 
 impl Drop for Joined<'_> {
@@ -67,7 +68,7 @@ impl<'a> List<'a> {
         self.0.len()
     }
 
-    /// Whether the list has no items.
+    /// Returns whether the list has no items.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -79,13 +80,13 @@ impl<'a> List<'a> {
         }
     }
 
-    /// Returns the rule for comparing this list with another list.
+    /// Returns the rule by which this list is compared with another list.
     pub(crate) fn kind(&self) -> ListKind<'_> {
         self.schema().map_or(ListKind::Atomic, Schema::list_kind)
     }
 
-    /// Returns the item at an index. Returns an error if the item does not conform to its schema. Returns `None` if the
-    /// list has fewer items.
+    /// Returns the list item at an index. Returns an error if the item does not conform to its schema. Returns `None`
+    /// if the index is not less than the length of the list.
     pub(crate) fn get(&self, mut index: usize) -> Option<Result<Value<'a>, Failure>> {
         let mut layout = &self.0;
         loop {
@@ -105,17 +106,17 @@ impl<'a> List<'a> {
         }
     }
 
-    /// Returns an iterator over the items. An item that does not conform to its schema is an error.
+    /// Returns an iterator over the items of the list. An item that does not conform to its schema is an error.
     pub fn items(&self) -> impl Iterator<Item = Result<Value<'a>, Failure>> {
         self.iter()
     }
 
-    /// Returns an iterator over the items.
+    /// Returns an iterator over the items of the list.
     pub(crate) fn iter(&self) -> Items<'_, 'a> {
         Items { current: Some(&self.0), pending: Vec::new(), index: 0 }
     }
 
-    /// Returns the items. Returns an error if any item does not conform to its schema.
+    /// Returns the items. Fails if any item does not conform to its schema.
     pub(crate) fn to_vec(&self) -> Result<Vec<Value<'a>>, Failure> {
         self.iter().collect()
     }
@@ -131,12 +132,12 @@ impl<'a> List<'a> {
         Self(joined(self.0, other.0))
     }
 
-    /// Creates a list of these values. The schema determines whether the list is a set or has keys.
+    /// Creates a list from these values. The schema determines whether the list is a set or a keyed list.
     pub(crate) fn with_schema(values: Vec<Value<'a>>, schema: &'a Schema) -> Self {
         Self(Layout::Values(Arc::new(values), Some(schema)))
     }
 
-    /// Appends a value. Does not copy the list if there is no other reference to it.
+    /// Appends a value. The method copies the list only if other references to it exist.
     pub(crate) fn push(&mut self, value: Value<'a>) {
         if let Layout::Values(values, None) = &mut self.0 {
             Arc::make_mut(values).push(value);
@@ -154,7 +155,8 @@ fn joined<'a>(left: Layout<'a>, right: Layout<'a>) -> Layout<'a> {
     {
         return Layout::Values(Arc::new(first.iter().chain(&**second).cloned().collect()), None);
     }
-    // If short lists are appended one after another, extend the last list, so that the tree does not grow deep.
+    // If short lists are appended one after another, the last list is extended, so that the tree of concatenated lists
+    // does not become deep.
     if let (Layout::Joined(inner), Layout::Values(..)) = (&left, &right)
         && matches!(inner.right, Layout::Values(..))
         && inner.right.len() + right.len() <= SHORT

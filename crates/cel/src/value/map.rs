@@ -31,13 +31,13 @@ pub(crate) enum Key<'a> {
 }
 
 impl<'a> Key<'a> {
-    /// Returns the map key for a value. Returns `None` if the value cannot be a key.
+    /// Converts a value to a map key. Returns `None` if values of this type cannot be keys.
     pub(crate) fn of(value: &Value<'a>) -> Option<Self> {
         Some(match value {
             Value::Bool(value) => Self::Bool(*value),
             Value::Int(value) => Self::Int(*value),
             Value::Uint(value) => Self::Uint(*value),
-            // Positive and negative zero are the same key.
+            // Positive zero and negative zero are the same key.
             Value::Double(value) => Self::Double((value + 0.0).to_bits()),
             Value::String(text) => Self::String(text.clone()),
             _ => return None,
@@ -54,7 +54,7 @@ impl<'a> Key<'a> {
         }
     }
 
-    /// Returns keys of other number types that are equal to this key.
+    /// Returns the keys of other number types that are equal to this key.
     fn equal_numbers(&self) -> [Option<Self>; 2] {
         match self {
             Self::Int(value) => [u64::try_from(*value).ok().map(Self::Uint), None],
@@ -73,12 +73,12 @@ impl<'a> Key<'a> {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Entries<'a> {
     list: Vec<(Key<'a>, Value<'a>)>,
-    /// The index of each key in `list`. The index is empty if there are few entries, because a linear search is faster
-    /// there.
+    /// The index in `list` for each key. The map is empty if there are only a few entries, because a linear search is
+    /// faster for a few entries.
     index: HashMap<Key<'a>, usize>,
 }
 
-/// The maximum number of entries that are searched linearly.
+/// The maximum number of entries for which a linear search is used.
 const FEW: usize = 8;
 
 impl<'a> Entries<'a> {
@@ -116,7 +116,8 @@ impl<'a> Entries<'a> {
         self.list.len()
     }
 
-    /// Removes an entry. The time is proportional to the number of entries. Returns whether the entry existed.
+    /// Removes an entry. The time of this method is proportional to the number of entries. Returns whether the entry
+    /// existed.
     pub(crate) fn remove(&mut self, key: &Key<'a>) -> bool {
         let Some(at) = self.position(key) else { return false };
         self.list.remove(at);
@@ -147,12 +148,12 @@ impl<'a> Map<'a> {
         }
     }
 
-    /// Whether there are no entries.
+    /// Returns whether the map has no entries.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Returns the data and its schema if the map refers to data of the caller.
+    /// Returns the data and its schema if the map is a reference to data of the caller.
     pub(crate) fn node(&self) -> Option<(&'a dyn Node, Option<&'a Schema>)> {
         match self.0 {
             Layout::Node(node, schema) => Some((node, schema)),
@@ -160,7 +161,7 @@ impl<'a> Map<'a> {
         }
     }
 
-    /// Returns the value of a key. Fails if the schema does not allow the key or the value.
+    /// Returns the value that belongs to a key. Fails if the schema does not allow this key or its value.
     pub(crate) fn get(&self, key: &Value<'a>) -> Result<Option<Value<'a>>, Failure> {
         match (&self.0, key) {
             (Layout::Entries(entries), _) => Ok(Key::of(key).and_then(|key| entries.get(&key).cloned())),
@@ -170,7 +171,7 @@ impl<'a> Map<'a> {
         }
     }
 
-    /// Returns the value of a key that is a string.
+    /// Returns the value that belongs to a string key.
     pub(crate) fn field(&self, name: &str) -> Result<Option<Value<'a>>, Failure> {
         match &self.0 {
             Layout::Node(node, None) => Ok(node.field(name).map(Value::of)),
@@ -190,7 +191,7 @@ impl<'a> Map<'a> {
         self.keys().into_iter().filter_map(|key| self.get(&key.value()).transpose())
     }
 
-    /// Returns the keys. The names of fields are escaped in the way that expressions require.
+    /// Returns the keys. The names of fields are escaped so that expressions can use them.
     pub(crate) fn keys(&self) -> Vec<Key<'a>> {
         match &self.0 {
             Layout::Entries(entries) => entries.list.iter().map(|(key, _)| key.clone()).collect(),
@@ -202,8 +203,8 @@ impl<'a> Map<'a> {
         }
     }
 
-    /// Adds an entry. Returns false if the map already contains the key. Does not copy the map if no other reference to
-    /// it exists.
+    /// Adds an entry. Returns false if the map already contains the key. The method copies the map only if other
+    /// references to it exist.
     pub(crate) fn insert(&mut self, key: Key<'a>, value: Value<'a>) -> Result<bool, Failure> {
         if self.get(&key.value())?.is_some() {
             return Ok(false);

@@ -1,4 +1,4 @@
-//! Objects that expressions create, and values of Kubernetes libraries.
+//! Objects that expressions create, and values of types from Kubernetes' libraries.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -30,13 +30,13 @@ impl<'a> Object<'a> {
         self.fields.iter().map(|(name, value)| (&**name, value))
     }
 
-    /// Returns the value of a field.
+    /// Returns the value of the field with this name.
     pub fn field(&self, name: &str) -> Option<&Value<'a>> {
         self.fields.iter().rev().find(|(known, _)| **known == *name).map(|(_, value)| value)
     }
 }
 
-/// A value of a Kubernetes library.
+/// A value of a type from Kubernetes' libraries.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Opaque {
@@ -52,7 +52,7 @@ pub enum Opaque {
     Url(Arc<Url>),
     /// A named format of strings.
     Format(&'static NamedFormat),
-    /// A permission check that an authorizer can decide.
+    /// A permission check that the authorizer of the server decides.
     Authorization(Arc<Authorization>),
     /// The answer of an authorizer.
     Decision(Arc<Decision>),

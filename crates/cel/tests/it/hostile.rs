@@ -1,4 +1,4 @@
-//! Tests with expressions, data and schemas that try to block or crash the evaluator.
+//! Tests with expressions, data and schemas from which an attacker could try to block or crash the evaluator.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -228,7 +228,7 @@ fn lists_that_double_stay_small() {
 
 #[test]
 fn deep_data_is_refused_or_compared() {
-    // Leak the deeply nested value, because dropping it would overflow the stack.
+    // The deeply nested value is leaked, because dropping it would overflow the stack.
     let deep = |depth: usize| -> &'static Json {
         Box::leak(Box::new((0..depth).fold(json!(1), |inner, _| Json::Array(vec![inner]))))
     };

@@ -17,10 +17,11 @@ fn strings() -> impl Strategy<Value = String> {
     "[abc]{0,4}".prop_map(|text| format!("'{text}'"))
 }
 
-/// Returns expressions of type int, bool, string and list of int. Each level of depth adds one level of nesting.
+/// Returns random expressions of the types int, bool, string and list of int. Each increment of `depth` adds one level
+/// of nesting.
 ///
 /// The expressions contain no empty list literals, because the items of such literals have no type. As in cel-go, the
-/// first operator on an item would determine the type.
+/// first operator that is applied to an item would determine the type.
 fn expressions(depth: u32) -> [Text; 4] {
     if depth == 0 {
         let lists = prop::collection::vec(ints(), 1..5).prop_map(|items| format!("[{}]", items.join(", ")));
@@ -88,7 +89,7 @@ fn any_expression() -> Text {
     prop_oneof![ints, bools, strings, lists].boxed()
 }
 
-/// Returns the value in a form that both crates share. Returns `None` for an error.
+/// Converts the value to a form that the results of both crates can have. Returns `None` for an error.
 fn ours(text: &str) -> Option<String> {
     let program = match Environment::new().compile(text) {
         Err(error) if error.is_in_constant() => return None,

@@ -29,7 +29,7 @@ enum Miss {
     Unchecked,
     /// Kubernetes rejects lists and maps of mixed types.
     Mixed,
-    /// Kubernetes 1.36 does not have the function, the macro or the syntax.
+    /// Kubernetes 1.36 does not have the function, the macro or the syntax that the test uses.
     Absent,
     /// The test resolves names in a CEL container, or declares its own functions.
     Names,
@@ -126,7 +126,7 @@ fn expects_failure(test: &Message) -> bool {
     test.message("eval_error").is_some() || test.message("any_eval_errors").is_some()
 }
 
-/// Runs a test. Returns an error that describes the answer if the answer is wrong.
+/// Runs a test. Returns an error that describes the result if the result is wrong.
 fn check(test: &Message) -> Result<(), String> {
     let mut environment = Environment::new();
     for declaration in test.messages("type_env") {

@@ -5,15 +5,16 @@ use std::fmt;
 
 use crate::{Difference, Json, Step, compare};
 
-/// The cause of differences. The cause does not depend on the document and the request.
+/// The cause of differences. The cause does not depend on a particular document or request.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Cause {
-    /// The API version and kind of the document, such as `apps/v1/Deployment`.
+    /// The API version and the kind of the document, such as `apps/v1/Deployment`.
     pub kind: String,
-    /// The path of the value in the response, with `*` instead of indexes, such as `/body/spec/ports/*/name`.
+    /// The path of the value in the response. The path contains `*` instead of indexes, as in
+    /// `/body/spec/ports/*/name`.
     pub place: String,
-    /// The type of the difference. In the embedded server's response, a value can be `missing`, can be `added`, or can be another `value`.
-    /// If the status codes differ, this text contains both status codes and the message of the real server.
+    /// The type of the difference. In the embedded server's response, the value is `missing`, `added`, or a different `value`. If the
+    /// status codes differ, the text contains both codes and the real server's message.
     pub how: String,
 }
 
@@ -28,11 +29,11 @@ impl fmt::Display for Cause {
 pub struct Sightings {
     /// The number of differences.
     pub count: usize,
-    /// The requests that show this difference, such as `create` or `put status`.
+    /// The requests whose responses show this difference, such as `create` or `put status`.
     pub requests: BTreeSet<String>,
-    /// The documents that show this difference.
+    /// The documents whose responses show this difference.
     pub documents: BTreeSet<String>,
-    /// The first responses of both servers that show the difference.
+    /// The first responses of the two servers that show the difference.
     pub example: String,
 }
 
@@ -41,8 +42,8 @@ pub struct Sightings {
 pub struct Causes(pub BTreeMap<Cause, Sightings>);
 
 impl Causes {
-    /// Compares the responses that both servers sent for one document. If the status codes of a step differ, this counts as one difference.
-    /// If this step is a create, the following steps are not compared.
+    /// Compares the responses of both servers for one document. Different status codes of a step count as a single difference. If the
+    /// step is a create, the later steps are not compared.
     pub(super) fn add(&mut self, kind: &str, document: &str, real: &[Step], embedded: &[Step]) {
         for (real, embedded) in real.iter().zip(embedded) {
             let note = real.note.as_deref().unwrap_or_default();
@@ -72,7 +73,7 @@ impl Causes {
         }
     }
 
-    /// Adds all causes that another collection contains.
+    /// Adds all causes from another collection.
     pub(super) fn append(&mut self, other: Self) {
         for (cause, seen) in other.0 {
             let known = self.0.entry(cause).or_default();
@@ -109,7 +110,8 @@ fn how(difference: &Difference) -> String {
     }
 }
 
-/// Returns a path in a general form: `*` replaces list indexes, and a short form replaces the keys of managed fields.
+/// Returns a generalized path. The path has `*` instead of list indexes, and short forms instead of the keys of managed
+/// fields.
 fn pattern(place: &str) -> String {
     let general = |part: &str| match part {
         _ if part.parse::<usize>().is_ok() => "*".to_owned(),
@@ -119,7 +121,7 @@ fn pattern(place: &str) -> String {
     place.split('/').map(general).collect::<Vec<_>>().join("/")
 }
 
-/// Returns a message in a general form: `*` replaces quoted texts, and `#` replaces numbers.
+/// Returns a generalized message. The message has `*` instead of quoted texts, and `#` instead of numbers.
 fn shape(message: &str) -> String {
     let message = message.replace("\\\"", "\"");
     let mut out = String::new();

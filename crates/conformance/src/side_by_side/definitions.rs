@@ -1,4 +1,4 @@
-//! Creates all CustomResourceDefinitions before the other documents, and compares the discovery and OpenAPI documents
+//! Creates all CustomResourceDefinitions before the other documents. Then compares the discovery and OpenAPI documents
 //! of the two servers.
 
 use std::collections::BTreeSet;
@@ -14,14 +14,14 @@ use super::{Causes, Comparison, Servers};
 use crate::Json;
 use crate::session::{Server, Session};
 
-/// The maximum time that a server may need to publish a definition.
+/// The maximum time until a server has published a definition.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 const PATH: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
 impl Servers {
-    /// Creates the definitions on both servers, waits until they are established, and compares the documents that
-    /// describe them.
+    /// Creates the definitions on both servers and waits until they are established. Then compares the discovery and
+    /// OpenAPI documents that describe them.
     pub(super) async fn definitions(
         &self,
         definitions: Vec<Manifest>,
@@ -30,7 +30,7 @@ impl Servers {
     ) -> anyhow::Result<()> {
         let versions: BTreeSet<String> = definitions.iter().flat_map(versions).collect();
         let mut names = BTreeSet::new();
-        // If two definitions have the same name, send the second definition only when the first definition exists.
+        // If two definitions have the same name, the second one is sent only after the first one exists.
         let (first, repeated): (Vec<_>, Vec<_>) =
             definitions.into_iter().partition(|definition| names.insert(definition.text("/metadata/name").to_owned()));
         for (definitions, at_once) in [(first, at_once), (repeated, 1)] {
@@ -38,12 +38,12 @@ impl Servers {
             let definitions = comparison.with_resources(definitions, &resources);
             self.all(definitions, at_once, comparison).await?;
         }
-        // All definitions share one deadline. A difference that remains until the deadline counts as permanent.
+        // All definitions share one deadline. A difference counts as permanent if it still exists at the deadline.
         let deadline = Instant::now() + PATIENCE;
         for name in names.into_iter().filter(|name| !name.is_empty()) {
             let [real, embedded] = [settled(&self.real, &name).await?, settled(&self.embedded, &name).await?];
-            // If one server rejected a definition, the definition is not compared here, because the create request
-            // already shows a difference.
+            // A definition that one server has rejected is not compared here, because the create request already shows
+            // a difference.
             if real && embedded {
                 self.until_equal(&name, &[format!("{PATH}/{name}")], deadline, comparison).await?;
             }
@@ -56,8 +56,8 @@ impl Servers {
         Ok(())
     }
 
-    /// Compares the responses to GETs. As long as they differ, the GETs are repeated, because a real server publishes
-    /// definitions with a delay.
+    /// Compares the responses to GETs. The GET requests are repeated as long as the responses differ, because a real
+    /// server publishes definitions with a delay.
     async fn until_equal(
         &self,
         name: &str,
@@ -81,7 +81,7 @@ impl Servers {
     }
 }
 
-/// Waits up to ten seconds until a definition is established or the server rejects its names. Returns whether it
+/// Waits up to ten seconds until the server has established a definition or rejected its names. Returns whether it
 /// exists.
 async fn settled(server: &Arc<Server>, name: &str) -> anyhow::Result<bool> {
     let session = Session::new(server, "settled");
@@ -101,7 +101,7 @@ async fn settled(server: &Arc<Server>, name: &str) -> anyhow::Result<bool> {
     }
 }
 
-/// Returns the versions of a definition that are served, with the group of the definition.
+/// Returns the group and the served versions of a definition.
 fn versions(definition: &Manifest) -> Vec<String> {
     let group = definition.text("/spec/group");
     let Some(Json::Array(versions)) = definition.body.at("/spec/versions") else { return Vec::new() };

@@ -1,4 +1,4 @@
-//! The requests that are sent for one document.
+//! The requests that are sent for each document.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,12 +14,12 @@ const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
 const APPLY: &str = "application/apply-patch+yaml";
 const MERGE: &str = "application/merge-patch+json";
 
-/// Sends the requests for a document to a server, and returns the steps with their responses. If the server rejects the create, no further
-/// requests are sent.
+/// Sends the requests for a document to a server, and returns the steps with the server's responses. If the server rejects the create
+/// request, no further requests are sent.
 ///
 /// # Errors
 ///
-/// Returns an error if a request has no response.
+/// Returns an error if the server does not respond to a request.
 pub(super) async fn exchange(
     server: &Arc<Server>,
     id: &str,
@@ -31,11 +31,11 @@ pub(super) async fn exchange(
     Ok(talk.masked())
 }
 
-/// Sends plain GETs and returns the steps with their responses.
+/// Sends GET requests and returns the steps with the server's responses.
 ///
 /// # Errors
 ///
-/// Returns an error if a request has no response.
+/// Returns an error if the server does not respond to a request.
 pub(super) async fn look(server: &Arc<Server>, paths: &[String]) -> anyhow::Result<Vec<Step>> {
     let mut talk = Talk { session: Session::new(server, "qqqqqq"), done: Vec::new() };
     for path in paths {
@@ -72,7 +72,7 @@ impl Talk<'_> {
         Ok(())
     }
 
-    /// Sends the requests that need an existing object.
+    /// Sends the requests that need an existing object, such as updates and the deletion.
     async fn stored(&mut self, collection: &str, name: &str, body: &Json, has_status: bool) -> anyhow::Result<()> {
         let object = format!("{collection}/{name}");
         self.send(step("get", "GET", &object)).await?;
@@ -99,7 +99,7 @@ impl Talk<'_> {
         Ok(())
     }
 
-    /// Sends one request, keeps its response, and saves the name and the resourceVersion of the object. Returns whether it succeeded.
+    /// Sends a request, stores its response, and saves the name and the resourceVersion of the object. Returns whether it succeeded.
     async fn send(&mut self, step: Step) -> anyhow::Result<bool> {
         let done = self.session.step(&step).await?;
         let answer = done.answer.as_ref();
@@ -123,8 +123,7 @@ impl Talk<'_> {
     }
 }
 
-/// Changes the namespace of the document to a separate namespace. Escapes texts such as `${x}` in the document, because they do not refer
-/// to variables.
+/// Moves the document to a namespace of its own. Escapes texts such as `${x}` in the document, because they are not variables.
 fn in_own_namespace(body: &Json, namespaced: bool) -> Json {
     let body = escaped(body);
     if namespaced { set(&body, &["metadata", "namespace"], "${ns}".into()) } else { body }
@@ -140,7 +139,7 @@ fn escaped(value: &Json) -> Json {
     }
 }
 
-/// Returns the document with its status. If the document has no status, the returned document has a status with one condition.
+/// Returns the document with its status. If the document has no status, the result has a status with one condition.
 fn with_status(body: &Json) -> Json {
     if body.member("status").is_some() {
         return body.clone();
@@ -150,8 +149,8 @@ fn with_status(body: &Json) -> Json {
     set(body, &["status"], from(&json!({"conditions": [condition]})))
 }
 
-/// Returns a copy of a JSON value. In the copy, the value at a path of members is replaced. If a value on the path is not an object, an
-/// object replaces it.
+/// Returns a copy of a JSON value with another value at a path of members. If a value on the path is not an object, it is replaced by
+/// an object.
 fn set(body: &Json, path: &[&str], value: Json) -> Json {
     let [first, rest @ ..] = path else { return value };
     let mut members = body.members().unwrap_or_default().to_vec();

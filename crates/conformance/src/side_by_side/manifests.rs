@@ -11,19 +11,18 @@ use crate::Json;
 /// One document of a file.
 #[derive(Clone, Debug)]
 pub(super) struct Manifest {
-    /// The path of the file, relative to the folder, and the number of the document in the file, such as
-    /// `pods/a.yaml#2`.
+    /// The file's path relative to the folder, and the number of the document in the file, such as `pods/a.yaml#2`.
     pub(super) place: String,
     pub(super) body: Json,
 }
 
 impl Manifest {
-    /// Returns the text at a JSON pointer, or an empty text if there is none.
+    /// Returns the text at a JSON pointer. Returns an empty text if there is none.
     pub(super) fn text(&self, pointer: &str) -> &str {
         self.body.at(pointer).and_then(Json::text).unwrap_or_default()
     }
 
-    /// Returns the API version and the kind, such as `apps/v1/Deployment`.
+    /// Returns the API version and the kind of the document, such as `apps/v1/Deployment`.
     pub(super) fn kind(&self) -> String {
         format!("{}/{}", self.text("/apiVersion"), self.text("/kind"))
     }
@@ -40,20 +39,21 @@ impl Manifest {
     }
 }
 
-/// The documents of all files below a folder, sorted by file name.
+/// The documents in all files of a folder and its subfolders, sorted by file name.
 #[derive(Debug, Default)]
 pub(super) struct Manifests {
     pub(super) documents: Vec<Manifest>,
-    /// The documents that are not manifests. Each document has the reason. The reason is invalid YAML, or a missing
-    /// apiVersion or kind.
+    /// The documents that are not manifests. Each document has the reason. The reason is either invalid YAML, or a
+    /// missing apiVersion or kind.
     pub(super) skipped: Vec<String>,
 }
 
-/// Reads all `.yaml`, `.yml` and `.json` files below a folder. Each item of a `List` counts as a document.
+/// Reads all `.yaml`, `.yml` and `.json` files in a folder and its subfolders. Each item of a `List` counts as a
+/// separate document.
 ///
 /// # Errors
 ///
-/// Returns an error if a file cannot be read, or if the folder has no manifests.
+/// Returns an error if a file cannot be read, or if there are no manifests.
 pub(super) fn read(folder: &Path) -> anyhow::Result<Manifests> {
     let mut files = Vec::new();
     files_below(folder, &mut files)?;

@@ -1,17 +1,17 @@
-//! Replaces values that each server chooses, such as addresses, ports and ages, with placeholders. Placeholders for names, uids, times and
-//! resourceVersions are already set by an earlier step.
+//! Replaces values that each server chooses, such as addresses, ports and ages, by placeholders. An earlier step has already replaced
+//! names, uids, times and resourceVersions.
 
 use crate::{Json, Step};
 
-/// Normalises the responses to all steps. If a custom resource is rejected, the causes are sorted, because real servers return them in
-/// random order.
+/// Replaces the values that each server chooses in the responses to all steps. If a custom resource is rejected, the causes are
+/// sorted, because a real server returns them in random order.
 pub(super) fn normalise(steps: &mut [Step], custom: bool) {
     for step in steps {
         step.answer = step.answer.as_ref().map(|answer| value(answer, "", custom));
     }
 }
 
-/// Sorts the resources in discovery documents. From OpenAPI documents, removes three things: the types that all definitions share, the
+/// Sorts the resources in discovery documents. From OpenAPI documents, the function removes the types that all definitions share, the
 /// descriptions of paths, and the ETag.
 pub(super) fn without_shared(steps: &mut [Step]) {
     for step in steps.iter_mut() {
@@ -73,12 +73,12 @@ fn value(json: &Json, key: &str, custom: bool) -> Json {
     }
 }
 
-/// Returns whether the text is an address in the Service range.
+/// Returns whether the text is an IP address in the range for Services.
 fn is_address(text: &str) -> bool {
     text.strip_prefix("10.0.0.").is_some_and(|last| last.parse::<u8>().is_ok())
 }
 
-/// Masks a table cell that contains an address, an age, or ports such as `80:30123/TCP`.
+/// Replaces a table cell that contains an address, an age, or ports such as `80:30123/TCP`.
 fn cell(text: &str) -> String {
     let is_age = text.strip_suffix('s').is_some_and(|number| number.parse::<u32>().is_ok());
     if is_address(text) {

@@ -1,4 +1,4 @@
-//! Reads the resources that a server lists in its discovery documents.
+//! Reads the discovery documents of a server, which list its resources.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,12 +12,13 @@ use crate::session::{Server, Session};
 /// An API resource.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Resource {
-    /// The URL path of the group and version, such as `/api/v1` or `/apis/apps/v1`.
+    /// The URL path of the API group and version, such as `/api/v1` or `/apis/apps/v1`.
     pub(super) root: String,
     /// The plural name of the resource.
     pub(super) name: String,
     pub(super) namespaced: bool,
-    /// Whether objects of the resource are stored. For other resources, a create request only returns a response.
+    /// Whether the server stores objects of the resource. For other resources, a create request only returns a
+    /// response, and nothing is stored.
     pub(super) stored: bool,
     pub(super) has_status: bool,
 }
@@ -31,7 +32,7 @@ impl Resources {
     ///
     /// # Errors
     ///
-    /// Returns an error if a document cannot be read.
+    /// Returns an error if a discovery document cannot be read.
     pub(super) async fn of(server: &Arc<Server>) -> anyhow::Result<Self> {
         let session = Session::new(server, "discovery");
         let groups = session.get("/apis").await?;
@@ -68,7 +69,7 @@ impl Resources {
         }
     }
 
-    /// Returns the resource for the kind of a manifest.
+    /// Returns the resource that stores manifests of this kind.
     pub(super) fn get(&self, manifest: &Manifest) -> Option<&Resource> {
         self.0.get(&(manifest.text("/apiVersion").to_owned(), manifest.text("/kind").to_owned()))
     }

@@ -1,4 +1,4 @@
-//! Reads numbers that `serde_json` passes to a visitor as maps.
+//! Reads numbers that `serde_json` represents as maps.
 
 use std::borrow::Cow;
 use std::sync::LazyLock;
@@ -8,12 +8,12 @@ use serde::de::value::BorrowedStrDeserializer;
 use serde::de::{DeserializeSeed, Error, IntoDeserializer, MapAccess};
 use serde_json::Number;
 
-/// The result of reading a map in `visit_map`: either a number or the members of a map.
+/// The result of reading a map in `visit_map`, which is either a number or the members of an object.
 ///
-/// If its feature `arbitrary_precision` is enabled, `serde_json` passes a number as a map with one special key. The value of the key is the
-/// text of the number. Any crate can enable this feature for the whole build. In such a build, a JSON object with the special key is read
-/// as a number or causes an error, because `serde_json` does not distinguish the two cases. In a build without the feature, such an object
-/// is an ordinary object.
+/// If the feature `arbitrary_precision` of `serde_json` is enabled, it passes a number as a map with one special key. The value of the key
+/// is the text of the number. Any crate can enable this feature for the whole build. In such a build, an object with the special key is
+/// read as a number or causes an error, because `serde_json` does not distinguish the two. In a build without the feature, an object with
+/// this key is an ordinary object.
 #[derive(Debug)]
 pub enum MapOrNumber<'de, A> {
     /// The members of an object.
@@ -31,7 +31,8 @@ static NUMBERS_ARE_MAPS: LazyLock<bool> =
     LazyLock::new(|| "1.0".parse::<Number>().ok() != "1.00".parse::<Number>().ok());
 
 impl<'de, A: MapAccess<'de>> MapOrNumber<'de, A> {
-    /// Reads a map. If numbers are maps in this build, the first key determines whether the map is a number.
+    /// Reads a map. If numbers are maps in this build, the first key of the map determines whether it represents a
+    /// number.
     ///
     /// # Errors
     ///
@@ -40,11 +41,11 @@ impl<'de, A: MapAccess<'de>> MapOrNumber<'de, A> {
         Self::peek(from, *NUMBERS_ARE_MAPS)
     }
 
-    /// Does the same as [`of`](Self::of), but checks the first key only if `numbers_are_maps` is true.
+    /// Works like [`of`](Self::of), but checks the first key only if `numbers_are_maps` is true.
     ///
     /// # Errors
     ///
-    /// Returns an error in the same cases as [`of`](Self::of).
+    /// Returns an error if [`of`](Self::of) returns an error.
     pub fn peek(mut from: A, numbers_are_maps: bool) -> Result<Self, A::Error> {
         let first = if numbers_are_maps { from.next_key()? } else { None };
         match first {
@@ -57,7 +58,7 @@ impl<'de, A: MapAccess<'de>> MapOrNumber<'de, A> {
     }
 }
 
-/// The members of a map. The first key of the map may already have been read.
+/// The members of a map. The first key of the map can already have been read.
 #[derive(Debug)]
 pub struct PeekedMap<'de, A> {
     first: Option<NumberKey<'de>>,

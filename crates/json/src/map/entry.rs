@@ -11,17 +11,17 @@ pub struct Entry<'a> {
 }
 
 impl<'a> Entry<'a> {
-    /// Returns the value of the key. Inserts `value` if the key is absent.
+    /// Returns the value of the key. If the key is absent, the method inserts `value` first.
     pub fn or_insert(self, value: impl Into<Json>) -> &'a mut Json {
         self.or_insert_with(|| value.into())
     }
 
-    /// Returns the value of the key. Inserts the result of `make` if the key is absent.
+    /// Returns the value of the key. If the key is absent, the method inserts the result of `make` first.
     pub fn or_insert_with(self, make: impl FnOnce() -> Json) -> &'a mut Json {
         let Self { members, key } = self;
         let found = match &members.0 {
             MapLayout::List(list) => find(list, &key),
-            // For a tree, no search is needed here, because the entry of the tree finds the key.
+            // A map in the tree layout needs no search here, because the entry already refers to the key.
             MapLayout::Tree(_) => Ok(0),
         };
         let Ok(at) = found else { return members.add(key, make()) };

@@ -1,4 +1,4 @@
-//! Iterators over the members of a map, sorted by key.
+//! Iterators over the members of a [`Map`], sorted by key.
 
 use std::collections::btree_map;
 use std::{slice, vec};
@@ -7,7 +7,7 @@ use super::{Map, MapLayout};
 use crate::{Json, Text};
 
 impl Map {
-    /// Returns an iterator over the members.
+    /// Returns an iterator over the members of the map.
     pub fn iter(&self) -> Members<'_> {
         match &self.0 {
             MapLayout::List(list) => Members(Either::List(list.iter())),
@@ -15,7 +15,7 @@ impl Map {
         }
     }
 
-    /// Returns an iterator over the members, with mutable values.
+    /// Returns an iterator over the members of the map. The values are mutable.
     pub fn iter_mut(&mut self) -> MembersMut<'_> {
         match &mut self.0 {
             MapLayout::List(list) => MembersMut(Either::List(list.iter_mut())),
@@ -23,17 +23,17 @@ impl Map {
         }
     }
 
-    /// Returns an iterator over the keys.
+    /// Returns an iterator over the keys of the map.
     pub fn keys(&self) -> impl ExactSizeIterator<Item = &Text> + DoubleEndedIterator + Clone {
         self.iter().map(|(key, _)| key)
     }
 
-    /// Returns an iterator over the values.
+    /// Returns an iterator over the values of the map.
     pub fn values(&self) -> impl ExactSizeIterator<Item = &Json> + DoubleEndedIterator + Clone {
         self.iter().map(|(_, value)| value)
     }
 
-    /// Returns an iterator over the mutable values.
+    /// Returns an iterator over the mutable values of the map.
     pub fn values_mut(&mut self) -> impl ExactSizeIterator<Item = &mut Json> {
         self.iter_mut().map(|(_, value)| value)
     }
@@ -43,11 +43,11 @@ impl Map {
 #[derive(Clone, Debug)]
 pub struct Members<'a>(Either<slice::Iter<'a, (Text, Json)>, btree_map::Iter<'a, Text, Json>>);
 
-/// An iterator over the members of a [`Map`], with mutable values.
+/// An iterator over the members of a [`Map`]. The values are mutable.
 #[derive(Debug)]
 pub struct MembersMut<'a>(Either<slice::IterMut<'a, (Text, Json)>, btree_map::IterMut<'a, Text, Json>>);
 
-/// An iterator that consumes a [`Map`].
+/// An iterator that consumes a [`Map`] and returns its members.
 #[derive(Debug)]
 pub struct IntoMembers(Either<vec::IntoIter<(Text, Json)>, btree_map::IntoIter<Text, Json>>);
 
@@ -131,14 +131,14 @@ impl IntoIterator for Map {
     }
 }
 
-/// Collects members. If a key occurs several times, the last value of the key is kept.
+/// Collects members. If a key occurs several times, its last value is kept.
 impl<K: Into<Text>, V: Into<Json>> Extend<(K, V)> for Map {
     fn extend<I: IntoIterator<Item = (K, V)>>(&mut self, members: I) {
         members.into_iter().for_each(|(key, value)| drop(self.insert(key, value.into())));
     }
 }
 
-/// Adds members. If a key occurs several times, the last value is kept.
+/// Adds members. If a key occurs several times, its last value is kept.
 impl<K: Into<Text>, V: Into<Json>> FromIterator<(K, V)> for Map {
     fn from_iter<I: IntoIterator<Item = (K, V)>>(members: I) -> Self {
         let mut map = Self::new();

@@ -12,7 +12,7 @@ fn no_key<T>() -> Result<T, Error> {
     Err(Error::custom("the key of an object must be a string"))
 }
 
-/// Implements methods for values whose text form becomes the key.
+/// Implements serializer methods for values whose text form becomes the key.
 macro_rules! plain {
     ($($name:ident $of:ty),*) => {$(
         fn $name(self, value: $of) -> Result<Text, Error> {
@@ -21,7 +21,7 @@ macro_rules! plain {
     )*};
 }
 
-/// Implements methods for values that cannot be map keys.
+/// Implements serializer methods for values that cannot be map keys.
 macro_rules! rejected {
     ($($name:ident ($($argument:ty),*) -> $of:ty),*) => {$(
         fn $name(self $(, _: $argument)*) -> Result<$of, Error> {

@@ -5,18 +5,18 @@ use std::str::FromStr;
 
 use super::InvalidSelector;
 
-/// A field selector, which is a list of requirements on the fields of an object. An object must meet all requirements.
-/// The default selects everything.
+/// A field selector. The selector is a list of requirements on the fields of an object. The selector matches an object
+/// that meets all requirements. The default selects everything.
 ///
-/// The text is a list of `field=value`, `field==value` and `field!=value`, separated by commas. For a field that is not
-/// a string, Kubernetes compares the JSON of the field. The value of a missing field is the empty string. The available
-/// fields depend on the kind and on the server. All kinds have the field `metadata.name`, and most kinds have
+/// The text form consists of `field=value`, `field==value` and `field!=value`, separated by commas. If the value of a
+/// field is not a string, Kubernetes compares its JSON. A missing field has the empty string as its value. The kind and
+/// the server determine which fields are available. All kinds have the field `metadata.name`, and most kinds have
 /// `metadata.namespace`. For example, pods also have `spec.nodeName` and `status.phase`.
 ///
-/// In a value, the escape sequences `\\`, `\,` and `\=` represent the character after the backslash. These characters
-/// must be escaped. Whitespace is not trimmed. Empty parts between commas are skipped.
+/// In a value, the escape sequences `\\`, `\,` and `\=` represent the character after the first backslash. These
+/// characters must be escaped. Whitespace is not trimmed. Empty parts between two commas are ignored.
 ///
-/// Requirements are sorted and deduplicated. Therefore, selectors with the same requirements are equal, and have the
+/// Requirements are sorted and deduplicated. Therefore, selectors with the same requirements are equal and have the
 /// same text.
 ///
 /// # Examples
@@ -39,26 +39,26 @@ pub struct FieldSelector {
 }
 
 impl FieldSelector {
-    /// Returns the selector that selects all objects.
+    /// Returns the selector that matches all objects.
     pub fn everything() -> Self {
         Self::default()
     }
 
-    /// Adds the requirement that the field has this value.
+    /// Adds the requirement that `field` has this value.
     ///
     /// # Panics
     ///
-    /// Panics if the field is empty or contains `=`, `!`, `,` or `\`. No field of Kubernetes contains these characters.
-    /// If the text is untrusted, parse the selector instead.
+    /// Panics if `field` is empty or contains `=`, `!`, `,` or `\`. No field in Kubernetes contains these characters.
+    /// If the field comes from untrusted input, parse a selector instead.
     pub fn equals(self, field: &str, value: impl Into<String>) -> Self {
         self.and(field, value.into(), true)
     }
 
-    /// Adds the requirement that the field does not have this value.
+    /// Adds the requirement that `field` does not have this value.
     ///
     /// # Panics
     ///
-    /// Panics in the same cases as [`equals`](Self::equals).
+    /// Panics if `field` is empty or contains a character that [`equals`](Self::equals) does not allow.
     pub fn not_equals(self, field: &str, value: impl Into<String>) -> Self {
         self.and(field, value.into(), false)
     }
@@ -70,24 +70,25 @@ impl FieldSelector {
         self.requirements.into_iter().chain([requirement]).collect()
     }
 
-    /// Returns the requirements in printed order.
+    /// Returns the requirements in the order in which `Display` prints them.
     pub fn requirements(&self) -> &[FieldRequirement] {
         &self.requirements
     }
 
-    /// Returns whether this selector selects all objects.
+    /// Returns whether this selector matches all objects.
     pub fn is_everything(&self) -> bool {
         self.requirements.is_empty()
     }
 
-    /// Returns the value that a field must have, if there is such a requirement: client-go's `RequiresExactMatch`.
+    /// Returns the value that the selector requires for a field, if there is one. This method is client-go's
+    /// `RequiresExactMatch`.
     pub fn exact(&self, field: &str) -> Option<&str> {
         let mut requirements = self.requirements.iter();
         requirements.find(|found| found.equals && found.field == field).map(|found| found.value.as_str())
     }
 
-    /// Returns whether the selector matches an object. `value_of` must return the value of a field, or the empty string
-    /// if the field is missing. The method does not allocate.
+    /// Returns whether the selector matches an object. The function `value_of` must return the value of a field, or the
+    /// empty string if the object does not have the field. The method does not allocate.
     pub fn matches<V: AsRef<str>>(&self, mut value_of: impl FnMut(&str) -> V) -> bool {
         self.requirements.iter().all(|requirement| requirement.matches(value_of(&requirement.field).as_ref()))
     }
@@ -105,13 +106,13 @@ impl FromIterator<FieldRequirement> for FieldSelector {
 impl FromStr for FieldSelector {
     type Err = InvalidSelector;
 
-    /// Parses a selector. Parsing takes as much time and memory as sorting the text, and does not recurse.
+    /// Parses a selector. Parsing needs as much time and memory as sorting the text, and does not recurse.
     ///
     /// # Errors
     ///
     /// Fails if a part has no operator, or if a value has an unescaped character or an invalid escape sequence. If
-    /// several parts are invalid, the error describes the alphabetically first part. The error has the same message as
-    /// in a Kubernetes API server.
+    /// several parts are invalid, the error describes the first one in alphabetical order. The error message is the
+    /// same as in a Kubernetes API server.
     fn from_str(text: &str) -> Result<Self, InvalidSelector> {
         let mut parts: Vec<_> = split(text).filter(|part| !part.is_empty()).collect();
         parts.sort_unstable();
@@ -147,22 +148,22 @@ pub struct FieldRequirement {
 }
 
 impl FieldRequirement {
-    /// Returns the field, such as `metadata.name`.
+    /// Returns the name of the field, such as `metadata.name`.
     pub fn field(&self) -> &str {
         &self.field
     }
 
-    /// Returns the value that the field is compared with.
+    /// Returns the value with which the field is compared.
     pub fn value(&self) -> &str {
         &self.value
     }
 
-    /// Returns `true` if the field must be equal to the value, and `false` if the field must differ from the value.
+    /// Returns `true` if the field must equal the value, and `false` if the field must not equal the value.
     pub fn is_equality(&self) -> bool {
         self.equals
     }
 
-    /// Returns whether the field meets the requirement if it has this value.
+    /// Returns whether a field with this value meets the requirement.
     pub fn matches(&self, value: &str) -> bool {
         (self.value == value) == self.equals
     }
@@ -186,7 +187,7 @@ fn split(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Splits a part at the first operator. Returns the field, whether the operator is an equality operator, and the
+/// Splits a requirement at its first operator. Returns the field, whether the operator tests for equality, and the
 /// escaped value.
 fn term(part: &str) -> Option<(&str, bool, &str)> {
     let is_operator = |(at, _): &(usize, &str)| part[*at..].starts_with('=') || part[*at..].starts_with("!=");

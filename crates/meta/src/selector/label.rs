@@ -7,7 +7,8 @@ use std::str::FromStr;
 use super::names::{label_key_faults, label_value_faults};
 use super::{InvalidSelector, parse, quoted};
 
-/// A label selector, which is a list of requirements on labels. An object must meet all requirements. The default selects everything.
+/// A label selector. The selector is a list of requirements on the labels of an object. The selector matches an object that
+/// meets all requirements. The default selects everything.
 ///
 /// | text | method | matches if the label |
 /// |---|---|---|
@@ -19,10 +20,11 @@ use super::{InvalidSelector, parse, quoted};
 /// | `!key` | [`does_not_exist`](Self::does_not_exist) | is absent |
 /// | `key>7`, `key<7` | [`gt`](Self::gt), [`lt`](Self::lt) | is a greater or smaller integer |
 ///
-/// Requirements are separated by commas. Whitespace is allowed everywhere except inside a word. A missing value is the empty value, as in
-/// `key=`, `key in ()` and `key in (a,)`. `in` and `notin` are operators only where an operator is allowed. Numbers must fit into an `i64`.
+/// Requirements are separated by commas. Whitespace is allowed everywhere except inside words. A missing value counts as the empty string,
+/// as in `key=`, `key in ()` and `key in (a,)`. `in` and `notin` are operators only at positions where an operator is allowed. Numbers in
+/// a requirement must fit into an `i64`.
 ///
-/// Requirements are sorted and deduplicated. Therefore, selectors with the same requirements are equal, and have the same text.
+/// Requirements are sorted and deduplicated. Therefore, selectors with the same requirements are equal and have the same text.
 /// Requirements are not simplified further. As in Kubernetes, `a=b` and `a in (b)` are different selectors.
 ///
 /// # Examples
@@ -48,23 +50,23 @@ pub struct LabelSelector {
 }
 
 impl LabelSelector {
-    /// Returns the selector that selects all objects.
+    /// Returns the selector that matches all objects.
     pub fn everything() -> Self {
         Self::default()
     }
 
-    /// Returns a selector that selects nothing. The text of this selector is `nothing,!nothing`. It requires that a label is both present
-    /// and absent. Therefore, the selector also selects nothing when a server parses its text.
+    /// Returns a selector that matches no objects. The text form of this selector is `nothing,!nothing`. The selector requires that
+    /// the label `nothing` is both present and absent. Therefore, a server that parses the text also selects no objects.
     pub fn nothing() -> Self {
         let requirement = |operator| LabelRequirement { key: "nothing".into(), operator, values: Vec::new() };
         [SelectorOperator::Exists, SelectorOperator::DoesNotExist].map(requirement).into_iter().collect()
     }
 
-    /// Returns the selector that requires exactly these labels: client-go's `ValidatedSelectorFromSet`.
+    /// Returns the selector that requires exactly these labels, like client-go's `ValidatedSelectorFromSet`.
     ///
     /// # Errors
     ///
-    /// Fails if a key or a value is not valid for a label.
+    /// Fails if a key is not a valid label key, or if a value is not a valid label value.
     pub fn from_labels<K, V>(labels: impl IntoIterator<Item = (K, V)>) -> Result<Self, InvalidSelector>
     where
         K: Into<String>,
@@ -78,7 +80,7 @@ impl LabelSelector {
     ///
     /// # Errors
     ///
-    /// Fails if the key or the value is not valid for a label.
+    /// Fails if the key is not a valid label key, or if the value is not a valid label value.
     pub fn equals(self, key: impl Into<String>, value: impl Into<String>) -> Result<Self, InvalidSelector> {
         Ok(self.and(LabelRequirement::new(key, SelectorOperator::Equals, [value])?))
     }
@@ -96,7 +98,7 @@ impl LabelSelector {
     ///
     /// # Errors
     ///
-    /// The same errors as [`equals`](Self::equals). Also fails if there are no values.
+    /// The same errors as [`equals`](Self::equals). Also fails if the list of values is empty.
     pub fn is_in<V: Into<String>>(
         self,
         key: impl Into<String>,
@@ -122,7 +124,7 @@ impl LabelSelector {
     ///
     /// # Errors
     ///
-    /// Fails if the key is not valid for a label.
+    /// Fails if the key is not a valid label key.
     pub fn exists(self, key: impl Into<String>) -> Result<Self, InvalidSelector> {
         Ok(self.and(LabelRequirement::new(key, SelectorOperator::Exists, [""; 0])?))
     }
@@ -136,17 +138,17 @@ impl LabelSelector {
         Ok(self.and(LabelRequirement::new(key, SelectorOperator::DoesNotExist, [""; 0])?))
     }
 
-    /// Adds the requirement that the label is an integer greater than `bound`.
+    /// Adds the requirement that the label's value is an integer greater than `bound`.
     ///
     /// # Errors
     ///
-    /// The same errors as [`exists`](Self::exists). Also fails if the bound is negative, because a label value cannot
+    /// The same errors as [`exists`](Self::exists). Also fails if `bound` is negative, because a label value cannot
     /// start with a sign.
     pub fn gt(self, key: impl Into<String>, bound: i64) -> Result<Self, InvalidSelector> {
         Ok(self.and(LabelRequirement::new(key, SelectorOperator::GreaterThan, [bound.to_string()])?))
     }
 
-    /// Adds the requirement that the label is an integer less than `bound`.
+    /// Adds the requirement that the label's value is an integer less than `bound`.
     ///
     /// # Errors
     ///
@@ -163,18 +165,18 @@ impl LabelSelector {
         self
     }
 
-    /// Returns the requirements, sorted by key.
+    /// Returns the requirements in the order of their keys.
     pub fn requirements(&self) -> &[LabelRequirement] {
         &self.requirements
     }
 
-    /// Returns whether this selector selects all objects.
+    /// Returns whether this selector matches all objects.
     pub fn is_everything(&self) -> bool {
         self.requirements.is_empty()
     }
 
-    /// Returns whether the selector requires that a label is both present and absent, like [`nothing`](Self::nothing). Other
-    /// contradictions are not detected.
+    /// Returns whether the selector requires that a label is both present and absent, as [`nothing`](Self::nothing) does.
+    /// Other contradictions are not detected.
     pub fn is_nothing(&self) -> bool {
         self.requirements.windows(2).any(|pair| {
             pair[0].key == pair[1].key
@@ -187,7 +189,8 @@ impl LabelSelector {
         self.matches_by(|key| labels.get(key).map(String::as_str))
     }
 
-    /// Returns whether the selector matches an object. `label` returns the value of a label by its key. The method does not allocate.
+    /// Returns whether the selector matches an object. The function `label` must return the value of the label with a given key. The
+    /// method does not allocate.
     pub fn matches_by<'a>(&self, label: impl Fn(&str) -> Option<&'a str>) -> bool {
         self.requirements.iter().all(|requirement| requirement.matches(label(&requirement.key)))
     }
@@ -205,12 +208,12 @@ impl FromIterator<LabelRequirement> for LabelSelector {
 impl FromStr for LabelSelector {
     type Err = InvalidSelector;
 
-    /// Parses a selector. Parsing takes as much time and memory as sorting the text, and does not recurse.
+    /// Parses a selector. Parsing needs as much time and memory as sorting the text, and does not recurse.
     ///
     /// # Errors
     ///
-    /// Fails if the text has a syntax error, or if a key or a value is not valid for a label. The error describes the first problem, with
-    /// the message of a Kubernetes API server.
+    /// Fails if the text has a syntax error, or if a key or a value is not allowed for labels. The error describes the first problem
+    /// with the same message as a Kubernetes API server.
     fn from_str(text: &str) -> Result<Self, InvalidSelector> {
         Ok(parse::requirements(text)?.into_iter().collect())
     }
@@ -248,21 +251,21 @@ pub struct LabelRequirement {
 /// The operator of a [`LabelRequirement`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum SelectorOperator {
-    /// The operators `=` and `==`: the label has the value.
+    /// The operators `=` and `==`. The label must have the value.
     Equals,
-    /// The operator `in`: the label has one of the values.
+    /// The operator `in`. The label must have one of the values.
     In,
-    /// The operator `!=`: the label is absent or has another value.
+    /// The operator `!=`. The label must be absent or have another value.
     NotEquals,
-    /// The operator `notin`: the label is absent or has none of the values.
+    /// The operator `notin`. The label must be absent or have none of the values.
     NotIn,
-    /// Only the key, without an operator: the label is present.
+    /// No operator, only a key. The label must be present.
     Exists,
-    /// The prefix `!` before the key: the label is absent.
+    /// The prefix `!` before a key. The label must be absent.
     DoesNotExist,
-    /// The operator `>`: the label is an integer greater than the value.
+    /// The operator `>`. The label must be an integer greater than the value.
     GreaterThan,
-    /// The operator `<`: the label is an integer less than the value.
+    /// The operator `<`. The label must be an integer less than the value.
     LessThan,
 }
 
@@ -271,12 +274,12 @@ impl LabelRequirement {
     ///
     /// # Errors
     ///
-    /// - Fails if a key or a value is not valid for a label.
+    /// - Fails if a key or a value is not allowed for labels.
     /// - Fails if the number of values does not fit the operator. `In` and `NotIn` need at least one value. `Exists` and `DoesNotExist`
     ///   take no value, and all other operators take one value.
     /// - Fails if the value of `GreaterThan` or `LessThan` is not an integer.
     ///
-    /// The error lists all problems, in the words of Kubernetes' `NewRequirement`.
+    /// The error lists all problems with the same text as Kubernetes' `NewRequirement`.
     pub fn new<V: Into<String>>(
         key: impl Into<String>,
         operator: SelectorOperator,
@@ -295,7 +298,7 @@ impl LabelRequirement {
         Ok(Self { key, operator, values })
     }
 
-    /// Returns the key of the required label.
+    /// Returns the key of the label that the requirement concerns.
     pub fn key(&self) -> &str {
         &self.key
     }
@@ -305,13 +308,13 @@ impl LabelRequirement {
         self.operator
     }
 
-    /// Returns the values, sorted and without duplicates.
+    /// Returns the values in sorted order and without duplicates.
     pub fn values(&self) -> &[String] {
         &self.values
     }
 
-    /// Returns whether a label meets the requirement. `None` means that the label is absent. The method does not
-    /// allocate.
+    /// Returns whether a label with this value meets the requirement. `None` means that the label is absent. The method
+    /// does not allocate.
     pub fn matches(&self, label: Option<&str>) -> bool {
         let is_among = |label: &str| self.values.binary_search_by(|value| value.as_str().cmp(label)).is_ok();
         let integers = || {
@@ -345,7 +348,7 @@ impl fmt::Display for LabelRequirement {
     }
 }
 
-/// Returns the errors of a requirement, in the same order as Kubernetes.
+/// Returns the errors in a requirement, in the same order as Kubernetes.
 fn faults(key: &str, operator: SelectorOperator, values: &[String]) -> Vec<String> {
     let mut faults = Vec::new();
     let key_faults = label_key_faults(key);
@@ -384,7 +387,7 @@ fn faults(key: &str, operator: SelectorOperator, values: &[String]) -> Vec<Strin
     faults
 }
 
-/// Formats values in the way that Go's JSON encoder formats a slice, which may be nil.
+/// Formats values as Go's JSON encoder formats a slice that may be nil.
 fn as_json(values: &[String]) -> String {
     if values.is_empty() { "null".into() } else { serde_json::Value::from(values).to_string() }
 }

@@ -1,13 +1,13 @@
 //! Validates label keys and values. The messages are the same as in Kubernetes' `IsQualifiedName` and
 //! `IsValidLabelValue`.
 
-/// Returns the reasons why `key` is not a valid label key. A key is `name` or `prefix/name`. The returned list is empty
-/// if the key is valid.
+/// Returns the reasons why `key` is not a valid label key. A label key has the form `name` or `prefix/name`. The
+/// returned list is empty if the key is valid.
 ///
-/// The prefix of a key is a DNS subdomain of at most 253 bytes. The parts of the prefix are separated by dots. Each
-/// part of the prefix consists of lower-case letters, digits and `-`, and starts and ends with a letter or a digit. The
-/// name of a key has at most 63 bytes. The name consists of letters, digits, `-`, `_` and `.`, and starts and ends with
-/// a letter or a digit.
+/// The prefix of a label key is a DNS subdomain of at most 253 bytes. Dots separate the parts of the prefix. Each part
+/// consists of lower-case letters, digits and `-`, and starts and ends with a letter or a digit. The name in a label
+/// key has at most 63 bytes. The name consists of letters, digits, `-`, `_` and `.`, and starts and ends with a letter
+/// or a digit.
 pub fn label_key_faults(key: &str) -> Vec<String> {
     let mut faults = Vec::new();
     let name = match key.split_once('/') {
@@ -39,7 +39,7 @@ pub fn label_key_faults(key: &str) -> Vec<String> {
 
 /// Returns the reasons why `value` is not a valid label value. The returned list is empty if the value is valid.
 ///
-/// A valid value is empty, or has the same form as the name in a key.
+/// A valid value is either empty or has the same form as the name in a label key.
 pub fn label_value_faults(value: &str) -> Vec<String> {
     let mut faults = Vec::new();
     if value.len() > LONGEST {
@@ -51,8 +51,8 @@ pub fn label_value_faults(value: &str) -> Vec<String> {
     faults
 }
 
-/// Returns the reasons why `prefix` is not a DNS subdomain. This function counts bytes. Unlike this function, the
-/// validation of object names counts characters.
+/// Returns the reasons why `prefix` is not a DNS subdomain. This function counts bytes. In contrast, the validation of
+/// object names counts characters.
 fn prefix_faults(prefix: &str) -> Vec<String> {
     const LONGEST: usize = 253;
     let mut faults = Vec::new();
@@ -69,7 +69,7 @@ fn prefix_faults(prefix: &str) -> Vec<String> {
     faults
 }
 
-/// The maximum length of a label value, and of the name in a label key.
+/// The maximum length of a label value, and also of the name in a label key.
 const LONGEST: usize = 63;
 
 const NAME: &str = "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric \

@@ -6,7 +6,8 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use super::{InvalidSelector, LabelRequirement, LabelSelector, SelectorOperator, quoted};
 
-/// A label selector that is a field of an object, such as a Deployment or a NetworkPolicy: Kubernetes' `metav1.LabelSelector`.
+/// A label selector that is a field of an object, such as a Deployment or a NetworkPolicy. The type is Kubernetes'
+/// `metav1.LabelSelector`.
 ///
 /// [`LabelSelector::from_spec`] converts it to a selector.
 ///
@@ -32,27 +33,27 @@ pub struct LabelSelectorSpec {
     pub match_expressions: Vec<LabelSelectorExpression>,
 }
 
-/// One of the `matchExpressions` of a [`LabelSelectorSpec`]: Kubernetes' `LabelSelectorRequirement`.
+/// One of the `matchExpressions` of a [`LabelSelectorSpec`]. The type is Kubernetes' `LabelSelectorRequirement`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default)]
 pub struct LabelSelectorExpression {
     /// The key of the label.
     pub key: String,
-    /// The operator: `In`, `NotIn`, `Exists` or `DoesNotExist`. Decoding also accepts other texts.
+    /// The operator, which is `In`, `NotIn`, `Exists` or `DoesNotExist`. Decoding also accepts other texts.
     pub operator: String,
-    /// The values. The values are empty for `Exists` and `DoesNotExist`.
+    /// The values. The list of values is empty for `Exists` and `DoesNotExist`.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_default")]
     pub values: Vec<String>,
 }
 
 impl LabelSelector {
-    /// Converts a selector that is a field of an object: client-go's `LabelSelectorAsSelector`. If the field is `None`, the selector
-    /// selects nothing. An empty selector selects all objects.
+    /// Converts a selector that is a field of an object to a [`LabelSelector`], like client-go's `LabelSelectorAsSelector`. If the
+    /// field is `None`, the result matches no objects. If the field is an empty selector, the result matches all objects.
     ///
     /// # Errors
     ///
-    /// Fails if an operator is unknown, if the number of values does not fit the operator, or if a key or a value is
-    /// not valid for a label.
+    /// Fails if an operator is unknown or the number of values does not fit the operator. Also fails if a key or a
+    /// value is not allowed for labels.
     pub fn from_spec(spec: Option<&LabelSelectorSpec>) -> Result<Self, InvalidSelector> {
         let Some(spec) = spec else { return Ok(Self::nothing()) };
         let labels = spec.match_labels.iter();
@@ -77,7 +78,7 @@ impl LabelSelectorExpression {
     }
 }
 
-/// Decodes `null` as empty, because Go writes a nil map or slice as `null`.
+/// `null` is decoded as empty, because Go writes a nil map or slice as `null`.
 fn null_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(deserializer: D) -> Result<T, D::Error> {
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }

@@ -1,5 +1,5 @@
-//! Tests that matching a selector does not allocate. The file has only one test, because the allocator counts for the
-//! whole process.
+//! Tests that matching a selector does not allocate. The file contains only one test, because the allocator counts the
+//! memory of the whole process.
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 use std::alloc::System;

@@ -1,4 +1,4 @@
-//! JSON patches (RFC 6902), with limits on the cost of one patch.
+//! JSON patches (RFC 6902). Limits bound the cost of one patch.
 
 use std::collections::HashSet;
 use std::io;
@@ -12,18 +12,19 @@ use crate::{DEEPEST, JsonNode, StrictFinding};
 const MAX_OPERATIONS: usize = 10_000;
 /// The maximum number of bytes that a patch copies.
 const MAX_COPIED: usize = 3 * 1024 * 1024;
-/// The maximum number of values that a patch inserts, including nested values. To find the depth of an inserted value, the code visits all
-/// values inside this value. Without this limit, a patch that moves a large value back and forth would take minutes.
+/// The maximum number of values that a patch inserts, including the values nested inside them. The code visits all values inside an
+/// inserted value to find its depth. Without this limit, a patch that moves a large value back and forth would take minutes.
 const MAX_PLACED: usize = 10_000_000;
-/// The maximum total number of list items that a patch shifts. Inserting or removing an item shifts all following items.
+/// The maximum number of list items that all operations of a patch may shift. Inserting or removing an item shifts all
+/// following items.
 const MAX_SHIFTED: usize = 100_000_000;
 
-/// A JSON patch. The operations of the patch are applied in order. Applying fails if the operations copy more than 3 MiB in total, or if a
-/// value would be nested in more than 127 lists and objects.
+/// A JSON patch. The operations of a JSON patch are applied in order. Applying fails if the operations copy more than 3 MiB in total, or
+/// if a value would be nested in more than 127 lists and objects.
 #[derive(Clone, Debug)]
 pub struct JsonPatch {
     operations: Vec<PatchOperation>,
-    /// Whether an operation `test` with the value null always fails.
+    /// Whether `test` operations with the value null always fail.
     null_differs: bool,
     findings: Vec<StrictFinding>,
     text: String,
@@ -34,7 +35,7 @@ struct PatchOperation {
     op: String,
     path: Option<String>,
     from: Option<String>,
-    /// The value. `None` means that the operation has no member `value`.
+    /// The value. `None` means that the JSON of the operation has no member `value`.
     value: Option<Json>,
 }
 
@@ -70,7 +71,7 @@ impl JsonPatch {
         Ok(patch)
     }
 
-    /// Makes the operations `test` with the value null fail.
+    /// Makes each `test` operation with the value null fail.
     pub(super) fn with_differing_nulls(self) -> Self {
         Self { null_differs: true, ..self }
     }
@@ -217,7 +218,7 @@ fn tested(is_equal: bool) -> Result<(), PatchError> {
     if is_equal { Ok(()) } else { Err(PatchError::TestFailed) }
 }
 
-/// Adds the operation to the error text of a patch that could not be applied.
+/// Adds the text of the operation to the error of a patch that could not be applied.
 fn in_context<T>(result: Result<T, PatchError>, context: impl FnOnce(String) -> String) -> Result<T, PatchError> {
     result.map_err(|error| match error {
         PatchError::Inapplicable(why) => PatchError::Inapplicable(context(why)),
@@ -225,7 +226,7 @@ fn in_context<T>(result: Result<T, PatchError>, context: impl FnOnce(String) -> 
     })
 }
 
-/// The amounts of work that are compared with the limits of a patch.
+/// The amounts of work that the patch has used so far. Each amount has a limit.
 #[derive(Default)]
 struct Effort {
     copied: usize,
@@ -234,7 +235,7 @@ struct Effort {
 }
 
 impl Effort {
-    /// Adds the size of `value` to the running total, before the value is inserted at `path`. Returns an error if the total exceeds the limit,
+    /// Adds the size of `value` to the running total before `value` is inserted at `path`. Returns an error if the total exceeds the limit,
     /// or if the value would be nested too deeply.
     fn place(&mut self, path: &str, value: &Json) -> Result<(), PatchError> {
         let above = path.matches('/').count();
@@ -247,7 +248,8 @@ impl Effort {
         })
     }
 
-    /// Counts a value and all values that are nested inside it. `levels_left` is the number of nesting levels that are still allowed.
+    /// Counts a value and all values that are nested inside it. `levels_left` is the number of further nesting levels that are
+    /// allowed.
     fn count(&mut self, value: &Json, levels_left: usize) -> Option<()> {
         self.placed += 1;
         if self.placed > MAX_PLACED {
@@ -302,8 +304,8 @@ impl io::Write for Effort {
     }
 }
 
-/// Returns the map or list that contains the target of a path. Also returns the last segment of the path. Returns `None` if there is no
-/// such map or list. Ignores the text before the first slash.
+/// Returns the object or list that contains the target of a path, and the last segment of the path. Returns `None` if this object
+/// or list does not exist. The function ignores the text before the first slash.
 fn parent<'a>(object: &'a mut Json, path: &str) -> Option<(&'a mut Json, String)> {
     let (_, path) = path.split_once('/')?;
     let (above, key) = path.rsplit_once('/').map_or((None, path), |(above, key)| (Some(above), key));
@@ -340,7 +342,7 @@ fn unescape(part: &str) -> String {
     out
 }
 
-/// Parses an index into a list that has this length. A negative index counts from the end.
+/// Parses an index into a list with `length` items. A negative index counts from the end.
 fn index(part: &str, length: usize) -> Result<usize, PatchError> {
     let index: i64 = part.parse().map_err(|_| inapplicable(format!("value was not a proper array index: '{part}'")))?;
     let from_start = if index < 0 { i64::try_from(length).ok().map(|length| index + length) } else { Some(index) };
@@ -348,7 +350,7 @@ fn index(part: &str, length: usize) -> Result<usize, PatchError> {
     from_start.ok_or_else(|| inapplicable(format!("Unable to access invalid index: {index}: invalid index referenced")))
 }
 
-/// Returns the value at a key of a map or list. Returns `None` for an absent member of a map.
+/// Returns the value at a key of an object or at an index of a list. Returns `None` if the object has no such member.
 fn get<'a>(parent: &'a Json, key: &str) -> Result<Option<&'a Json>, PatchError> {
     match parent {
         Json::Array(items) => Ok(items.get(index(key, items.len())?)),

@@ -1,14 +1,14 @@
-//! Orders the items of a list after a strategic merge patch was applied.
+//! Determines the order of the items of a list after a strategic merge patch.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
 use pintle_json::Json;
 
-/// Orders the merged items. The function merges two sequences: the items that the patch or its `$setElementOrder` names, and all other
-/// items. Each sequence keeps its order. In each step, the function compares the first remaining items of both sequences. The item that the
-/// patch does not name comes first if it precedes the other item in the live list. In all other cases, the item that the patch names comes
-/// first.
+/// Orders the merged items. The function merges two sequences of items: those that the patch or its `$setElementOrder` contains, and all
+/// others. Each sequence keeps its order. In each step, the function compares the first remaining items of both sequences. The item that
+/// the patch does not name comes first if it precedes the other item in the live list. In all other cases, the item that the patch names
+/// comes first.
 pub(super) fn arrange(merged: Vec<Json>, order: &[Json], live: &[Json], key: Option<&str>) -> Vec<Json> {
     let (ordered, lived) = (Places::new(order, key), Places::new(live, key));
     let (mut named, mut others): (Vec<_>, Vec<_>) = merged.into_iter().partition(|item| ordered.of(item).is_some());
@@ -30,14 +30,13 @@ pub(super) fn arrange(merged: Vec<Json>, order: &[Json], live: &[Json], key: Opt
     }
 }
 
-/// The index of each item in a list. All equal items have the index of the first equal item.
+/// Maps each item of a list to its index. All equal items have the index of the first equal item.
 pub(super) struct Places<'a> {
     key: Option<&'a str>,
     places: HashMap<Identity, usize>,
 }
 
-/// The identity of an item. The identity is the item's key in the form that Go prints. If the list has no key, the identity is the item's
-/// value.
+/// The identity of an item is its key in the form that Go prints. If the list has no key, the identity is the whole value of the item.
 #[derive(PartialEq, Eq, Hash)]
 pub(super) enum Identity {
     Key(String),
@@ -70,8 +69,8 @@ impl<'a> Places<'a> {
     }
 }
 
-/// Returns the identity of an item. Returns `None` if the list has a key and the item does not contain this key. An item without its key is
-/// not equal to any other item.
+/// Returns the identity of a list item. Returns `None` if the list has a key field and the item does not contain this field. An item
+/// without its key field is not equal to any other item.
 pub(super) fn identity(item: &Json, key: Option<&str>) -> Option<Identity> {
     Some(match key {
         Some(key) => Identity::Key(super::go_text(item.get(key)?)),

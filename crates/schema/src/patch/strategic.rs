@@ -1,4 +1,4 @@
-//! Applies strategic merge patches and their directives.
+//! Applies strategic merge patches and executes their directives.
 
 use std::collections::HashSet;
 
@@ -14,8 +14,8 @@ const RETAIN_KEYS: &str = "$retainKeys";
 const DELETE: &str = "$deleteFromPrimitiveList/";
 const ORDER: &str = "$setElementOrder/";
 
-/// Applies a strategic merge patch. Merges maps. Depending on the schema, a list of the patch replaces the list of the
-/// object or is merged with it by key.
+/// Applies a strategic merge patch. Merges maps. Depending on the schema, a list in the patch either replaces the list
+/// in the object or is merged with it by key.
 ///
 /// # Errors
 ///
@@ -68,7 +68,7 @@ fn merge_map(mut live: Map, mut patch: Map, of: Option<&Type>) -> Result<Map, Pa
     Ok(live)
 }
 
-/// Merges two lists with the merge strategy of their field.
+/// Merges two lists by the merge strategy of their field.
 fn merge_field(
     live: Vec<Json>,
     patch: Vec<Json>,
@@ -130,7 +130,7 @@ fn merge_list(live: Vec<Json>, patch: Vec<Json>, field: &Field, deletes: bool) -
     Ok(arrange(merged, &patch, &live, Some(key)))
 }
 
-/// Applies the `$patch` directives of a list's items. Removes the items that contain directives from the patch.
+/// Executes the `$patch` directives in a list's items. The items that contain directives are removed from the patch.
 fn apply_directives(mut live: Vec<Json>, patch: Vec<Json>, key: &str) -> Result<(Vec<Json>, Vec<Json>), PatchError> {
     let mut rest = Vec::with_capacity(patch.len());
     let mut deleted = Vec::new();
@@ -154,7 +154,7 @@ fn apply_directives(mut live: Vec<Json>, patch: Vec<Json>, key: &str) -> Result<
     Ok(if replace { (rest, Vec::new()) } else { (live, rest) })
 }
 
-/// Merges each list that has a `$setElementOrder` in the patch. Removes these lists from the patch.
+/// Merges each list for which the patch contains a `$setElementOrder`. These lists are removed from the patch.
 fn merge_ordered(live: &mut Map, patch: &mut Map, of: Option<&Type>) -> Result<(), PatchError> {
     let names: Vec<String> = patch.keys().filter_map(|name| name.strip_prefix(ORDER)).map(Into::into).collect();
     for name in names {
@@ -212,7 +212,7 @@ fn check_order(patch: &[Json], order: &[Json], key: Option<&str>) -> Result<(), 
     }
 }
 
-/// Drops the fields that the directive `$retainKeys` does not name.
+/// Drops the fields that the `$retainKeys` directive does not name.
 fn retain_keys(live: &mut Map, patch: &mut Map) -> Result<(), PatchError> {
     let Some(keys) = patch.remove(RETAIN_KEYS) else { return Ok(()) };
     let bad = || PatchError::BadRequest("invalid patch format of retainKeys".into());
@@ -226,7 +226,7 @@ fn retain_keys(live: &mut Map, patch: &mut Map) -> Result<(), PatchError> {
     Ok(())
 }
 
-/// Returns a newly added value without the directives and nulls inside it.
+/// Returns a newly added value without the directives and the null values inside it.
 fn cleaned(mut value: Json) -> Json {
     drop_nulls(&mut value);
     without_directives(value).unwrap_or_default()

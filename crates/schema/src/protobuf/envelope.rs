@@ -1,4 +1,5 @@
-//! The envelope of a protobuf body, and the frame of a watch event. The envelope contains the kind of the object.
+//! The envelope of a protobuf body, and the frame of a protobuf watch event. The envelope contains the version and the
+//! kind of the object.
 
 use std::sync::Arc;
 
@@ -10,13 +11,14 @@ use super::marshal::message;
 use super::wire::{bytes, length, nested};
 use crate::Schema;
 
-/// The magic bytes at the start of each protobuf body.
+/// The magic bytes at the start of every protobuf body.
 pub(super) const MAGIC: &[u8] = b"k8s\0";
 
-/// The end of the envelope. The end consists of an empty content encoding and an empty content type. No reader uses these two fields.
+/// The end of the envelope. The end consists of an empty content encoding and an empty content type. No reader uses these two
+/// fields.
 const END: [u8; 4] = [0x1a, 0, 0x22, 0];
 
-/// An encoded object, with the version and kind that its envelope contains.
+/// An encoded object, and the version and kind from its envelope.
 #[derive(Clone, Debug)]
 pub struct Enveloped {
     /// The version in the form `version` or `group/version`.
@@ -28,7 +30,7 @@ pub struct Enveloped {
 }
 
 impl Enveloped {
-    /// Encodes a document of a built-in kind. The document must contain its `apiVersion` and `kind`.
+    /// Encodes a JSON document of a built-in kind. The JSON document must contain its `apiVersion` and `kind`.
     ///
     /// # Errors
     ///
@@ -52,8 +54,8 @@ impl Enveloped {
         body
     }
 
-    /// Returns the frame of a watch event. The frame consists of a length in four bytes and a message. The message contains the event type
-    /// and the whole body.
+    /// Returns the frame that contains a watch event. The frame consists of a four-byte length and a message. The message contains the
+    /// event type and the whole encoded object.
     pub fn frame(&self, event: &str) -> Vec<u8> {
         let head = begin(&self.api_version, &self.kind, self.message.len());
         let mut object = Vec::new();
@@ -74,7 +76,7 @@ impl Enveloped {
 /// The number of bytes in the length prefix of a watch event's frame.
 pub const LENGTH: usize = 4;
 
-/// Returns the start of a body that ends with a message of this length.
+/// Returns the bytes that precede the last message of a body. `message` is the length of this last message.
 fn begin(api_version: &str, kind: &str, message: usize) -> Vec<u8> {
     let mut head = MAGIC.to_vec();
     nested(1, &mut head, |to| {
@@ -93,7 +95,7 @@ pub struct ListEnvelope {
 }
 
 impl ListEnvelope {
-    /// Creates the envelope of a list that has this metadata.
+    /// Creates the envelope of a list with this metadata.
     ///
     /// # Errors
     ///
@@ -105,14 +107,14 @@ impl ListEnvelope {
         Ok(Self { length: first.len(), metadata: first })
     }
 
-    /// Adds the length of an item that the caller will write later.
+    /// Adds the length of a list item that the caller will write later.
     pub fn announce(&mut self, item: &[u8]) {
         let mut head = Vec::new();
         length(2, item.len(), &mut head);
         self.length += head.len() + item.len();
     }
 
-    /// Returns the bytes that precede the items of the list.
+    /// Returns the bytes that the caller must write before the items of the list.
     pub fn begin(self, api_version: &str, kind: &str) -> Vec<u8> {
         let mut head = begin(api_version, kind, self.length);
         head.extend_from_slice(&self.metadata);
@@ -124,6 +126,6 @@ impl ListEnvelope {
         bytes(2, item, to);
     }
 
-    /// Returns the bytes that follow the items of the list.
+    /// The bytes that the caller must write after the items of the list.
     pub const END: [u8; 4] = END;
 }

@@ -1,7 +1,7 @@
-//! Encodes an object from its JSON value to protobuf.
+//! Encodes an object from JSON to protobuf.
 //!
-//! The result is equal, byte for byte, to Go's encoding of the same object. Fields are sorted by their numbers. A field that is not a
-//! pointer in Go is present even if it is empty. The entries of maps are sorted by their keys.
+//! The result equals Go's encoding of the same object, byte for byte. Fields are sorted by their numbers. A field that is not a
+//! pointer in Go is always encoded, even if it is empty. The entries of maps are sorted by their keys.
 
 use std::fmt;
 use std::ops::Range;
@@ -19,7 +19,7 @@ use super::wire::{bytes, fixed64, nested, varint};
 use crate::sink::Name;
 use crate::{Field, MapType, Scalar, Struct, Type, Union};
 
-/// Encodes an object, whose type is a built-in struct.
+/// Encodes an object whose type is a built-in struct.
 ///
 /// # Errors
 ///
@@ -31,7 +31,7 @@ pub fn message(of: &Type, json: &[u8]) -> Result<Vec<u8>, Error> {
     Ok(to)
 }
 
-/// Encodes the fields of a struct, without the tag and length that precede a nested message.
+/// Encodes the fields of a struct. The result does not contain the tag and the length that precede a nested message.
 struct MessageWriter<'a> {
     of: &'a Struct,
     to: &'a mut Vec<u8>,
@@ -44,7 +44,7 @@ impl<'de> Visitor<'de> for MessageWriter<'_> {
         write!(f, "a {}", self.of.name)
     }
 
-    /// Encodes the fields in the order of the input, and sorts the encoded fields when all of them are encoded.
+    /// The fields are encoded in the order of the input. After the last field, the encoded fields are sorted.
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
         let mut fields = Vec::new();
         let mut places = vec![0..0; self.of.fields.len()];
@@ -67,7 +67,7 @@ impl<'de> Visitor<'de> for MessageWriter<'_> {
     }
 }
 
-/// The encoded fields of a struct, and the byte range of each field.
+/// The encoded fields of a struct, and the byte range of each of them.
 struct Encoded<'a> {
     of: &'a Struct,
     fields: Vec<u8>,
@@ -79,8 +79,8 @@ impl Encoded<'_> {
         Encoded { of, fields: Vec::new(), places: Vec::new() }
     }
 
-    /// Appends encoded fields. The protobuf field paths of all these fields begin with the same `depth` numbers. The fields of an embedded
-    /// Go struct form a separate message.
+    /// Appends encoded fields. The first `depth` numbers in the protobuf field paths of all these fields are equal. In protobuf, the
+    /// fields of an embedded Go struct form a separate message.
     fn write(&self, these: &[usize], depth: usize, to: &mut Vec<u8>) {
         let number = |at: usize| self.of.fields[at].number[depth];
         for group in these.chunk_by(|&a, &b| number(a) == number(b)) {
@@ -97,7 +97,7 @@ impl Encoded<'_> {
     }
 }
 
-/// Appends the bytes that Go writes for a field that is not set.
+/// Appends the bytes that Go writes for a field without a value.
 fn absent(field: &Field, to: &mut Vec<u8>) {
     if let Some(&number) = field.number.last().filter(|_| !field.pointer) {
         zero(number, &field.of, to);
@@ -135,8 +135,8 @@ fn timestamp(number: u32, nanoseconds: i128, to: &mut Vec<u8>) {
     });
 }
 
-/// Encodes a value with a field number. A null has no encoding. If the value is a list, each item is encoded as a separate field with this
-/// number.
+/// Encodes a value as a field with this number. A null has no encoding. If the value is a list, each item is encoded as a separate field
+/// with this number.
 struct Put<'a> {
     number: u32,
     of: &'a Type,
@@ -159,12 +159,12 @@ impl<'de> DeserializeSeed<'de> for Put<'_> {
 }
 
 impl Put<'_> {
-    /// Returns the error for a value that does not have its declared type.
+    /// Returns the error for a value whose type differs from the declared type.
     fn wrong_type<E: serde::de::Error>(&self, found: Unexpected<'_>) -> E {
         E::invalid_type(found, self)
     }
 
-    /// Encodes the entries of a map. The key is field 1, and the value is field 2.
+    /// Encodes the entries of a map as protobuf messages. In each entry, the key is field 1 and the value is field 2.
     fn entries<'de, A: MapAccess<'de>>(self, of: &MapType, mut map: A) -> Result<(), A::Error> {
         let (mut entries, mut places) = (Vec::new(), Vec::new());
         while let Some(Name(key)) = map.next_key()? {
@@ -192,14 +192,14 @@ impl Put<'_> {
     }
 }
 
-/// Appends the items of a JSON list.
+/// Appends the items of a JSON list to the encoding.
 fn items<'de, A: SeqAccess<'de>>(number: u32, of: &Type, to: &mut Vec<u8>, mut seq: A) -> Result<(), A::Error> {
     loop {
         let start = to.len();
         if seq.next_element_seed(Put { number, of, to })?.is_none() {
             return Ok(());
         }
-        // A null item cannot be encoded, so the zero value of its type is encoded instead.
+        // protobuf cannot encode a null item, so the zero value of its type is encoded instead.
         if to.len() == start {
             zero(number, of, to);
         }

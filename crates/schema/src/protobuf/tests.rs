@@ -12,7 +12,7 @@ use crate::{DEEPEST, Scalar, Schema, Type, Union};
 
 const EXPECTED: (&str, &str) = ("v1", "ConfigMap");
 
-/// Checks that the bytes from Go decode to the object, and that the object encodes to the same bytes.
+/// Checks that bytes which Go wrote decode to the object, and that the object encodes to the same bytes.
 #[track_caller]
 fn check(body: &str, object: Json) {
     let body = STANDARD.decode(body).unwrap();
@@ -147,7 +147,7 @@ fn list_and_watch_frame_have_the_right_length() {
     let mut whole = list.begin("v1", "ConfigMapList");
     items.iter().for_each(|item| ListEnvelope::item(item, &mut whole));
     whole.extend(ListEnvelope::END);
-    // The message that contains the list ends directly before the end of the envelope.
+    // The message that contains the list ends directly before the envelope's last bytes.
     let message = whole.windows(10).position(|part| part == b"\x0a\x07\x0a\x00\x12\x017\x1a\x00\x12").unwrap();
     let length = whole.len() - ListEnvelope::END.len() - message;
     assert_eq!(whole[message - 3], 0x12);
@@ -181,7 +181,7 @@ fn repeated_message_is_merged_and_empty_field_clears() {
     let second =
         json!({"metadata": {"labels": {"c": "d"}}, "spec": {"nodeName": "x", "securityContext": {"runAsGroup": 2}}});
     let read = normalised(of(&[first, second]));
-    // Fields that are not pointers in Go are always present, even if they are empty.
+    // Fields that are not pointers in Go are always encoded, even if they are empty.
     assert_eq!(read["metadata"], json!({"labels": {"a": "b", "c": "d"}}));
     assert_eq!(
         read["spec"],
@@ -190,14 +190,14 @@ fn repeated_message_is_merged_and_empty_field_clears() {
     );
 }
 
-/// Decodes the JSON of an object and returns the result.
+/// Decodes the JSON of an object and returns the decoded object.
 fn normalised(object: Json) -> Json {
     let named = |name: &str| object[name].as_str().unwrap();
     let schema = Schema::builtin(named("apiVersion"), named("kind")).unwrap();
     schema.read(object).unwrap().object
 }
 
-/// Generates a random value of a type. The generated values cover all variants of the type.
+/// Generates a random value of a type. All variants of the type can occur among the generated values.
 fn sample(random: &mut fastrand::Rng, of: &Type, depth: usize) -> Json {
     const TEXTS: [&str; 6] = [
         "",
@@ -278,8 +278,8 @@ fn messages_and_embedded_json_have_the_nesting_limit() {
         let (api_version, kind) = ("apiextensions.k8s.io/v1".into(), "CustomResourceDefinition".into());
         decode(&Enveloped { api_version, kind, message }.body(), EXPECTED)
     };
-    // The schema is nested in four levels: the object, its spec, the versions, and one version. The schema itself is
-    // the fifth level.
+    // The schema is inside four nested values: the object, its spec, the list of versions, and one version. The schema
+    // itself is the fifth level.
     let around = 5;
     let nots = |levels: usize| definition(&vec!["not"; levels - 1], Vec::new());
     let lists = |levels: usize| {
@@ -295,7 +295,7 @@ fn messages_and_embedded_json_have_the_nesting_limit() {
     }
 }
 
-/// Wraps `inner` in one message for each field name.
+/// Nests `inner` in one message for each field name.
 fn nested_in(of: &Type, names: &[&str], inner: Vec<u8>) -> Vec<u8> {
     let of = if let Type::List(list) = of { &list.item } else { of };
     let [name, names @ ..] = names else { return inner };
@@ -352,7 +352,7 @@ proptest! {
     #[test]
     fn arbitrary_bytes_do_not_panic(at in 0..400usize, bytes in prop::collection::vec(any::<u8>(), 0..40)) {
         let _result = decode(&bytes, EXPECTED);
-        // Returns the start of a valid body, with random bytes after it.
+        // Returns the start of a valid protobuf body, followed by random bytes.
         let mut body = STANDARD.decode(CONFIG_MAP).unwrap();
         body.truncate(at);
         body.extend(bytes);

@@ -1,4 +1,4 @@
-//! Decodes a protobuf body to the JSON value of its object.
+//! Decodes a protobuf body to the JSON value of the object that it contains.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -10,8 +10,8 @@ use super::envelope::MAGIC;
 use super::wire::{WireFields, WireValue};
 use crate::{DEEPEST, Field, Scalar, Schema, Struct, Type, Union};
 
-/// Decodes a body into its object, including `apiVersion` and `kind`. If the body does not contain `apiVersion` and `kind`, the result
-/// contains the expected values. The error is a text for the error response.
+/// Decodes a protobuf body to its object, including `apiVersion` and `kind`. If the body does not contain `apiVersion` and `kind`, the
+/// object gets the expected values. The error is the message for the error response.
 pub fn decode(body: &[u8], (version, kind_of): (&str, &str)) -> Result<Json, String> {
     let envelope = body.strip_prefix(MAGIC).ok_or("the body does not begin with the magic bytes of protobuf")?;
     if envelope.is_empty() {
@@ -38,7 +38,7 @@ pub fn decode(body: &[u8], (version, kind_of): (&str, &str)) -> Result<Json, Str
             expected.clone_into(named);
         }
     }
-    // Clients may send delete options with the group and version of the deleted object.
+    // Clients may send delete options with the group and the version of the object that they delete.
     let version = if kind == "DeleteOptions" { "v1" } else { &api_version };
     let schema = Schema::builtin(version, &kind)
         .ok_or_else(|| format!("no kind {kind:?} is registered for protobuf in version {api_version:?}"))?;
@@ -50,12 +50,12 @@ pub fn decode(body: &[u8], (version, kind_of): (&str, &str)) -> Result<Json, Str
     Ok(Json::Object(object))
 }
 
-/// A message. The message can also be the nested message that represents an embedded Go struct. The fields of an embedded struct's message
-/// belong to the enclosing object.
+/// A message. This message can also be a nested message that represents an embedded Go struct. The fields of such a nested message belong
+/// to the enclosing JSON object.
 #[derive(Clone, Copy)]
 struct MessageReader<'a> {
     of: &'a Struct,
-    /// The indexes of the message's fields, sorted by field number.
+    /// The indexes of the struct's fields that belong to this message, sorted by field number.
     fields: &'a [usize],
     /// The number of enclosing messages whose fields belong to the same object as the fields of this message.
     around: usize,
@@ -66,7 +66,7 @@ impl<'a> MessageReader<'a> {
         Self { of, fields: &of.numbered, around: 0 }
     }
 
-    /// Reads the fields into `object`. `levels_left` is the number of nesting levels that are still allowed.
+    /// Reads the fields into `object`. `levels_left` is the number of further nesting levels that are allowed.
     fn read(self, bytes: &[u8], object: &mut Map, levels_left: usize) -> Result<(), String> {
         for field in WireFields::of(bytes) {
             let (number, content) = field?;
@@ -83,7 +83,8 @@ impl<'a> MessageReader<'a> {
         Ok(())
     }
 
-    /// Limits the reader to the field with this number. If this number belongs to an embedded message, the reader is limited to its fields.
+    /// Restricts the reader to the field with this number. If the number belongs to an embedded message, the reader is restricted to
+    /// the fields of this message.
     fn numbered(self, number: u32) -> Self {
         let (from, around) = (|at: &usize| self.number(*at)[self.around], self.around + 1);
         let begin = self.fields.partition_point(|at| from(at) < number);
@@ -114,15 +115,16 @@ fn put(field: &Field, content: WireValue<'_>, object: &mut Map, levels_left: usi
         }
         of => {
             if let (Type::Struct { of, .. }, Some(Json::Object(earlier))) = (of, object.get_mut(&field.name)) {
-                // If a message field is repeated, the later message is merged into the earlier message.
+                // If a message field occurs twice, the later message is merged into the earlier one.
                 return MessageReader::of(of).read(as_bytes(content)?, earlier, inside(levels_left)?);
             }
             let value = value(content, of, levels_left)?;
-            // In protobuf, Go writes every field that is not a pointer, even if Go omits it in JSON.
+            // In protobuf, Go writes every field that is not a pointer, even if Go omits the field in JSON.
             let is_left_out = value.is_null() || (is_zero(&value) && !field.pointer && !field.always);
             match of {
                 _ if !is_left_out => drop(object.insert(field.name.clone(), value)),
-                // A message of the following types has only one field. If this field is absent, the earlier value is kept.
+                // A message of one of the following types has only one field. If this field is absent, the earlier value
+                // is kept.
                 Type::Any | Type::Scalar(Scalar::Raw | Scalar::Quantity | Scalar::ResourceQuantity) => (),
                 _ => drop(object.remove(&field.name)),
             }
@@ -131,7 +133,7 @@ fn put(field: &Field, content: WireValue<'_>, object: &mut Map, levels_left: usi
     Ok(())
 }
 
-/// Decodes an entry of a map. The key is field 1, and the value is field 2.
+/// Decodes a map entry. In the entry, the key is field 1 and the value is field 2.
 fn entry(bytes: &[u8], of: &Type, levels_left: usize) -> Result<(String, Json), String> {
     let (mut key, mut found) = (String::new(), None);
     for field in WireFields::of(bytes) {
@@ -179,7 +181,7 @@ fn embedded(content: WireValue<'_>, levels_left: usize) -> Result<Json, String> 
     if fits(&value, levels_left) { Ok(value) } else { Err(too_deep()) }
 }
 
-/// Returns whether a value nests at most `levels_left` lists and objects.
+/// Returns whether a value contains at most `levels_left` levels of nested lists and objects.
 fn fits(value: &Json, levels_left: usize) -> bool {
     match value {
         Json::Array(items) => levels_left > 0 && items.iter().all(|item| fits(item, levels_left - 1)),
@@ -219,7 +221,7 @@ fn scalar_value(content: WireValue<'_>, scalar: Scalar, levels_left: usize) -> R
     })
 }
 
-/// Decodes a union. The encoding of a union is a message that has one field for each case.
+/// Decodes a union. A union is encoded as a message that has one field for each case.
 fn union_value(content: WireValue<'_>, union: Union, levels_left: usize) -> Result<Json, String> {
     let schema = crate::named("apiextensions.JSONSchemaProps");
     let (schema_at, other_at) = if union == Union::Bool { (2, 1) } else { (1, 2) };
@@ -270,7 +272,7 @@ pub(super) fn go_duration(nanoseconds: i64) -> String {
     format!("{sign}{text}")
 }
 
-/// Returns the last field with this number in a message.
+/// Returns the last occurrence of the field with this number in a message.
 fn part(content: WireValue<'_>, number: u32) -> Result<Option<WireValue<'_>>, String> {
     let mut found = None;
     for field in WireFields::of(as_bytes(content)?) {
@@ -297,7 +299,8 @@ fn as_bytes(content: WireValue<'_>) -> Result<&[u8], String> {
     }
 }
 
-/// Decodes an integer. In the encoding, a negative 32-bit number is as long as a 64-bit number.
+/// Decodes an integer. In protobuf, the encoding of a negative 32-bit number is as long as the encoding of a 64-bit
+/// number.
 fn as_integer(content: WireValue<'_>) -> Result<i64, String> {
     match content {
         WireValue::Varint(bits) => Ok(bits.cast_signed()),

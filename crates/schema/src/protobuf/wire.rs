@@ -12,7 +12,7 @@ pub(super) fn fixed64(number: u32, bits: u64, to: &mut Vec<u8>) {
     to.extend_from_slice(&bits.to_le_bytes());
 }
 
-/// Appends a field of the type `bytes` or `string`.
+/// Appends a field of the protobuf type `bytes` or `string`.
 pub(super) fn bytes(number: u32, bytes: &[u8], to: &mut Vec<u8>) {
     length(number, bytes.len(), to);
     to.extend_from_slice(bytes);
@@ -29,7 +29,8 @@ pub(super) fn nested<R>(number: u32, to: &mut Vec<u8>, write: impl FnOnce(&mut V
     tag(number, 2, to);
     let start = to.len();
     let written = write(to);
-    // In the message, the length precedes the content. But the length is known only after the content is written.
+    // The length of a nested message precedes its content. However, the length is known only after the content is
+    // written.
     let end = to.len();
     digits((end - start) as u64, to);
     let digits = to.len() - end;
@@ -41,7 +42,7 @@ fn tag(number: u32, wire_type: u64, to: &mut Vec<u8>) {
     digits(u64::from(number) << 3 | wire_type, to);
 }
 
-/// Appends a varint. Each byte contains seven bits of the number, and the lowest bits come first.
+/// Appends a varint. Each byte contains seven bits of the number. The first byte contains the lowest bits.
 fn digits(mut value: u64, to: &mut Vec<u8>) {
     while value >= 0x80 {
         to.push(value as u8 | 0x80);
@@ -60,7 +61,8 @@ pub(super) enum WireValue<'a> {
 }
 
 impl WireValue<'_> {
-    /// Returns the name of a field's wire type for error messages. The value itself is omitted, because it may be long.
+    /// Returns the name of a field's wire type for error messages. The message does not contain the value itself,
+    /// because the value may be long.
     pub(super) fn wire_type(self) -> &'static str {
         match self {
             Self::Varint(_) => "a varint",
@@ -71,7 +73,8 @@ impl WireValue<'_> {
     }
 }
 
-/// An iterator over the fields of a message, in the order of the bytes. It ends after an error.
+/// An iterator over the fields of a message, in the order in which the fields occur in the bytes. The iterator ends
+/// after an error.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct WireFields<'a> {
     rest: &'a [u8],

@@ -8,7 +8,7 @@ pub(super) struct Mark {
     pub(super) column: usize,
 }
 
-/// The reason why a text is not valid YAML. Go reports libyaml's messages, so the texts match libyaml.
+/// The error that a text is not valid YAML. The error messages match libyaml, because Go reports libyaml's messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct YamlError {
     problem: String,
@@ -17,20 +17,20 @@ pub(super) struct YamlError {
 }
 
 impl YamlError {
-    /// Creates an error of the scanner at `at`, inside a construct that began at `context`. As in Go, an error in the first line has no
-    /// line number, unless the construct began later.
+    /// Creates an error that the scanner found at `at`, inside a construct that began at `context`. As in Go, an error in the first
+    /// line has no line number, unless the construct began later.
     pub(super) fn scanning(problem: impl Into<String>, context: Mark, at: Mark) -> Self {
         let line = if at.line > 0 { at.line + 1 } else { context.line };
         Self { problem: problem.into(), line }
     }
 
-    /// Creates an error of the parser at a token, inside a construct that began at `context`.
+    /// Creates an error that the parser found at a token, inside a construct that began at `context`.
     pub(super) fn parsing(problem: impl Into<String>, context: Mark, at: Mark) -> Self {
         let line = if at.line > 0 { at.line } else { context.line };
         Self { problem: problem.into(), line }
     }
 
-    /// Creates an error without a position.
+    /// Creates an error that has no position.
     pub(super) fn plain(problem: impl Into<String>) -> Self {
         Self { problem: problem.into(), line: 0 }
     }
@@ -45,13 +45,14 @@ impl From<YamlError> for String {
     }
 }
 
-/// A cursor that reads a text character by character. The cursor returns zero bytes after the end of the text.
+/// A cursor that reads a text character by character. After the end of the text, the cursor returns zero bytes.
 #[derive(Debug)]
 pub(super) struct Cursor<'a> {
     text: &'a str,
     at: usize,
     mark: Mark,
-    /// The offset of the first character that YAML does not allow. If all characters are allowed, this is the length of the text.
+    /// The offset of the first character that YAML does not allow in a text. If all characters are allowed, this is the length of
+    /// the text.
     end: usize,
 }
 
@@ -69,7 +70,7 @@ impl<'a> Cursor<'a> {
         self.mark
     }
 
-    /// Returns the byte at an offset relative to the current position.
+    /// Returns the byte at this distance from the current position.
     pub(super) fn byte(&self, after: usize) -> u8 {
         let at = self.at + after;
         if at < self.end { self.text.as_bytes()[at] } else { 0 }
@@ -79,12 +80,12 @@ impl<'a> Cursor<'a> {
         self.text.get(self.at..self.end).unwrap_or_default()
     }
 
-    /// Returns whether the cursor is at the end.
+    /// Returns whether the cursor has reached the end of the text.
     pub(super) fn is_end(&self) -> bool {
         self.at >= self.end
     }
 
-    /// Returns an error if the next character is one that YAML does not allow.
+    /// Returns an error if YAML does not allow the next character.
     pub(super) fn check_end(&self) -> Result<(), YamlError> {
         match self.is_end() && self.end < self.text.len() {
             true => Err(YamlError::plain("control characters are not allowed")),
@@ -92,7 +93,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Returns whether a line break is at an offset relative to the current position.
+    /// Returns whether there is a line break at this distance from the current position.
     pub(super) fn is_break(&self, after: usize) -> bool {
         match self.byte(after) {
             b'\r' | b'\n' => true,
@@ -120,7 +121,7 @@ impl<'a> Cursor<'a> {
         byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-')
     }
 
-    /// Returns whether the cursor is at a marker for the start or the end of a document.
+    /// Returns whether the cursor is at a `---` or `...` marker, which starts or ends a document.
     pub(super) fn is_document_marker(&self, marker: &str) -> bool {
         self.mark.column == 0 && self.rest().starts_with(marker) && self.is_space_or_end(3)
     }
@@ -142,13 +143,14 @@ impl<'a> Cursor<'a> {
         (0..count).for_each(|_| self.skip());
     }
 
-    /// Appends the current character to `to` and moves to the next character.
+    /// Appends the current character to `to` and moves the cursor to the next character.
     pub(super) fn read(&mut self, to: &mut String) {
         to.extend(self.rest().chars().next());
         self.skip();
     }
 
-    /// Skips a line break at the current position. Returns its normalized form, or an empty text if there is no line break.
+    /// Skips a line break at the current position. Returns the normalized line break, or an empty text if there is no line
+    /// break.
     pub(super) fn read_break(&mut self) -> &'static str {
         if !self.is_break(0) {
             return "";

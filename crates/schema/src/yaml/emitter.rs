@@ -1,5 +1,5 @@
-//! Writes JSON as YAML. The emitter quotes each string that a YAML parser could read as another type. For example, in YAML 1.1, which most
-//! parsers implement, `no` is false and `2024-01-01` is a time.
+//! Writes JSON as YAML. The emitter quotes each string that a YAML parser could read as another type. For example, YAML 1.1 reads `no` as
+//! false and `2024-01-01` as a time, and most parsers implement YAML 1.1.
 
 use std::fmt::Write as _;
 
@@ -8,7 +8,7 @@ use pintle_json::Json;
 use super::{float_text, plain};
 use crate::JsonNode;
 
-/// The maximum length of a key that does not need a `?` before it.
+/// The maximum length of a key that can be written without a `?` before it.
 const MAX_KEY_LEN: usize = 1000;
 
 /// Writes a value as a YAML document.
@@ -18,7 +18,8 @@ pub(crate) fn write(value: &Json) -> String {
     out
 }
 
-/// Writes a value on a single line, in the form of JSON. JSON is also YAML, except for some characters that must be escaped in YAML.
+/// Writes a value on a single line, in the same form as JSON. JSON is also valid YAML, except for some characters that must be
+/// escaped in YAML.
 pub(crate) fn write_line(value: &Json) -> String {
     let mut line = String::new();
     for c in value.to_string().chars() {
@@ -32,7 +33,7 @@ pub(crate) fn write_line(value: &Json) -> String {
     line
 }
 
-/// Writes a value on the current line and ends this line.
+/// Writes a value on the current line, and ends the line.
 fn block(value: &Json, indent: usize, out: &mut String) {
     match value {
         Json::Object(members) if !members.is_empty() => {
@@ -49,7 +50,7 @@ fn block(value: &Json, indent: usize, out: &mut String) {
                 }
                 match value {
                     Json::Object(members) if !members.is_empty() => below(value, indent + 2, out),
-                    // A list that is a value in a map has the same indentation as its key.
+                    // A list that is the value of a map key has the same indentation as this key.
                     Json::Array(items) if !items.is_empty() => below(value, indent, out),
                     scalar => {
                         out.push(' ');
@@ -72,20 +73,20 @@ fn block(value: &Json, indent: usize, out: &mut String) {
         Json::Number(number) if number.is_f64() => {
             let _ = writeln!(out, "{}", float_text(number.as_f64().unwrap_or_default()));
         }
-        // Null, booleans, integers, `{}` and `[]` are written in the same way in YAML and JSON.
+        // YAML and JSON write null, booleans, integers, `{}` and `[]` in the same way.
         other => {
             let _ = writeln!(out, "{other}");
         }
     }
 }
 
-/// Writes a value on its own lines.
+/// Writes a value that has lines of its own.
 fn below(value: &Json, indent: usize, out: &mut String) {
     let _ = write!(out, "\n{:indent$}", "");
     block(value, indent, out);
 }
 
-/// Indents all lines except the first line, because the first line already contains text.
+/// Indent all lines except the first one, because the first line already contains text.
 fn begin(at: usize, indent: usize, out: &mut String) {
     if at > 0 {
         let _ = write!(out, "{:indent$}", "");

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use super::cursor::{Mark, YamlError};
 use super::scanner::{PlacedToken, Scanner, Token};
 
-/// An event that the parser finds in a YAML text.
+/// An event that the parser reports, such as the start of a mapping.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum YamlEvent {
     DocumentStart,
@@ -19,14 +19,14 @@ pub(super) enum YamlEvent {
     MappingEnd,
 }
 
-/// The anchor and the tag of a node. The tag contains the full prefix instead of its handle.
+/// The anchor and the tag of a node. The tag contains its full prefix instead of the tag handle.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Properties {
     pub(super) anchor: Option<String>,
     pub(super) tag: Option<String>,
 }
 
-/// The current position of the parser in the grammar.
+/// The position of the parser in the YAML grammar.
 #[derive(Clone, Copy, Debug)]
 enum State {
     FirstDocument,
@@ -35,14 +35,14 @@ enum State {
     DocumentEnd,
     BlockNode,
     BlockSequence,
-    /// A sequence with the same indentation as its key.
+    /// A sequence that has the same indentation as its key.
     IndentlessSequence,
     BlockKey,
     BlockValue,
     FlowSequence {
         first: bool,
     },
-    /// A mapping that has a single pair and no braces, inside a flow sequence.
+    /// A mapping without braces, inside a flow sequence. The mapping has a single pair.
     PairKey,
     PairValue,
     PairEnd,
@@ -50,23 +50,23 @@ enum State {
         first: bool,
     },
     FlowValue,
-    /// The missing value of a key without a colon.
+    /// The missing value of a key that is not followed by a colon.
     NoFlowValue,
     End,
 }
 
 type Parsed = Result<(YamlEvent, Mark), YamlError>;
 
-/// A parser that converts a text to events.
+/// A parser that converts a YAML text to events.
 #[derive(Debug)]
 pub(super) struct Parser<'a> {
     scanner: Scanner<'a>,
     state: State,
-    /// For each open node, the state of the parser after the end of the node.
+    /// For each open node, the state in which the parser continues after the end of the node.
     states: Vec<State>,
     /// The start positions of the open collections.
     marks: Vec<Mark>,
-    /// The prefixes of tags. The key is the tag handle.
+    /// The prefixes of tags. The map key is the tag handle.
     tags: HashMap<String, String>,
 }
 
@@ -81,7 +81,8 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Returns the next event and its position in the text. After an error, returns [`YamlEvent::StreamEnd`].
+    /// Returns the next event and the position of the event in the text. After an error, returns
+    /// [`YamlEvent::StreamEnd`].
     pub(super) fn next(&mut self) -> Parsed {
         let parsed = self.parse();
         if parsed.is_err() {
@@ -221,7 +222,7 @@ impl<'a> Parser<'a> {
         Ok((YamlEvent::DocumentEnd, mark))
     }
 
-    /// Parses the start of a collection. If the node is a scalar or an alias, parses the whole node.
+    /// Parses a scalar, an alias, or the start of a collection.
     fn node(&mut self, block: bool, indentless: bool) -> Parsed {
         let start = self.mark()?;
         if let Token::Alias(_) = self.peek()? {
@@ -257,7 +258,7 @@ impl<'a> Parser<'a> {
         Ok((event, start))
     }
 
-    /// Parses an anchor and a tag, in any order.
+    /// Parses the anchor and the tag of a node, in any order.
     fn properties(&mut self, start: Mark) -> Result<Properties, YamlError> {
         let mut properties = Properties::default();
         loop {
@@ -360,7 +361,7 @@ impl<'a> Parser<'a> {
         if !ENDS.contains(self.peek()?) {
             return self.node_unless(&[], State::PairValue, false, false);
         }
-        // This token is discarded, as in libyaml.
+        // As in libyaml, this token is ignored.
         self.scanner.take()?;
         self.empty(State::PairValue)
     }

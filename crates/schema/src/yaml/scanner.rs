@@ -1,5 +1,5 @@
-//! Splits a YAML text into tokens, in the same way as libyaml. The scanner follows YAML 1.1, with libyaml's rules for plain scalars in
-//! `[…]` and `{…}`.
+//! Splits a YAML text into tokens, in the same way as libyaml. The scanner follows YAML 1.1, but uses libyaml's rules for plain
+//! scalars in `[…]` and `{…}`.
 
 mod properties;
 mod scalars;
@@ -8,7 +8,7 @@ use std::collections::{HashMap, VecDeque};
 
 use super::cursor::{Cursor, Mark, YamlError};
 
-/// The maximum length of a key that has no `?` before it, in characters.
+/// The maximum length, in characters, of a key that has no `?` before it.
 const MAX_KEY_LEN: usize = 1024;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,7 +42,7 @@ pub(super) struct PlacedToken {
     pub(super) mark: Mark,
 }
 
-/// A possible start of a key that has no `?`.
+/// A position at which a key without a `?` may begin.
 #[derive(Clone, Copy, Debug, Default)]
 struct SimpleKey {
     possible: bool,
@@ -54,19 +54,20 @@ struct SimpleKey {
 
 type Scanned<T> = Result<T, YamlError>;
 
-/// A scanner that splits a text into tokens.
+/// A scanner that splits a YAML text into tokens.
 #[derive(Debug)]
 pub(super) struct Scanner<'a> {
     cursor: Cursor<'a>,
     tokens: VecDeque<PlacedToken>,
     /// The number of tokens that the parser has consumed so far.
     taken: usize,
-    /// The column of the current block. The column is -1 outside of all blocks.
+    /// The column at which the current block begins, or -1 outside of all blocks.
     indent: isize,
     indents: Vec<isize>,
-    /// The possible starts of keys: one for each nested flow collection, and one outside of all flow collections.
+    /// The positions at which a key may begin: one for each open flow collection, and one outside of all flow
+    /// collections.
     keys: Vec<SimpleKey>,
-    /// Maps the sequence number of a possible key's first token to the index of this key in `keys`.
+    /// Maps the sequence number of the first token of a possible key to the index of this key in `keys`.
     keys_by_token: HashMap<usize, usize>,
     key_allowed: bool,
     ended: bool,
@@ -104,8 +105,8 @@ impl<'a> Scanner<'a> {
         self.tokens.pop_front().ok_or_else(|| YamlError::plain("unexpected end of the text"))
     }
 
-    /// Returns whether the scanner must read more tokens before it can return the first token. More tokens are needed if a later token
-    /// could show that the first token is a key.
+    /// Returns whether the scanner must read more tokens before it can return the first one. More tokens are needed as long as a
+    /// later token can turn the first token into a key.
     fn needs_more(&mut self) -> Scanned<bool> {
         if self.tokens.is_empty() {
             return Ok(true);
@@ -116,7 +117,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Returns whether the text at the possible key of a nesting level can still be a key. A key must be short, and must be on one line.
+    /// Returns whether the text at a possible key can still be a key. The text must be short, and must be on one line.
     fn is_possible(&mut self, level: usize) -> Scanned<bool> {
         let (key, now) = (self.keys[level], self.cursor.mark());
         if !key.possible {
@@ -149,7 +150,7 @@ impl<'a> Scanner<'a> {
         self.keys.len() > 1
     }
 
-    /// Records that a key may begin here.
+    /// Records that a key may begin at the current position.
     fn save_key(&mut self) -> Scanned<()> {
         let mark = self.cursor.mark();
         let required = !self.in_flow() && self.indent == mark.column as isize;
@@ -167,8 +168,8 @@ impl<'a> Scanner<'a> {
         self.tokens.push_back(PlacedToken { token, mark });
     }
 
-    /// Opens a block if `column` is greater than the column of the current block. Inserts a token for the block before token number
-    /// `before`. If `before` is `None`, adds this token at the end.
+    /// Opens a block if `column` is greater than the start column of the current block. Inserts the start token of the block
+    /// before the token with the sequence number `before`. If `before` is `None`, the start token is added at the end.
     fn open_block(&mut self, column: usize, before: Option<usize>, token: Token, mark: Mark) {
         if self.in_flow() || self.indent >= column as isize {
             return;
@@ -179,7 +180,7 @@ impl<'a> Scanner<'a> {
         self.tokens.insert(at, PlacedToken { token, mark });
     }
 
-    /// Closes all blocks whose indentation is greater than a column.
+    /// Closes all blocks that begin to the right of this column.
     fn close_blocks(&mut self, column: isize) {
         let mark = self.cursor.mark();
         while !self.in_flow() && self.indent > column {
@@ -208,7 +209,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Adds the next token, and the tokens for blocks that start or end at this token.
+    /// Adds the next token. Also adds tokens for the blocks that start or end at this token.
     fn fetch(&mut self) -> Scanned<()> {
         self.skip_to_token();
         self.cursor.check_end()?;
@@ -284,7 +285,7 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
-    /// Closes all blocks before a token that cannot be inside a block.
+    /// Closes all blocks before a token that must not be inside a block.
     fn begin_line_token(&mut self) -> Scanned<()> {
         self.close_blocks(-1);
         let level = self.level();
@@ -321,8 +322,7 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
-    /// Adds a token that consists of one character. After a token of one character, the possible key of this level can no longer become a
-    /// key.
+    /// Adds a token of one character. After such a token, the text that was a possible key on this level can no longer be a key.
     fn fetch_indicator(&mut self, token: Token, key_allowed: bool) -> Scanned<()> {
         let level = self.level();
         self.forget_key(level)?;
@@ -343,7 +343,8 @@ impl<'a> Scanner<'a> {
         self.fetch_indicator(Token::Key, allowed)
     }
 
-    /// Opens a block at a character such as `-` or `?`. Returns an error if a block must not begin at this position.
+    /// Opens a block at an indicator character such as `-` or `?`. Returns an error if no block may begin at the
+    /// current position.
     fn open_here(&mut self, token: Token, problem: &str) -> Scanned<()> {
         let mark = self.cursor.mark();
         if !self.in_flow() && !self.key_allowed {

@@ -1,4 +1,4 @@
-//! Tests of the results and errors of the three patch types.
+//! Tests of the results and errors of JSON patches, merge patches and strategic merge patches.
 
 use std::time::Duration;
 
@@ -135,7 +135,7 @@ fn number_of_placed_values_is_limited() {
 fn operation_that_nests_too_deeply_is_rejected() {
     let lists = |depth: usize| (0..depth).fold(json!(0), |inner, _| json!([inner]));
     let objects = |depth: usize| (0..depth).fold(json!(0), |inner, _| json!({"": inner}));
-    // The object and its member `s` count as two levels.
+    // The object and its member `s` count as two nesting levels.
     let object = json!({"s": {}, "l": lists(125), "o": objects(125), "more": lists(126)});
     for (from, deepest) in [("/l", true), ("/o", true), ("/more", false)] {
         for op in ["copy", "move"] {
@@ -216,8 +216,9 @@ fn order_check_takes_linear_time() {
         assert!(matches!(smp(&pod(json!([])), patch.clone()), Err(PatchError::Directive(_))));
         cpu_time().saturating_sub(began)
     };
-    // If the algorithm was quadratic, the larger patch would take 64 times as long. The test compares the CPU time of this thread, which
-    // does not include other threads. Other threads can still slow down memory access, so the test uses the minimum of several runs.
+    // If the algorithm were quadratic, the larger patch would take 64 times as long as the smaller one. The test compares the CPU time
+    // of this thread, which does not include other threads. Other threads can still slow down memory access. The test therefore uses
+    // the minimum of several runs.
     let (part, whole) = (parts(10), parts(80));
     let (mut least_part, mut least_whole) = (Duration::MAX, Duration::MAX);
     for _ in 0..8 {
@@ -227,7 +228,7 @@ fn order_check_takes_linear_time() {
     assert!(least_whole < least_part * 24, "{least_part:?}, and {least_whole:?}");
 }
 
-/// Returns the CPU time that this thread has used.
+/// Returns the CPU time that this thread has used so far.
 fn cpu_time() -> Duration {
     let now = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(now.tv_sec.unsigned_abs(), u32::try_from(now.tv_nsec).unwrap())

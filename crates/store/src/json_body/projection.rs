@@ -1,4 +1,4 @@
-//! Reads only some values of an object without decoding the other values.
+//! Reads a few values of an object without decoding the other values.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess,
 
 use super::BorrowedText;
 
-/// A seed that reads the values at these paths and skips all other values.
+/// A serde seed that reads the values at these paths and skips all other values.
 pub(super) struct Projection<'p> {
     pub(super) paths: Vec<&'p [&'p str]>,
 }
@@ -45,7 +45,7 @@ impl<'de> Visitor<'de> for Projection<'_> {
         Ok(Json::Object(found))
     }
 
-    // A value that is not an object has no members, so it contains no value at the path.
+    // Only an object has members, so another value contains nothing at the path.
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Json, A::Error> {
         while items.next_element::<IgnoredAny>()?.is_some() {}
         Ok(Json::Null)

@@ -1,4 +1,4 @@
-//! Encodes an object as the bytes that the store keeps.
+//! Encodes an object to the bytes that the store keeps.
 
 use std::sync::Arc;
 
@@ -7,23 +7,24 @@ use pintle_json::{Json, Map};
 use super::{JsonBody, MEMBERS, METADATA, METADATA_AT, Member, MemberOffsets, MemberOrder, OBJECT};
 use crate::interner::{Interned, Interner};
 
-/// The minimum length of a member that is interned, in bytes. Interning a member has an overhead of about half this length.
+/// The minimum length, in bytes, of a member that is interned. An interned member needs additional memory of about half
+/// this length.
 const MIN_MEMBER_LEN: usize = 256;
 
-/// The minimum length of managed fields that are interned, in bytes. The minimum for managed fields is lower than the minimum for members,
+/// The minimum length, in bytes, of managed fields that are interned. This minimum is lower than the minimum for other members,
 /// because managed fields are rarely unique.
 const MIN_FIELDS_LEN: usize = 128;
 
-/// The nesting depth of the members of `spec` in the managed fields.
+/// The nesting depth that the members of `spec` have in the managed fields.
 const FIELDS_DEPTH: usize = 2;
 
 pub(super) struct BodyWriter<'i> {
     json: Vec<u8>,
     offsets: MemberOffsets,
     interned: Vec<(u32, Arc<Interned>)>,
-    /// The interner. If the interner is `None`, no value is interned.
+    /// The interner. If it is `None`, no value is interned.
     interner: Option<&'i Arc<Interner>>,
-    /// Whether the object has an empty `resourceVersion`. The revision is inserted there later.
+    /// Whether the object has an empty `resourceVersion` field, into which the revision is inserted later.
     versioned: bool,
 }
 
@@ -73,8 +74,8 @@ impl<'i> BodyWriter<'i> {
         });
     }
 
-    /// Writes the managed fields. The managed fields are the largest part of the metadata, and they are equal in many objects of one
-    /// template.
+    /// Writes the managed fields. The managed fields are the largest part of the metadata, and many objects of one template have
+    /// equal managed fields.
     fn managed_fields(&mut self, entries: &[Json]) {
         self.json.push(b'[');
         for (at, entry) in entries.iter().enumerate() {
@@ -89,7 +90,7 @@ impl<'i> BodyWriter<'i> {
             let entry = entry.iter().map(|(name, value)| (name.as_str(), value));
             self.members(entry, &[], |writer, name, value| match name {
                 "fieldsV1" => writer.owned_fields(value, FIELDS_DEPTH),
-                // Write `time` as the last member, because the other members are equal in all similar writes of the manager.
+                // Write `time` as the last member, because all other members are equal in similar writes of the manager.
                 "time" if writer.interned.len() == parts => {
                     writer.intern_since(start, MIN_FIELDS_LEN);
                     writer.value(value);
@@ -100,8 +101,8 @@ impl<'i> BodyWriter<'i> {
         self.json.push(b']');
     }
 
-    /// Writes the fields that a manager owns. Each member down to a nesting depth of `FIELDS_DEPTH` is interned separately. Therefore,
-    /// objects share equal members even if one member, such as a volume of a pod, is unique.
+    /// Writes the managed fields of one manager. Each member down to the nesting depth `FIELDS_DEPTH` is interned separately.
+    /// Therefore, objects share equal members even if one member is unique, such as a volume of a pod.
     fn owned_fields(&mut self, value: &Json, depth: usize) {
         match value {
             Json::Object(members) if depth > 0 => {
@@ -112,7 +113,7 @@ impl<'i> BodyWriter<'i> {
         }
     }
 
-    /// Writes the members that `first` names in the order of `first`, and then all other members sorted by name.
+    /// Writes the members in `first` in this order, and then all other members sorted by name.
     fn members<'a>(
         &mut self,
         members: impl Iterator<Item = (&'a str, &'a Json)>,
@@ -134,14 +135,15 @@ impl<'i> BodyWriter<'i> {
         self.json.push(b'}');
     }
 
-    /// Writes a value that other objects, or other versions of this object, may also contain. The value is interned.
+    /// Writes a value that may also occur in other objects or in other versions of the same object. The value is
+    /// interned.
     fn interned_value(&mut self, value: &Json) {
         let start = self.json.len();
         self.value(value);
         self.intern_since(start, MIN_MEMBER_LEN);
     }
 
-    /// Interns the bytes from `start` to the end if they have the minimum length.
+    /// Interns the bytes from `start` to the end if they are long enough.
     fn intern_since(&mut self, start: usize, min_len: usize) {
         if let Some(interner) = self.interner
             && self.json.len() - start >= min_len

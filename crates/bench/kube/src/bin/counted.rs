@@ -1,4 +1,4 @@
-//! Runs the same workload as the binary `cache`, but counts allocations. Counting makes the program slower.
+//! Runs the same workloads as the program `cache`, and counts allocations. Counting makes the program slower.
 
 use std::alloc::System;
 

@@ -1,4 +1,5 @@
-//! A proxy between one process and the server. While the proxy is cut, it accepts data but does not forward the data.
+//! A network proxy between one process and the server. While the network is cut, the proxy accepts data but does not
+//! forward it.
 
 use std::net::SocketAddr;
 
@@ -37,7 +38,7 @@ impl Proxy {
     }
 }
 
-/// Forwards data in one direction, but stops while the proxy is cut.
+/// Forwards data in one direction, except while the network is cut.
 async fn forward(mut from: impl AsyncRead + Unpin, mut to: impl AsyncWrite + Unpin, mut cut: watch::Receiver<bool>) {
     let mut buffer = vec![0; 1 << 16];
     while let Ok(length @ 1..) = from.read(&mut buffer).await {

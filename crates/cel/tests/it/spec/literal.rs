@@ -4,7 +4,8 @@ use pintle_cel::Type;
 
 use super::reader::{Field, Message};
 
-/// Returns an expression that has the value of a `cel.expr.Value`. Returns `None` for messages and enums.
+/// Returns an expression that has the value of a `cel.expr.Value`. Returns `None` for messages and enums, which this
+/// crate does not support.
 pub(super) fn expression(value: &Message) -> Option<String> {
     let (name, field) = value.0.first()?;
     Some(match (name.as_str(), field) {
@@ -44,7 +45,7 @@ fn quoted(text: &str) -> String {
     format!("'{escaped}'")
 }
 
-/// Returns the timestamp or the duration that an `Any` contains.
+/// Returns the timestamp or the duration in a protobuf `Any`.
 fn time(object: &Message) -> Option<String> {
     let (name, field) = object.0.first()?;
     let Field::Message(time) = field else { return None };

@@ -3,7 +3,7 @@
 use std::iter::Peekable;
 use std::str::Chars;
 
-/// A protobuf message with its fields in the order of the text. A repeated field occurs several times.
+/// A protobuf message with its fields in the order of the text. A repeated field occurs several times in this list.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Message(pub(super) Vec<(String, Field)>);
 
@@ -49,7 +49,7 @@ impl Message {
 ///
 /// # Errors
 ///
-/// Returns a short description of the invalid text.
+/// Returns an error message if the text is invalid.
 pub(super) fn read(text: &str) -> Result<Message, String> {
     let mut reader = Reader { chars: text.chars().peekable(), line: 1 };
     let message = reader.message(None)?;

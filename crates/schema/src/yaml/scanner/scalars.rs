@@ -3,7 +3,7 @@
 use super::{Scanned, Scanner};
 use crate::yaml::cursor::{Mark, YamlError};
 
-/// The gap between two parts of a scalar, which consists of blanks and line breaks.
+/// The blanks and line breaks between two parts of a scalar.
 #[derive(Default)]
 struct Gap {
     blanks: String,
@@ -13,7 +13,8 @@ struct Gap {
 }
 
 impl Gap {
-    /// Appends the blanks of the gap. If the gap contains line breaks, appends them in folded form instead.
+    /// Appends the blanks of the gap to the scalar. If the gap contains line breaks, the method appends them in folded
+    /// form instead.
     fn fold(&mut self, to: &mut String) {
         match self.first.take() {
             None => to.push_str(&self.blanks),
@@ -30,7 +31,7 @@ impl Gap {
 }
 
 impl Scanner<'_> {
-    /// Reads blanks and line breaks. Calls `allows` for each blank. The function `allows` can return an error, for example for a tab.
+    /// Reads blanks and line breaks. Calls `allows` for each blank. The callback `allows` can return an error, for example for a tab.
     fn scan_gap(&mut self, gap: &mut Gap, allows: impl Fn(&Self, bool) -> Scanned<()>) -> Scanned<()> {
         while self.cursor.is_blank(0) || self.cursor.is_break(0) {
             if self.cursor.is_blank(0) {
@@ -115,7 +116,8 @@ impl Scanner<'_> {
                 return Ok(text);
             }
             if escaped_break {
-                // An escaped line break is ignored. Blanks at the start of the next line are ignored, too.
+                // A line break that is escaped with a backslash is ignored. Blanks at the start of the next line are
+                // ignored, too.
                 gap.first = Some("");
             }
             self.scan_gap(&mut gap, |_, _| Ok(()))?;
@@ -249,8 +251,8 @@ impl Scanner<'_> {
         Ok((chomping, increment))
     }
 
-    /// Reads empty lines and the indentation of the next line. If the block's indentation is not known yet, the longest empty line
-    /// determines it.
+    /// Reads the empty lines before the next line, and the indentation of this line. If the block's indentation is not known yet,
+    /// it is the length of the longest empty line.
     fn scan_block_breaks(&mut self, indent: &mut isize, breaks: &mut String, start: Mark) -> Scanned<()> {
         let mut furthest = 0;
         loop {
