@@ -7,7 +7,7 @@ mod grammar;
 
 use std::sync::Arc;
 
-use crate::{Activation, Environment, Program, Schema, Type};
+use crate::{Activation, Environment, Pattern, Program, Schema, Type};
 
 /// A tenth of kube-apiserver's limit. With this budget, evaluating one input takes at most some tens of milliseconds.
 const BUDGET: u64 = 100_000;
@@ -66,6 +66,28 @@ pub fn cel_evaluation(bytes: &[u8]) {
     evaluate(&program, &Activation::new().bind("self", &data));
 }
 
+/// Reads a pattern from the first line, and searches the other lines for it with and without an automaton. Both searches must have the same
+/// result. A large pattern or a long search ends at its limit.
+pub fn cel_pattern(bytes: &[u8]) {
+    const MAX_INSTRUCTIONS: u64 = 10_000;
+    const MAX_STEPS: usize = 1_000_000;
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    let (pattern, text) = text.split_once('\n').unwrap_or((text, ""));
+    let parsed = [1 << 16, 0].map(|max_bytes| Pattern::parse(pattern, max_bytes));
+    let [Ok(automaton), Ok(machine)] = parsed else {
+        assert!(parsed.iter().all(Result::is_err), "{pattern:?} is valid only with one of both");
+        return;
+    };
+    if automaton.instructions() > MAX_INSTRUCTIONS {
+        return;
+    }
+    let searches = [automaton, machine].map(|pattern| pattern.search(text, MAX_STEPS).expect("a valid pattern"));
+    if let [Some(first), Some(second)] = searches {
+        assert_eq!(first.is_match, second.is_match, "{pattern:?} in {text:?}");
+        assert!(second.steps <= MAX_STEPS);
+    }
+}
+
 /// Evaluates an expression twice. Both evaluations must return the same result. An evaluation with a budget below the
 /// cost must fail.
 fn evaluate(program: &Program, activation: &Activation<'_>) {
@@ -118,5 +140,10 @@ mod tests {
     #[test]
     fn any_function_takes_extreme_values() {
         replay("cel_evaluation", cel_evaluation);
+    }
+
+    #[test]
+    fn any_pattern_matches_with_both_matchers_alike() {
+        replay("cel_pattern", cel_pattern);
     }
 }

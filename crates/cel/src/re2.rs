@@ -39,6 +39,11 @@ fn parsed(pattern: &str, max_depth: u32) -> Result<(String, Ast), String> {
     }
 }
 
+/// A class that contains no character. It can stand inside and outside of a class in brackets.
+const NO_CHARACTER: &str = r"[^\x{0}-\x{10FFFF}]";
+/// A class that contains all characters.
+const ANY_CHARACTER: &str = r"[\x{0}-\x{10FFFF}]";
+
 struct Scanner<'p> {
     pattern: &'p str,
     /// The offset of the next character.
@@ -157,6 +162,14 @@ impl<'p> Scanner<'p> {
         }
     }
 
+    /// Writes a code point outside of a class. A surrogate matches no text.
+    fn code_point(&mut self, code: u32) {
+        match char::from_u32(code) {
+            Some(c) => self.literal(c),
+            None => self.out.push_str(NO_CHARACTER),
+        }
+    }
+
     /// Reads an operator of this length, and the `?` that makes it lazy.
     fn repetition(&mut self, length: usize, before: Piece) -> Result<Piece, String> {
         let start = self.at;
@@ -197,20 +210,28 @@ impl<'p> Scanner<'p> {
         }
         self.at += 2;
         let (mut is_negative, mut has_flag) = (false, false);
+        // The crate `regex` refuses repeated flags.
+        let (mut set, mut cleared) = (String::new(), String::new());
         while let Some(c) = self.bump() {
             match c {
-                'i' | 'm' | 's' | 'U' => has_flag = true,
+                'i' | 'm' | 's' | 'U' => {
+                    has_flag = true;
+                    set.retain(|flag| flag != c);
+                    cleared.retain(|flag| flag != c);
+                    if is_negative { cleared.push(c) } else { set.push(c) }
+                }
                 '-' if !is_negative => (is_negative, has_flag) = (true, false),
                 ':' | ')' if has_flag || !is_negative => {
-                    let text = self.since(start);
+                    let minus = if cleared.is_empty() { "" } else { "-" };
+                    let text = format!("(?{set}{minus}{cleared}{c}");
                     if c == ':' {
                         self.write_flags();
                         self.depth += 1;
-                        self.out.push_str(text);
+                        self.out.push_str(&text);
                         return Ok(Piece::Start);
                     }
                     if text != "(?)" {
-                        self.flags.push_str(text);
+                        self.flags.push_str(&text);
                     }
                     return Ok(before.behind_nothing());
                 }

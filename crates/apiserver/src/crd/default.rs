@@ -64,17 +64,31 @@ fn fill(schema: &Structural, value: &mut Json, left: &mut usize) {
             }
             for (key, member) in members.iter_mut() {
                 if let Some(schema) = schema.member(key) {
-                    fill(schema, member, left);
+                    fill_present(schema, member, left);
                 }
             }
         }
         Json::Array(items) => {
             if let Some(schema) = &schema.items {
-                items.iter_mut().for_each(|item| fill(schema, item, left));
+                items.iter_mut().for_each(|item| fill_present(schema, item, left));
             }
         }
         _ => {}
     }
+}
+
+/// Replaces a null by its default, and adds the defaults inside the value.
+fn fill_present(schema: &Structural, value: &mut Json, left: &mut usize) {
+    if let Some(default) = replacement(schema, value).filter(|_| *left > 0) {
+        *left = left.saturating_sub(weight::of_value(default));
+        *value = default.clone();
+    }
+    fill(schema, value, left);
+}
+
+/// Returns the default that replaces a null value, if the schema does not allow null.
+fn replacement<'s>(schema: &'s Structural, value: &Json) -> Option<&'s Json> {
+    schema.default.as_ref().filter(|_| value.is_null() && !takes_null(schema))
 }
 
 /// Returns whether [`default`] would leave `value` unchanged.
@@ -90,7 +104,9 @@ pub(crate) fn is_defaulted(schema: &Structural, value: &Json) -> bool {
                 })
         }
         Json::Array(items) => {
-            schema.items.as_ref().is_none_or(|schema| items.iter().all(|item| is_defaulted(schema, item)))
+            let is_filled =
+                |schema: &Structural, item| replacement(schema, item).is_none() && is_defaulted(schema, item);
+            schema.items.as_ref().is_none_or(|schema| items.iter().all(|item| is_filled(schema, item)))
         }
         _ => true,
     }

@@ -32,11 +32,14 @@ impl Pattern {
         Self { text: text.into(), parsed: OnceLock::new() }
     }
 
-    /// Returns whether the pattern matches the text, and the number of steps. An invalid pattern matches every text.
-    pub(super) fn matches(&self, text: &str) -> (bool, usize) {
-        let parsed = self.parsed.get_or_init(|| parse(&self.text).ok()).as_ref();
-        let found = parsed.and_then(|pattern| pattern.search(text, usize::MAX).ok().flatten());
-        found.map_or((true, 0), |search| (search.is_match, search.steps / SEARCH_STEPS))
+    /// Returns whether the pattern matches the text, and the number of steps. Returns `None` if the search needs more than `max_steps`. An
+    /// invalid pattern matches every text.
+    pub(super) fn matches(&self, text: &str, max_steps: usize) -> Option<(bool, usize)> {
+        let Some(pattern) = self.parsed.get_or_init(|| parse(&self.text).ok()) else { return Some((true, 0)) };
+        match pattern.search(text, max_steps.saturating_mul(SEARCH_STEPS)) {
+            Ok(found) => found.map(|search| (search.is_match, search.steps / SEARCH_STEPS)),
+            Err(_) => Some((false, 0)),
+        }
     }
 }
 
@@ -128,7 +131,7 @@ mod tests {
     #[test]
     fn automaton_steps_are_proportional_to_the_text() {
         let check = |pattern: &str, text: &str, expected: (bool, usize)| {
-            assert_eq!(Pattern::new(pattern).matches(text), expected, "{pattern}");
+            assert_eq!(Pattern::new(pattern).matches(text, 1_000), Some(expected), "{pattern}");
         };
         let long = "a".repeat(640);
         check("^a+$", &long, (true, 10));
@@ -143,11 +146,18 @@ mod tests {
     fn steps_of_large_classes_are_bounded() {
         let pattern = Pattern::new(r"^\pL{50}i$");
         for (text, expected) in [(format!("{}i", "\u{e9}".repeat(50)), true), ("a".repeat(51), false)] {
-            let (matches, steps) = pattern.matches(&text);
+            let (matches, steps) = pattern.matches(&text, 1_000).expect("few steps");
             assert!(matches == expected && (1..100).contains(&steps), "{text}: {steps}");
         }
-        let (matches, steps) = Pattern::new(r"\pL{50}1").matches(&"a".repeat(64_000));
+        let (matches, steps) = Pattern::new(r"\pL{50}1").matches(&"a".repeat(64_000), 1 << 20).expect("few steps");
         assert!(!matches && (64_000..64_000 * 60 / SEARCH_STEPS).contains(&steps), "{steps}");
+    }
+
+    #[test]
+    fn search_ends_at_the_limit_of_steps() {
+        let pattern = Pattern::new(&format!("{}b$", "(a?){1000}".repeat(40)));
+        assert_eq!(pattern.matches(&"a".repeat(2_000), 10_000), None);
+        assert_eq!(pattern.matches("b", 100_000).map(|found| found.0), Some(true));
     }
 
     #[test]
@@ -176,7 +186,11 @@ mod tests {
             (r"^\\d$", r"\d", true),
             (r"^\pL$", "\u{fc}", true),
         ] {
-            assert_eq!(Pattern::new(pattern).matches(text).0, expected, "{pattern} {text}");
+            assert_eq!(
+                Pattern::new(pattern).matches(text, 1_000).map(|found| found.0),
+                Some(expected),
+                "{pattern} {text}"
+            );
         }
     }
 
@@ -193,7 +207,11 @@ mod tests {
             (r"\ba", "\u{fc}a", true),
             (r"\ba", "xa", false),
         ] {
-            assert_eq!(Pattern::new(pattern).matches(text).0, expected, "{pattern} {text}");
+            assert_eq!(
+                Pattern::new(pattern).matches(text, 1_000).map(|found| found.0),
+                Some(expected),
+                "{pattern} {text}"
+            );
         }
         let mut patterns = Patterns::default();
         for (pattern, why) in [

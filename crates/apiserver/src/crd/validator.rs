@@ -93,26 +93,31 @@ impl Validation {
         self.left = self.left.saturating_sub(steps);
     }
 
-    /// Returns whether the JSON type of the value matches the schema. Reports an error if the JSON type does not match.
+    /// Returns whether the JSON type of the value matches the schema. Reports an error if the JSON type does not match. The Go library
+    /// compares the format first: its message for a value with a wrong type names the formats if the schema has a known format.
     fn is_of_type(&mut self, schema: &Structural, value: &Json, path: FieldPath<'_>) -> bool {
-        let found = type_of(value);
-        let (fits, wanted) = match schema.type_name.as_str() {
-            _ if schema.int_or_string => (matches!(found, "integer" | "string"), "integer,string"),
-            "" => (true, ""),
-            "number" => (matches!(found, "integer" | "number"), "number"),
-            // The Go library accepts a list for a string with a known format.
-            "string" if found == "array" && formats::is_known(&schema.format, "string") => (true, ""),
-            wanted => (found == wanted, wanted),
+        let (found, found_format) = type_of(value);
+        let allowed: &[&str] = match schema.type_name.as_str() {
+            _ if schema.int_or_string => &["integer", "string"],
+            "" => &[],
+            name => &[name],
         };
-        if !fits {
-            self.error(
-                FieldErrorType::TypeInvalid,
-                path,
-                &found.into(),
-                format_args!("{path} in body must be of type {wanted}: \"{found}\""),
-            );
-        }
-        fits
+        let is_whole = || value.as_f64().is_some_and(|number| number.fract() == 0.0 && number.abs() < 9.2e18);
+        let fits = allowed.contains(&found)
+            || found == "integer" && allowed.contains(&"number")
+            || found == "number" && allowed.contains(&"integer") && is_whole();
+        let has_format = !value.is_null() && formats::is_known(&schema.format, &schema.type_name);
+        let is_numeric = allowed.contains(&"integer") || allowed.contains(&"number");
+        let (wanted, found) = match value {
+            _ if fits || allowed.is_empty() && !has_format => return true,
+            Json::String(_) | Json::Array(_) if has_format && !is_numeric => return true,
+            Json::String(_) | Json::Array(_) => (allowed.join(","), found),
+            _ if has_format => (schema.format.to_string(), found_format),
+            _ => (allowed.join(","), found),
+        };
+        let why = format_args!("{path} in body must be of type {wanted}: \"{found}\"");
+        self.error(FieldErrorType::TypeInvalid, path, &found.into(), why);
+        false
     }
 
     fn branches(&mut self, schema: &Structural, value: &Json, old: Option<&Json>, path: FieldPath<'_>) {
@@ -195,7 +200,8 @@ impl Validation {
         let value = Json::from(text);
         // Only the first violation of `maxLength`, `minLength` and `pattern` is reported.
         if let Some(most) = limits.max_length.filter(|most| length > *most) {
-            let message = format!("Too long: may not be more than {most} bytes");
+            let bytes = if most == 1 { "byte" } else { "bytes" };
+            let message = format!("Too long: may not be more than {most} {bytes}");
             self.add_error(|| FieldError::new(FieldErrorType::TooLong, path, message));
         } else if let Some(least) = limits.min_length.filter(|least| length < *least) {
             self.error(
@@ -205,7 +211,10 @@ impl Validation {
                 format_args!("{path} in body should be at least {least} chars long"),
             );
         } else if let Some(pattern) = &limits.pattern {
-            let (matches, steps) = pattern.matches(text);
+            let Some((matches, steps)) = pattern.matches(text, self.left) else {
+                self.left = 0;
+                return;
+            };
             self.spend(steps);
             if !matches {
                 self.error(
@@ -216,7 +225,7 @@ impl Validation {
                 );
             }
         }
-        if !formats::fits(&schema.format, text) {
+        if matches!(&*schema.type_name, "" | "string") && !formats::fits(&schema.format, text) {
             let format = &schema.format;
             let why = format_args!("{path} in body must be of type {format}: {value}");
             self.error(FieldErrorType::TypeInvalid, path, &value, why);
@@ -426,19 +435,16 @@ fn second_occurrences<'a>(items: impl Iterator<Item = &'a Json>) -> Vec<usize> {
     found
 }
 
-/// Returns the name that messages use for the JSON type of a value. A number without a fraction is an integer.
-fn type_of(value: &Json) -> &'static str {
+/// Returns the names that messages use for the JSON type of a value and for its format.
+fn type_of(value: &Json) -> (&'static str, &'static str) {
     match value {
-        Json::Null => "null",
-        Json::Bool(_) => "boolean",
-        Json::Number(number) if number.is_i64() => "integer",
-        Json::Number(number) => match number.as_f64() {
-            Some(float) if float.fract() == 0.0 && float.abs() < 9.2e18 => "integer",
-            _ => "number",
-        },
-        Json::String(_) => "string",
-        Json::Array(_) => "array",
-        Json::Object(_) => "object",
+        Json::Null => ("null", ""),
+        Json::Bool(_) => ("boolean", ""),
+        Json::Number(number) if number.is_i64() => ("integer", "int64"),
+        Json::Number(_) => ("number", "float64"),
+        Json::String(_) => ("string", ""),
+        Json::Array(_) => ("array", ""),
+        Json::Object(_) => ("object", ""),
     }
 }
 

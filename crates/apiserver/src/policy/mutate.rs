@@ -71,6 +71,7 @@ fn merged(object: &Json, value: &Value<'_>, schema: &Schema) -> Result<Json, Str
     let json = to_json(value);
     check_type_names(value, &json)?;
     let mut configuration = json?;
+    check_scalars(value, &mut String::new(), MAX_DEPTH)?;
     for name in ["apiVersion", "kind"] {
         configuration.set(name, object[name].clone());
     }
@@ -110,6 +111,10 @@ fn operations(value: &Value<'_>) -> Result<Json, String> {
             operation.set("from", from);
         }
         if let Some(value) = fields.field("value") {
+            if let Value::Optional(None) = value {
+                let why = "JSONPath valueExpression evaluated to a type that could not marshal to JSON: optional.none() dereference";
+                return Err(why.into());
+            }
             let json = to_json(value);
             check_type_names(value, &json)?;
             let value = json.map_err(|why| {
@@ -135,6 +140,34 @@ fn check_type_names(value: &Value<'_>, json: &Result<Json, String>) -> Result<()
     match errors.is_empty() {
         true => Ok(()),
         false => Err(format!("type mismatch: {}", errors.join("\n"))),
+    }
+}
+
+/// Fails if a value in the result has no JSON type, such as a duration. In JSON Patches, kube-apiserver converts such values to JSON.
+fn check_scalars(value: &Value<'_>, path: &mut String, depth: usize) -> Result<(), String> {
+    let Some(depth) = depth.checked_sub(1) else { return Err("values are nested too deep".into()) };
+    let length = path.len();
+    match value {
+        Value::Bytes(_) | Value::Duration(_) | Value::Timestamp(_) | Value::Opaque(_) => {
+            let found = value.type_of();
+            Err(format!("failed to convert patch object to typed object: {path}: expected any scalar, got {found}"))
+        }
+        Value::Object(object) => object.fields().try_for_each(|(name, value)| {
+            path.push('.');
+            path.push_str(name);
+            check_scalars(value, path, depth)?;
+            path.truncate(length);
+            Ok(())
+        }),
+        Value::List(list) => list.items().flatten().enumerate().try_for_each(|(at, item)| {
+            path.push_str(&format!("[{at}]"));
+            check_scalars(&item, path, depth)?;
+            path.truncate(length);
+            Ok(())
+        }),
+        Value::Map(map) => map.values().flatten().try_for_each(|value| check_scalars(&value, path, depth)),
+        Value::Optional(Some(value)) => check_scalars(value, path, depth),
+        _ => Ok(()),
     }
 }
 

@@ -112,7 +112,8 @@ impl FieldError {
 
     /// Creates an error for a value with too many bytes.
     pub(crate) fn too_long(field: impl Into<String>, most: usize) -> Self {
-        Self::new(FieldErrorType::TooLong, field, format!("Too long: may not be more than {most} bytes"))
+        let bytes = if most == 1 { "byte" } else { "bytes" };
+        Self::new(FieldErrorType::TooLong, field, format!("Too long: may not be more than {most} {bytes}"))
     }
 
     /// Creates an error for a list with too many items.

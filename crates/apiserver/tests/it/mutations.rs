@@ -62,3 +62,26 @@ async fn mutation_leaves_no_empty_managed_fields() {
         assert_eq!(made["metadata"].get("managedFields"), None, "{name}");
     }
 }
+
+/// kube-apiserver converts the values of a JSON patch to JSON, but not the values of an apply configuration.
+#[tokio::test]
+async fn apply_configuration_with_a_duration_is_refused() {
+    let server = server().await;
+    let mut accepted = Vec::new();
+    for (name, value) in [
+        ("duration", "duration('1h')"),
+        ("timestamp", "timestamp('2020-01-01T00:00:00Z')"),
+        ("bytes", "b'abc'"),
+        ("quantity", "quantity('1Gi')"),
+        ("url", "url('https://a')"),
+    ] {
+        let only =
+            json!({"matchConditions": [{"name": "c", "expression": format!("object.metadata.name == '{name}'")}]});
+        mutating(&server, name, "Never", apply(&format!("Object{{data: {{'a': {value}}}}}")), only).await;
+        let (code, found) = create(&server, name, json!({"x": "1"})).await;
+        if code != 403 {
+            accepted.push(format!("{name}: {code} {found}"));
+        }
+    }
+    assert_eq!(accepted, Vec::<String>::new());
+}

@@ -9,7 +9,7 @@ use pintle_json::{Json, json};
 use crate::identity;
 use crate::support::*;
 
-const ADMISSION: &str = "/apis/admissionregistration.k8s.io/v1";
+pub(crate) const ADMISSION: &str = "/apis/admissionregistration.k8s.io/v1";
 const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
 
 pub(crate) async fn server() -> ApiServer {
@@ -22,14 +22,14 @@ pub(crate) async fn post(server: &ApiServer, path: &str, object: Json) -> Json {
     made.body
 }
 
-fn rules(resources: &[&str], operations: &[&str]) -> Json {
+pub(crate) fn rules(resources: &[&str], operations: &[&str]) -> Json {
     json!({"resourceRules": [{
         "apiGroups": ["*"], "apiVersions": ["*"], "operations": operations, "resources": resources,
     }]})
 }
 
 /// Creates a validating policy for creates and updates of ConfigMaps. Also creates a binding for this policy.
-async fn validating(server: &ApiServer, name: &str, mut spec: Json) {
+pub(crate) async fn validating(server: &ApiServer, name: &str, mut spec: Json) {
     spec.set_default("matchConstraints", rules(&["configmaps"], &["CREATE", "UPDATE"]));
     let path = |resource: &str| format!("{ADMISSION}/validatingadmission{resource}");
     post(server, &path("policies"), json!({"metadata": {"name": name}, "spec": spec})).await;

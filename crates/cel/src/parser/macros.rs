@@ -31,7 +31,7 @@ pub(super) fn member(builder: &mut Builder, at: u32, function: &str, target: Id,
     match (function, args) {
         ("all", [var, predicate]) => make.one_var(*var, |make| make.all(*predicate)),
         ("exists", [var, predicate]) => make.one_var(*var, |make| make.exists(*predicate)),
-        ("exists_one" | "existsOne", [var, predicate]) => make.one_var(*var, |make| make.exists_one(*predicate)),
+        ("exists_one", [var, predicate]) => make.one_var(*var, |make| make.exists_one(*predicate)),
         ("map", [var, value]) => make.mapped(*var, None, *value),
         ("map", [var, filter, value]) => make.mapped(*var, Some(*filter), *value),
         ("filter", [var, predicate]) => make.mapped(*var, Some(*predicate), *var),

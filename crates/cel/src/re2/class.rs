@@ -1,7 +1,7 @@
 //! Classes of characters.
 
-use super::Scanner;
 use super::escape::perl_class;
+use super::{ANY_CHARACTER, NO_CHARACTER, Scanner};
 
 /// The names of POSIX classes.
 const POSIX: [&str; 14] = [
@@ -48,24 +48,40 @@ impl<'p> Scanner<'p> {
         }
         let start = self.at;
         let low = self.class_char(class)?;
-        self.literal(low);
         let rest = self.rest();
-        if rest.starts_with('-') && rest.len() > 1 && !rest.starts_with("-]") {
+        let is_range = rest.starts_with('-') && rest.len() > 1 && !rest.starts_with("-]");
+        let high = if is_range {
             self.bump();
-            let high = self.class_char(class)?;
-            if high < low {
-                return Err(format!("invalid character class range: `{}`", self.since(start)));
-            }
-            self.out.push('-');
-            self.literal(high);
+            self.class_char(class)?
+        } else {
+            low
+        };
+        if high < low {
+            return Err(format!("invalid character class range: `{}`", self.since(start)));
         }
+        self.range(low, high);
         Ok(())
     }
 
-    fn class_char(&mut self, class: usize) -> Result<char, String> {
+    /// Writes a range of code points without its surrogates, which do not occur in texts.
+    fn range(&mut self, low: u32, high: u32) {
+        let first = char::from_u32(low).unwrap_or('\u{e000}');
+        let last = char::from_u32(high).unwrap_or('\u{d7ff}');
+        if first > last {
+            self.out.push_str(NO_CHARACTER);
+            return;
+        }
+        self.literal(first);
+        if first < last {
+            self.out.push('-');
+            self.literal(last);
+        }
+    }
+
+    fn class_char(&mut self, class: usize) -> Result<u32, String> {
         match self.peek() {
             Some('\\') => self.escaped_char(),
-            _ => self.bump().ok_or_else(|| format!("missing closing ]: `{}`", &self.pattern[class..])),
+            _ => self.bump().map(u32::from).ok_or_else(|| format!("missing closing ]: `{}`", &self.pattern[class..])),
         }
     }
 
@@ -101,6 +117,10 @@ impl<'p> Scanner<'p> {
         let positive = name.strip_prefix('^');
         let is_negated = is_negated != positive.is_some();
         let name = positive.unwrap_or(name);
+        if is_surrogates(name) {
+            self.out.push_str(if is_negated { ANY_CHARACTER } else { NO_CHARACTER });
+            return Ok(());
+        }
         if !*self.classes.entry(name).or_insert_with(|| is_known(name)) {
             return Err(format!("invalid character class range: `{}`", self.since(start)));
         }
@@ -120,8 +140,13 @@ fn is_known(name: &str) -> bool {
     is_name && !has_prefix && (is_kind("gc") || is_kind("sc") && !is_script_code(name))
 }
 
+/// Returns whether a name names the general category of surrogates, which the crate `regex` does not know.
+fn is_surrogates(name: &str) -> bool {
+    matches!(name, "Cs" | "Surrogate")
+}
+
 /// The names of scripts that have four letters.
-const SHORT_SCRIPTS: [&str; 8] = ["Ahom", "Cham", "Kawi", "Lisu", "Modi", "Newa", "Thai", "Toto"];
+const SHORT_SCRIPTS: [&str; 9] = ["Ahom", "Cham", "Kawi", "Lisu", "Miao", "Modi", "Newa", "Thai", "Toto"];
 
 /// Returns whether the name of a script is its code, such as `Latn`. All codes have four letters. Go knows only the names.
 fn is_script_code(name: &str) -> bool {

@@ -40,15 +40,15 @@ impl Scanner<'_> {
                 self.out.push_str(&format!("[{negated}{class}]"));
             }
             _ => {
-                let c = self.escaped_char()?;
-                self.literal(c);
+                let code = self.escaped_char()?;
+                self.code_point(code);
             }
         }
         Ok(Piece::Operand)
     }
 
     /// Reads an escape of one character.
-    pub(super) fn escaped_char(&mut self) -> Result<char, String> {
+    pub(super) fn escaped_char(&mut self) -> Result<u32, String> {
         let start = self.at;
         self.bump();
         let Some(c) = self.bump() else {
@@ -67,7 +67,8 @@ impl Scanner<'_> {
             c if c.is_ascii() && !c.is_ascii_alphanumeric() => Some(u32::from(c)),
             _ => None,
         };
-        code.and_then(char::from_u32).ok_or_else(|| format!("invalid escape sequence: `{}`", self.since(start)))
+        let code = code.filter(|code| *code <= u32::from(char::MAX));
+        code.ok_or_else(|| format!("invalid escape sequence: `{}`", self.since(start)))
     }
 
     /// Reads up to two more octal digits.

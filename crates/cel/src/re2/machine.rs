@@ -1,5 +1,5 @@
 //! A matcher for patterns whose automaton would be too large. Like Go's matcher, it steps through the text with a list of active states.
-//! It needs little memory even for large repeated classes. Its time is proportional to the length of the pattern multiplied by the length
+//! It needs little memory even for large repeated classes: each repetition adds its counts of copies of the repeated part. Its time is proportional to the length of the pattern multiplied by the length
 //! of the text.
 
 use std::collections::HashMap;
@@ -33,6 +33,11 @@ impl Machine {
         compiler.compile(pattern)?;
         compiler.instructions.push(Instruction::Match);
         Some(Self { instructions: compiler.instructions, classes: compiler.classes })
+    }
+
+    #[cfg(test)]
+    pub(super) fn instructions(&self) -> usize {
+        self.instructions.len()
     }
 
     /// Searches a text. Each executed instruction is a step. Returns `None` if the search needs more than `max_steps`.
@@ -153,7 +158,15 @@ impl Compiler {
     }
 
     fn class(&mut self, class: &Class) -> Option<()> {
-        let Class::Unicode(class) = class else { return None };
+        let class = match class {
+            Class::Unicode(class) => class,
+            // The parser makes a class of bytes from a class without characters.
+            Class::Bytes(class) => {
+                self.classes.push(class.to_unicode_class()?);
+                self.instructions.push(Instruction::Class(self.classes.len() - 1));
+                return Some(());
+            }
+        };
         let place = std::ptr::from_ref(class).addr();
         let number = *self.known.entry(place).or_insert_with(|| {
             self.classes.push(class.clone());
@@ -164,10 +177,16 @@ impl Compiler {
     }
 
     fn repetition(&mut self, repetition: &Repetition) -> Option<()> {
+        let mut last = self.instructions.len();
         for _ in 0..repetition.min {
+            last = self.instructions.len();
             self.compile(&repetition.sub)?;
         }
         match repetition.max {
+            None if repetition.min > 0 => {
+                let next = self.instructions.len() + 1;
+                self.instructions.push(Instruction::Split(last, next));
+            }
             None => {
                 let at = self.split();
                 self.compile(&repetition.sub)?;

@@ -347,4 +347,58 @@ mod tests {
         assert!(folded.size() >= 4_000 * super::UNICODE_CLASS * super::FOLDED);
         assert!(folded.compiled.get().is_none() && folded.unicode_classes() == 4_000);
     }
+
+    #[test]
+    fn repeated_parts_are_copied_only_as_often_as_counted() {
+        for operator in ["+", "{1,}", "*", "?", "{2,}"] {
+            let levels = if operator == "{2,}" { 6 } else { 12 };
+            let pattern = format!("^{}[ab]{}$", "(".repeat(levels), format!("){operator}").repeat(levels));
+            let parsed = Pattern::parse(&pattern, 0).unwrap();
+            let Ok(Compiled::Machine(machine)) = parsed.compiled() else { panic!("{pattern} has an automaton") };
+            let bound = 3 * usize::try_from(parsed.instructions()).unwrap();
+            assert!(machine.instructions() <= bound, "{pattern}: {} of {bound}", machine.instructions());
+            let text = if operator == "?" { "b" } else { &"ab".repeat(100) };
+            assert!(parsed.search(text, usize::MAX).unwrap().unwrap().is_match, "{pattern}");
+        }
+    }
+
+    #[test]
+    fn class_without_characters_matches_nothing() {
+        for pattern in [r"[^\s\S]", r"\P{Any}", r"a|[^\x00-\x{10FFFF}]", r"\x{D800}", r"\p{Cs}", r"[\x{D800}-\x{DFFF}]"]
+        {
+            for max_bytes in [0, MAX_BYTES] {
+                let found = Pattern::parse(pattern, max_bytes).unwrap().search("b", usize::MAX);
+                assert_eq!(found.map(|found| found.map(|found| found.is_match)), Ok(Some(false)), "{pattern}");
+            }
+        }
+    }
+
+    #[test]
+    fn surrogates_and_repeated_flags_are_accepted() {
+        for pattern in [
+            r"^[^\x{D800}-\x{DFFF}]$",
+            r"^\P{Cs}$",
+            r"^[^\p{Surrogate}]$",
+            "^(?ii)B$",
+            "^(?i-i:b)$",
+            r"^[\x{61}-\x{DFFF}]$",
+        ] {
+            assert!(is_match(pattern, "b"), "{pattern}");
+        }
+        assert!(!is_match("^(?i-i)B$", "b"));
+        assert!(Pattern::parse(r"\p{Miao}", MAX_BYTES).is_ok());
+    }
+
+    proptest::proptest! {
+        /// The characters have a meaning in patterns, so that many of the texts are patterns.
+        #[test]
+        fn instructions_are_estimated(text in r"([a-c]|\[ab\]|\(|\)|[|*+?]|\{[0-3],\}|\{[0-3]\}|\\pL){0,16}") {
+            if let Ok(parsed) = Pattern::parse(&text, 0)
+                && let Ok(Compiled::Machine(machine)) = parsed.compiled()
+            {
+                let bound = 3 * parsed.instructions() + 1;
+                proptest::prop_assert!(machine.instructions() as u64 <= bound, "{text}: {} of {bound}", machine.instructions());
+            }
+        }
+    }
 }

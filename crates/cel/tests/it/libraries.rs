@@ -103,3 +103,15 @@ fn programs_are_shared_between_threads() {
     let copy = program.clone();
     assert_eq!(std::thread::spawn(move || copy.test(&Activation::new(), 100)).join().unwrap(), Ok(true));
 }
+
+#[test]
+fn exists_one_has_two_names_with_two_variables() {
+    let environment = Environment::new().variable("list", Type::list(Type::Int));
+    for (expression, is_known) in [
+        ("list.exists_one(e, e == 1)", true),
+        ("list.existsOne(i, e, e == 1)", true),
+        ("list.existsOne(e, e == 1)", false),
+    ] {
+        assert_eq!(environment.compile(expression).is_ok(), is_known, "{expression}");
+    }
+}

@@ -94,7 +94,12 @@ impl Check<'_> {
             let part = Part { schema, structural: items, rules: rules.and_then(RuleTree::items) };
             self.below(part, deeper.as_ref(), path.member("items"));
         }
-        // As in kube-apiserver, defaults below `additionalProperties` are not checked.
+        // As in kube-apiserver, defaults below `additionalProperties` are not checked, but they are forbidden in metadata.
+        if within.is_some() && schema.has("/additionalProperties/default") {
+            let why = "must not be set inside additionalProperties applying to object metadata";
+            let path = path.member("additionalProperties");
+            self.errors.add(|| FieldError::forbidden(path.member("default"), why));
+        }
     }
 
     fn default(&mut self, default: &Json, part: Part<'_>, within: Option<&Within<'_>>, path: FieldPath<'_>) {

@@ -73,7 +73,7 @@ pub(super) fn question(request: &AdmissionRequest<'_>) -> Question {
         group: target.kind.group.to_string(),
         resource: target.kind.plural.to_string(),
         subresource: target.subresource.name().into(),
-        namespace: namespace_of(target).into(),
+        namespace: namespace_of(request).into(),
         name: request.name().into(),
         ..Question::default()
     }

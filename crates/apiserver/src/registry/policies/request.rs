@@ -53,7 +53,7 @@ pub(super) fn attributes(request: &AdmissionRequest<'_>, kind: &Kind, own_type: 
         ("subResource", subresource),
         ("requestSubResource", subresource),
         ("name", request.name()),
-        ("namespace", namespace_of(target)),
+        ("namespace", namespace_of(request)),
     ] {
         if !value.is_empty() {
             attributes.set(name, value);

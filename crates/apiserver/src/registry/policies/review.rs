@@ -119,7 +119,7 @@ impl<'a> Review<'a> {
                 if !resources.is_null() && matches(resources, &candidates, &matched).is_none() {
                     continue;
                 }
-                match params::collect(self.registry, &policy.spec, &binding.spec, namespace_of(self.request.target)) {
+                match params::collect(self.registry, &policy.spec, &binding.spec, namespace_of(self.request)) {
                     Ok(params) => invocations.extend(
                         params
                             .into_iter()
