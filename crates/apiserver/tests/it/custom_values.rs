@@ -16,8 +16,9 @@ fn definition(spec: Json) -> Json {
 }
 
 fn rejection(property: Json, value: Json) -> String {
-    let crd = CrdChecker::new(definition(json!({"type": "object", "properties": {"x": property}}))).unwrap();
-    crd.create(json!({"spec": {"x": value}})).unwrap_err().to_string()
+    let crd = CrdChecker::new(definition(json!({"type": "object", "properties": {"x": property}})))
+        .expect("a valid definition");
+    crd.create(json!({"spec": {"x": value}})).expect_err("a rejection").to_string()
 }
 
 #[test]
@@ -55,14 +56,15 @@ fn defaults_of_any_metadata_field_are_forbidden() {
         "type": "object", "x-kubernetes-embedded-resource": true, "x-kubernetes-preserve-unknown-fields": true,
         "properties": {"metadata": metadata},
     });
-    let found = CrdChecker::new(definition(embedded)).unwrap_err().to_string();
+    let found = CrdChecker::new(definition(embedded)).expect_err("a rejection").to_string();
     assert!(found.contains("must not be set inside additionalProperties applying to object metadata"), "{found}");
 }
 
 #[test]
 fn large_pattern_with_an_empty_class_is_checked() {
     let property = json!({"type": "string", "pattern": r"^(\pL{200}\pN{200}|[^\s\S]|a)$"});
-    let crd = CrdChecker::new(definition(json!({"type": "object", "properties": {"x": property}}))).unwrap();
+    let crd = CrdChecker::new(definition(json!({"type": "object", "properties": {"x": property}})))
+        .expect("a valid definition");
     crd.assert_accepts(json!({"spec": {"x": "a"}}));
     assert!(crd.create(json!({"spec": {"x": "b"}})).is_err());
 }
@@ -73,7 +75,7 @@ fn null_items_and_values_get_the_default() {
         "list": {"type": "array", "items": {"type": "number", "default": 1}},
         "map": {"type": "object", "additionalProperties": {"type": "string", "default": "q"}},
     }})))
-    .unwrap();
+    .expect("a valid definition");
     let mut wrong = Vec::new();
     for (given, expected) in [
         (json!({"list": [2, null]}), json!({"list": [2, 1]})),
