@@ -1,7 +1,7 @@
-//! `cargo xtask bench AREA` compares our crates with their peers in the same run.
+//! `cargo xtask bench AREA` measures our crates and their peers in the same run, and compares the figures.
 //!
-//! An *area* ([`Area`]) is a list of *workloads* ([`Workload`]). Each area is declared in a file of its own, such as [`queue`]. For each
-//! side, a workload names one program:
+//! An *area* ([`Area`]) is a list of *workloads* ([`Workload`]). Each area is declared in a file of its own, such as [`queue`]. A workload
+//! is performed by our crates and by each peer. For each of these *sides*, it names one program:
 //!
 //! * Our programs are binaries of `crates/bench` ([`Program::Rust`]), or examples of other crates ([`Program::Example`]).
 //!   All of these programs are built with `--release`.
@@ -17,14 +17,14 @@
 //!  "figures": {"us, p99 of hand-off": 17.5}}
 //! ```
 //!
-//! All figures describe only the measured section of the program:
+//! All figures describe only the part of the program that is measured:
 //!
 //! * `wall_ns` is the wall time.
 //! * `cpu_ns` is the CPU time of all threads.
 //! * `allocations` is the number of heap allocations.
 //! * `peak_bytes` is the peak of the resident memory minus the resident memory at the start.
 //! * `operations` is the number of operations.
-//! * `adds` and `gets` are the numbers of added and received keys.
+//! * `adds` is the number of keys that were added to a queue, and `gets` is the number of keys that were received from it.
 //! * `figures` contains other values by unit ([`Measure::Figure`]).
 //!
 //! A program omits a figure that it cannot measure. The rows that need this figure then have an empty cell.
@@ -33,10 +33,11 @@
 //! [`Around::Maps`], [`Around::Rest`]). All sides use the same server. If the workload compares servers ([`Around::Servers`]), each side
 //! has a separate server. The argument `--processes ID,ID` contains the process ids of this server.
 //!
-//! The sides of a workload run alternately (ours, peer, ours, peer, …), so that other programs on the machine affect all sides. For
-//! figures that are published, each side runs at least [`Workload::runs`] times. Each [`Measure`] becomes one row of medians. The
-//! *ratio* compares our side with the best peer. For example, 2.0 means half the cost, and 0.5 means double the cost. If a tool such
-//! as `go` is missing, or if a peer cannot be built, the column of this peer is empty and the output contains the reason.
+//! The programs of a workload run alternately (ours, peer, ours, peer, …), so that other programs on the machine affect all sides. For
+//! figures that are published, each side runs at least [`Workload::runs`] times. For each [`Measure`], the table has one row with the
+//! median of each side. The *ratio* compares our side with the best peer. For example, 2.0 means half the cost, and 0.5 means double the
+//! cost. If a tool such as `go` is missing, or if a peer cannot be built, the column of this peer is empty and the output contains the
+//! reason.
 //!
 //! All published figures on a page belong to the same commit. Therefore, `--docs` requires a clean working tree that does
 //! not change during the measurement. `--docs` also requires an idle machine.
@@ -70,7 +71,7 @@ const AREAS: &[&Area] =
 
 /// A list of workloads that are measured together. One table shows all of them.
 pub(crate) struct Area {
-    /// The name of the area. The command line, the folder of the Go programs and the file names of the pages use it.
+    /// The name of the area. The command line, the folder of the Go programs and the file names of the pages contain this name.
     pub(crate) name: &'static str,
     /// A sentence that the page shows above the table.
     pub(crate) about: &'static str,
@@ -78,20 +79,20 @@ pub(crate) struct Area {
     pub(crate) workloads: &'static [Workload],
 }
 
-/// A task that the programs of all sides perform.
+/// A task that our program and the programs of the peers perform.
 pub(crate) struct Workload {
     /// The text in the first column of the table. No other workload of the area has the same text.
     pub(crate) name: &'static str,
-    /// The variants of our side. If the workload has variants, this text describes the first variant.
+    /// The variants of our side. If there are several variants, the name of the workload describes the first one.
     pub(crate) ours: &'static [Variant],
     /// The peers. The list may be empty.
     pub(crate) peers: &'static [(&'static str, Run)],
     pub(crate) around: Around,
-    /// The number of runs of each side that published figures need. The number is [`RUNS`], or less for long workloads.
+    /// The number of runs that each side needs for published figures. The number is [`RUNS`], or less for long workloads.
     pub(crate) runs: usize,
 }
 
-/// The servers and limits around all programs that run the workload.
+/// The servers and the limits with which the programs of a workload run.
 #[derive(Clone, Copy)]
 pub(crate) enum Around {
     Nothing,
@@ -101,7 +102,7 @@ pub(crate) enum Around {
     Pods(usize),
     /// A new embedded API server for the workload.
     Cluster,
-    /// A new embedded API server for the workload. The server contains this number of ConfigMaps.
+    /// A new embedded API server for the workload, which contains this number of ConfigMaps.
     Maps(usize),
     /// A new API server for each side and each run. The peer [`REAL`] uses a real server, and our side uses an embedded
     /// server.
@@ -110,10 +111,10 @@ pub(crate) enum Around {
     Rest,
 }
 
-/// The peer that consists of our client programs, a real kube-apiserver and etcd.
+/// The name of the peer in which our client programs use a real kube-apiserver with etcd.
 pub(crate) const REAL: &str = "kube-apiserver";
 
-/// A variant: one way in which our side runs a workload.
+/// One of the ways in which our side runs a workload.
 pub(crate) struct Variant {
     /// The text that describes how the variant differs from the first one. The text is empty for the first variant.
     pub(crate) name: &'static str,
@@ -123,7 +124,7 @@ pub(crate) struct Variant {
 
 pub(crate) type Rows = &'static [Row];
 
-/// The measure that a row of the table shows, and the goals of the row. A row without goals is only for information.
+/// The measure that a row of the table shows, and the goals for this measure. A row without goals is only for information.
 pub(crate) type Row = (Measure, &'static [Goal]);
 
 /// A command that runs a workload once and prints its [`Sample`](sample::Sample).
@@ -146,7 +147,7 @@ pub(crate) enum Program {
     Go(&'static str),
 }
 
-/// A value that is computed from the figures of one side.
+/// A value that is computed from the figures of our side or of a peer.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[allow(dead_code, reason = "an area does not use every measure")]
 pub(crate) enum Measure {
@@ -168,22 +169,22 @@ pub(crate) enum Measure {
     Figure(&'static str),
 }
 
-/// The condition under which a row reaches its goal.
+/// A goal for a row: a limit for our value, or for the ratio to a peer.
 #[derive(Clone, Copy, PartialEq)]
 #[allow(dead_code, reason = "an area does not use every kind of goal")]
 pub(crate) enum Goal {
-    /// The minimum of the ratio to the best peer. The value 1 means "no worse", and 0.5 means "at most twice the cost".
+    /// The ratio to the best peer must be at least this number. The value 1 means "no worse", and 0.5 means "at most twice the cost".
     Times(f64),
-    /// The minimum of the ratio to the peer with this name.
+    /// The ratio to the peer with this name must be at least this number.
     TimesOf(&'static str, f64),
-    /// The maximum of our value.
+    /// Our value must be at most this number.
     AtMost(f64),
-    /// The minimum of our value.
+    /// Our value must be at least this number.
     AtLeast(f64),
 }
 
-/// The number of runs for short workloads. The number is large, because the figures of short workloads vary most
-/// between runs.
+/// The number of runs for short workloads. This number is large, because the figures of short workloads vary more between runs than other
+/// figures.
 pub(crate) const RUNS: usize = 9;
 
 pub(crate) fn run(sh: &Shell, flags: &Bench) -> anyhow::Result<ExitCode> {

@@ -1,7 +1,7 @@
 //! `cargo xtask ci` runs all checks of the project and prints one line for each step.
 //!
 //! All steps run, even if an earlier step fails, so one run reports all problems. A failing step prints the output of its command.
-//! The step also prints a command line that runs only this step. The file `target/ci/STEP.log` contains the output of each step.
+//! The output also contains a command line that runs only this step. The file `target/ci/STEP.log` contains the output of each step.
 
 mod checked;
 mod command;
@@ -29,7 +29,7 @@ use crate::flags::Ci;
 struct Step {
     name: &'static str,
     about: &'static str,
-    /// Whether the step mostly waits. The step then runs in parallel with the steps after it.
+    /// Whether the step spends most of its time waiting. Such a step runs in parallel with the steps after it.
     waits: bool,
     run: fn(&Shell) -> anyhow::Result<Done>,
 }
@@ -51,7 +51,7 @@ impl Step {
     }
 }
 
-/// The end of a step.
+/// The result and the duration of a step that has ended.
 struct Outcome {
     step: &'static str,
     took: Duration,
@@ -63,7 +63,7 @@ struct Outcome {
 struct Done {
     /// A note that is printed after the duration of the step.
     note: String,
-    /// The numbers of tests that the step ran.
+    /// How many tests of the step passed, and how many failed.
     tests: Tally,
 }
 
@@ -73,7 +73,7 @@ impl Done {
     }
 }
 
-/// The error of a step in which tests failed. The error contains the numbers of tests.
+/// The error of a step in which tests failed. It contains the numbers of passed and failed tests.
 #[derive(Debug)]
 struct TestsFailed {
     tests: Tally,
@@ -111,8 +111,8 @@ pub(crate) fn run(sh: &Shell, flags: &Ci) -> anyhow::Result<ExitCode> {
                 let own = sh.clone();
                 waiting.push(scope.spawn(move || step.run(&own)));
             } else {
-                // Show which step runs. Steps that mostly wait end later. Therefore, they do not print a line between
-                // the lines of other steps.
+                // Show which step runs. For a step that mostly waits, the line is printed at the end, so that it does not appear inside the
+                // line of another step.
                 print!("{:12} ", step.name);
                 std::io::stdout().flush().ok();
                 report.add(step.run(sh));
@@ -127,7 +127,7 @@ pub(crate) fn run(sh: &Shell, flags: &Ci) -> anyhow::Result<ExitCode> {
     Ok(report.close(started.elapsed()))
 }
 
-/// The results of all steps.
+/// The numbers of tests in all steps, and the names of the failed steps.
 #[derive(Default)]
 struct Report {
     tests: Tally,

@@ -1,10 +1,10 @@
 //! `cargo xtask conformance --clients` runs the scenario of a controller with other client libraries on the embedded server.
 //!
-//! Each client is a program that fails at the first step whose result differs from a real cluster. The clients are kubectl,
-//! client-go (`crates/bench/go/conformance`), Python, JavaScript and Java (`crates/conformance/clients`), and kube
-//! (`crates/apiserver/examples/kube`). If the tool of a client is not installed, the client is skipped. The last line of output
-//! then contains the client's name. With `--all`, or if `--only` names the client, a skipped client counts as failed. Each tool
-//! downloads its dependencies to the tool's usual cache. The results of builds are written to the target folder.
+//! Each client is a program that performs the scenario, and fails at the first step with a result that differs from a real cluster. The
+//! clients are kubectl, client-go (`crates/bench/go/conformance`), Python, JavaScript and Java (`crates/conformance/clients`), and kube
+//! (`crates/apiserver/examples/kube`). If the tool of a client is not installed, the client is skipped. The last line of the output
+//! contains the names of skipped clients. With `--all`, or if `--only` names the client, a skipped client counts as failed. Each tool
+//! downloads dependencies to its usual cache, and writes the results of its builds to the target folder.
 
 use std::fmt;
 use std::io::{BufRead, BufReader};
@@ -87,8 +87,7 @@ impl fmt::Display for Day {
     }
 }
 
-/// Returns the last line of output. The line contains the number of clients that passed, and the names of failed and
-/// skipped clients.
+/// Returns the last line of the output: the number of clients that passed, and the names of failed and skipped clients.
 fn closing(days: &[(&str, Day)]) -> String {
     let names = |of: fn(&Day) -> bool| {
         days.iter().filter(|(_, day)| of(day)).map(|(name, _)| *name).collect::<Vec<_>>().join(", ")
@@ -135,7 +134,7 @@ const NOTHING: &str = "";
 
 fn kubectl(sh: &Shell, work: &Path) -> anyhow::Result<()> {
     let file = "crates/conformance/clients/kubectl/manifest.yaml";
-    // The commands. Each has a text that its output must contain. `kubectl diff` prints nothing if there are no differences.
+    // The commands. For each command, the output must contain the given text. `kubectl diff` prints nothing if there are no differences.
     for (arguments, says) in [
         (format!("apply -f {file}"), "deployment.apps/web created"),
         (format!("apply -f {file}"), "deployment.apps/web unchanged"),
@@ -155,7 +154,7 @@ fn kubectl(sh: &Shell, work: &Path) -> anyhow::Result<()> {
         ("patch configmap settings -n kubectl -p {\"data\":{\"colour\":\"red\"}}".into(), "patched"),
         ("wait configmap settings -n kubectl --for=jsonpath={.data.colour}=red --timeout=10s".into(), "condition met"),
         ("create serviceaccount default -n kubectl".into(), "created"),
-        // This text is `{"` in base64, with which the header of every JWT starts.
+        // This text is `{"` in base64. The header of every JWT starts with it.
         ("create token default -n kubectl".into(), "eyJ"),
         ("explain deployment.spec.replicas".into(), "<integer>"),
         ("delete configmap settings -n kubectl".into(), "deleted"),

@@ -1,5 +1,5 @@
-//! `cargo xtask conformance` replays recorded cases (`crates/conformance`) against a server. The job can also run the client's
-//! scenarios or a fleet of electors on a real server.
+//! `cargo xtask conformance` replays recorded cases (`crates/conformance`) against a server. The job can also run the scenarios of the
+//! client's tests, or a fleet of electors, on a real server.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -45,7 +45,7 @@ pub(crate) fn run(sh: &Shell, flags: &Conformance) -> anyhow::Result<ExitCode> {
     }
     let cargo = crate::cargo();
     let replay = cmd!(sh, "{cargo} run --quiet --locked --package pintle-conformance -- {args...}");
-    // The replay program has already printed the reason of the failure.
+    // The replay program has already printed why it failed.
     Ok(if replay.quiet().run().is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
@@ -62,7 +62,7 @@ fn compare(sh: &Shell, folder: &Path, flags: &Conformance) -> anyhow::Result<Exi
     Ok(if compared.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Runs the client's scenarios on a real kube-apiserver. The tests of the client crate run the same scenarios on the embedded
+/// Runs the scenarios of the client crate's tests on a real kube-apiserver. The tests themselves run these scenarios on the embedded
 /// server.
 fn client(sh: &Shell) -> anyhow::Result<ExitCode> {
     let real = Real::start(sh)?;
@@ -75,8 +75,8 @@ fn client(sh: &Shell) -> anyhow::Result<ExitCode> {
     Ok(if passed && requested { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Runs several processes that contend for a lease (`crates/bench/tests/it/fleet.rs`). As in the tests, some of these processes use this
-/// project's elector. Other processes use client-go's elector.
+/// Runs several processes that contend for a lease (`crates/bench/tests/it/fleet.rs`). As in the tests of the fleet, some of these
+/// processes use this project's elector. Other processes use client-go's elector.
 fn fleet(sh: &Shell) -> anyhow::Result<ExitCode> {
     let folder = sh.create_temp_dir()?;
     let mut env: Vec<(&str, PathBuf)> = Vec::new();

@@ -1,4 +1,4 @@
-//! The jobs for developing this project. The jobs run as `cargo xtask JOB`.
+//! The jobs for the development of this project. `cargo xtask JOB` runs a job.
 //!
 //! Each job has one file or folder: [`ci`] runs all checks, [`tidy`] checks the repository's own rules, [`docs`] builds the
 //! documentation, [`mod@bench`] compares Pintle with its peers, [`conformance`] compares the API server with a real one, and

@@ -1,7 +1,7 @@
 //! `cargo xtask new-operator NAME` creates the project of an operator outside of this workspace.
 //!
-//! The template `crates/pintle/template` is a complete project. A new project is a copy of this template, with another name and with
-//! another path to Pintle.
+//! The template `crates/pintle/template` is a complete project. A new project is a copy of the template, but has its own name and another
+//! path to Pintle.
 
 use std::fs;
 use std::path::{Component, Path, PathBuf};
@@ -21,7 +21,7 @@ const DEPENDENCY: &str = "pintle = { path = \"..\"";
 /// length is limited.
 const LONGEST: usize = 50;
 
-/// Names that the compiler does not accept, and the names of the crates that a project uses.
+/// Names that a project must not have: names that the compiler does not accept, and the names of the crates that a project uses.
 const TAKEN: &[&str] = &[
     "abstract",
     "alloc",
@@ -124,16 +124,16 @@ pub(crate) fn write(sh: &Shell, name: &str, folder: &Path) -> anyhow::Result<()>
         fs::create_dir_all(target.parent().unwrap_or(folder))?;
         fs::write(&target, fill(&text, name, &pintle)).with_context(|| format!("writing {}", target.display()))?;
     }
-    // The lock file is copied, so that the project uses the versions with which this repository is tested. cargo removes the entries
-    // that the project does not use.
+    // Copy the lock file, so that the project uses the versions of dependencies with which this repository is tested. cargo removes the
+    // entries that the project does not use.
     fs::copy(root.join("Cargo.lock"), folder.join("Cargo.lock"))?;
     let (cargo, manifest) = (crate::cargo(), folder.join("Cargo.toml"));
     cmd!(sh, "{cargo} metadata --quiet --format-version 1 --manifest-path {manifest}").quiet().ignore_stdout().run()?;
     Ok(())
 }
 
-/// Replaces the name and the two paths to Pintle in a file. One path is valid on this machine, and the other one is
-/// valid in the container image.
+/// Replaces the project's name and the two paths to Pintle in a file. The first path is for builds on this machine, and the second path is
+/// for builds of the container image.
 fn fill(text: &str, name: &str, pintle: &Path) -> String {
     let in_image = normal(&Path::new("/src").join(name).join(pintle));
     let (pintle, in_image) = (slashes(pintle), slashes(&in_image));
@@ -144,7 +144,7 @@ fn fill(text: &str, name: &str, pintle: &Path) -> String {
         .replace(&PLACEHOLDER.replace('-', "_"), &name.replace('-', "_"))
 }
 
-/// Checks that a text is a valid name for a package, a Lease and a namespace.
+/// Checks that a text is a valid name for a package, for a Lease and for a namespace.
 fn check_name(name: &str) -> anyhow::Result<()> {
     let word = |word: &str| !word.is_empty() && word.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit());
     let is_kebab_case = name.starts_with(|c: char| c.is_ascii_lowercase()) && name.split('-').all(word);

@@ -9,14 +9,14 @@ use std::process::{Child, Command, Stdio};
 use anyhow::{Context, ensure};
 use xshell::{Shell, TempDir, cmd};
 
-/// A running kube-apiserver, and the etcd that it uses. Dropping this value ends both.
+/// A running kube-apiserver, and the etcd that it uses. Dropping this value ends both processes.
 pub(crate) struct Real {
     port: u16,
     processes: Vec<Child>,
     folder: TempDir,
 }
 
-/// The bearer token of the administrator.
+/// The administrator's bearer token.
 pub(crate) const TOKEN: &str = "conformance";
 
 impl Real {

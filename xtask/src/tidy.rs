@@ -89,7 +89,7 @@ fn sources(sh: &Shell, root: &Path) -> anyhow::Result<Vec<Source>> {
     Ok(paths.into_iter().filter_map(text).collect())
 }
 
-/// Returns the source files of a crate, without its test modules.
+/// Returns the source files of a crate, except for test modules, which are in files named `tests.rs`.
 fn code_of<'a>(name: &str, sources: &'a [Source]) -> impl Iterator<Item = &'a Source> {
     let src = Path::new("crates").join(name).join("src");
     sources.iter().filter(move |source| {

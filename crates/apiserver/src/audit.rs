@@ -19,11 +19,11 @@ pub struct AuditRecord {
     pub received: Instant,
     /// The user name, after impersonation. The user name is empty if the user is unknown.
     pub user: String,
-    /// The header `User-Agent` of the request.
+    /// The value of the `User-Agent` header.
     pub user_agent: String,
     /// The verb. The verb is `None` for a request without a resource, such as `/version`.
     pub verb: Option<RequestVerb>,
-    /// The API group. Empty for the core group.
+    /// The API group. The string is empty for the core group.
     pub group: String,
     /// The plural name of the resource. The name is empty for a request without a resource.
     pub resource: String,
@@ -31,7 +31,7 @@ pub struct AuditRecord {
     pub subresource: String,
     /// The namespace. The namespace is empty in cluster scope and for requests across all namespaces.
     pub namespace: String,
-    /// The name. Empty for a collection.
+    /// The name of the object. The name is empty if the request addresses a collection.
     pub name: String,
     /// The HTTP status. For a watch, the code is the status code at the start of the response. The code is 0 if the client closed the
     /// connection before the server had decided on a status. A request that timed out is recorded when the server stops processing it. The
@@ -40,17 +40,17 @@ pub struct AuditRecord {
     /// The last write that the request made, even if the response is an error. The write is `None` if the request wrote nothing. For
     /// example, reads, dry runs, rejected requests, and updates without changes write nothing.
     pub committed: Option<Commit>,
-    /// The audit annotations that admission added, as in kube-apiserver's audit events. For a pod,
-    /// `pod-security.kubernetes.io/enforce-policy` is the enforced security standard. The annotation
-    /// `pod-security.kubernetes.io/audit-violations` lists the violations of the audited standard.
+    /// The audit annotations that admission added, as in kube-apiserver's audit events. For a pod, the annotation
+    /// `pod-security.kubernetes.io/enforce-policy` names the security standard that the namespace enforces. The annotation
+    /// `pod-security.kubernetes.io/audit-violations` lists the pod's violations of the standard that the namespace sets for auditing.
     pub annotations: BTreeMap<String, String>,
 }
 
 /// A write to the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Commit {
-    /// The time of the write. A write with a later revision never has an earlier time. The times of writes follow the order of their
-    /// revisions, even if the requests take different amounts of time.
+    /// The time of the write. A write with a later revision never has an earlier time. This holds even if the requests take different
+    /// amounts of time.
     pub at: Instant,
     /// The `resourceVersion` of the write.
     pub revision: u64,
@@ -110,7 +110,7 @@ impl ServerAudit {
         self.lost
     }
 
-    /// Accepts the loss of records. After this call, the methods of this type do not panic because of dropped requests.
+    /// Accepts that the audit is incomplete. After this call, the methods of this type do not panic because of dropped requests.
     pub fn despite_loss(self) -> Self {
         Self { lost: 0, ..self }
     }
@@ -197,7 +197,8 @@ tokio::task_local! {
     static COMMITTED: Committed;
 }
 
-/// The most recent write of a request. The request's future shares this value, because the future may be dropped before it completes.
+/// The most recent write of a request. The value is shared with the future of the request, so it remains available if this future is
+/// dropped before it completes.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Committed(Arc<Mutex<Option<Commit>>>);
 

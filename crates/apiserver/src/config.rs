@@ -44,8 +44,8 @@ pub struct ApiServerConfig {
     /// The seed for all generated values. The generated values are names, uids, the administrator's token, and TLS keys and certificates.
     /// Two runs with the same seed generate the same values. Default: `None`, so the values are random.
     ///
-    /// - Faults that occur with a probability use the seed, too. Without a seed, faults use the seed 0.
-    /// - Tokens of service accounts contain times. Service account tokens are the same in each run only if [`start_time`](Self::start_time)
+    /// - Fault rules with a probability also use the seed. Without a seed, the fault rules use the seed 0.
+    /// - Service account tokens contain timestamps. Therefore, the tokens are the same in each run only if [`start_time`](Self::start_time)
     ///   is also set.
     /// - Anyone who knows the seed can derive the tokens and keys.
     /// - If a seed is set, the TLS keys are Ed25519 keys. Browsers reject such keys. Without a seed, the TLS keys are P-256 keys.
@@ -56,48 +56,48 @@ pub struct ApiServerConfig {
     /// The interval at which a watch receives bookmarks, if the client allows bookmarks. Default: one minute. Minimum: one millisecond.
     pub bookmark_interval: Duration,
     /// The maximum number of changes by which a watcher can lag behind. The server closes the stream of a watcher that lags further behind.
-    /// Changes of other resources do not count. Default: 4096. Minimum: 1.
+    /// Only changes of the watched resource count. Default: 4096. Minimum: 1.
     ///
     /// All watchers share one copy of the changes, so a slow watcher takes no extra memory. While a watcher still reads the initial
-    /// objects, the server keeps a limited number of newer changes for it. If the server must drop one of these changes, it closes the
-    /// stream of the watcher.
+    /// objects, the server keeps a limited number of newer changes for this watcher. If the server must drop one of these changes, it
+    /// closes the watcher's stream.
     pub watch_buffer: usize,
     /// The resource version of the server before its first write. Default: 1. Maximum: half of `u64::MAX`.
     ///
     /// If this server replaces an earlier server, this version must be higher than all versions that the earlier server returned. Clients
     /// of the earlier server then receive the error that their resource versions are too old, and they list again. If the version is too
-    /// low, the watches of these clients do not continue until the new server reaches their versions.
+    /// low, the watches of these clients receive no events until the new server has reached the versions from which they watch.
     pub first_revision: u64,
     /// The maximum number of changes that the server keeps for each resource. Default: 100 000. Each write also removes up to a thousand
-    /// changes that are more than five minutes old. The server always keeps the last change of a resource. A watch or a list fails if it
-    /// starts at a resource version whose changes were dropped.
+    /// changes that are more than five minutes old. The server always keeps the last change of each resource. A watch or a list at a
+    /// resource version fails if the server has dropped changes that were made after this version.
     pub history: usize,
     /// The approximate memory limit in bytes for the kept changes of all resources together. Default: 256 MiB. If the limit is exceeded,
     /// the server drops the oldest changes first. If a watch has not read a dropped change yet, the server closes the stream of this watch.
-    /// The server always keeps the last change of a resource.
+    /// The server always keeps the last change of each resource.
     ///
-    /// A separate cache with half of this limit stores other encodings of current and past objects. The other encodings are protobuf,
-    /// metadata only, and table rows. When the cache is full, it evicts encodings that have been used only once. If the server needs an
-    /// evicted encoding later, it encodes the object again. For a list in protobuf, the server encodes each evicted object twice, because
-    /// the response body begins with its length.
+    /// A separate cache with half of this limit stores objects in encodings other than JSON. These encodings are protobuf, metadata only,
+    /// and table rows. The cache contains current and past objects. When the cache is full, it evicts encodings that have been used only
+    /// once. If the server needs an evicted encoding later, it encodes the object again. For a list in protobuf, the server encodes each
+    /// evicted object twice, because the response body begins with its length.
     pub history_bytes: usize,
-    /// The approximate memory limit in bytes for all request bodies that the server is receiving or processing. Default: 256 MiB. One
-    /// eighth of this limit is reserved for bodies of at most 64 KiB, in addition to the limit itself.
+    /// The approximate memory limit in bytes for all request bodies that the server is receiving or processing. Default: 256 MiB. Bodies of
+    /// at most 64 KiB have an additional reserve, which is one eighth of this limit.
     ///
     /// If the limit is exceeded, the server aborts the oldest incomplete body that is larger than 64 KiB. The client of the aborted request
     /// receives status 429 and should retry after one second. A single body may have at most 3 MiB.
     pub body_bytes: usize,
     /// The maximum number of connections. Default: 16 384. Minimum: 1. At startup, the server reduces this number if it exceeds half of the
-    /// files that the process may open. Half of the files remain available to other parts of the process. When the limit is reached, new
-    /// clients wait until a connection closes.
+    /// number of files that the process may open. The other half remains available to other parts of the process. When the limit is
+    /// reached, new clients wait until a connection closes.
     pub connections: usize,
     /// The optional controllers to run. Default: all. The controllers for custom resource definitions and for the Service `kubernetes`
     /// always run, regardless of this field.
     pub controllers: Controllers,
-    /// Whether to serve coordinated leader election, like kube-apiserver with the feature gate `CoordinatedLeaderElection` and
-    /// `coordination.k8s.io/v1beta1`. Default: no, as in kube-apiserver. If the feature is enabled, the server serves LeaseCandidates, and
-    /// leases keep `strategy` and `preferredHolder`. The server does not assign leases to candidates, because this is the task of a
-    /// controller.
+    /// Whether to serve coordinated leader election, like a kube-apiserver that enables the feature gate `CoordinatedLeaderElection` and
+    /// the API version `coordination.k8s.io/v1beta1`. Default: no, as in kube-apiserver. If the feature is enabled, the server serves
+    /// LeaseCandidates, and leases keep `strategy` and `preferredHolder`. The server does not assign leases to candidates, because this is
+    /// the task of a controller.
     pub coordinated_leader_election: bool,
     /// Whether the server runs on a separate thread that has its own runtime. Default: no. By default, the server runs on the runtime that
     /// starts it. On a shared runtime, the server yields to other tasks every few milliseconds, even while it processes long lists or large
@@ -106,9 +106,10 @@ pub struct ApiServerConfig {
     /// On a separate thread, the server uses the machine's clock. If a test pauses or advances tokio's clock, the timestamps and deadlines
     /// of such a server do not change. [The audit](crate::ApiServer::audit) also uses the machine's clock.
     ///
-    /// A paused tokio clock jumps to the next timer when all threads of its runtime are idle. The clock also jumps while the server's
-    /// separate thread works. An [in-process](crate::ApiServer::in_process) request prevents this jump until its response is complete,
-    /// unless the request is a watch. A request over a socket does not prevent the jump, so the client's deadlines can expire immediately.
+    /// A paused tokio clock jumps to the next timer when all threads of its runtime are idle. The clock ignores the server's separate
+    /// thread, so it also jumps while this thread works. An [in-process](crate::ApiServer::in_process) request prevents this jump until its
+    /// response is complete, unless the request is a watch. A request over a socket does not prevent the jump, so the client's deadlines
+    /// can expire immediately.
     pub own_thread: bool,
     /// The maximum number of requests that [the audit](crate::ApiServer::audit) keeps. Default: 10 000. The audit keeps fewer requests if
     /// their records take more than 32 MiB.
@@ -139,17 +140,17 @@ impl Default for ApiServerConfig {
     }
 }
 
-/// The controllers of a server that can be switched off.
+/// The optional controllers of a server. Each field switches one controller on or off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Controllers {
     /// Whether the garbage collector deletes the dependents of deleted owners.
     pub garbage: bool,
     /// Whether a controller deletes the objects in deleted namespaces.
     pub namespaces: bool,
-    /// Whether to aggregate cluster roles.
+    /// Whether a controller aggregates cluster roles.
     pub roles: bool,
-    /// Whether a controller writes the status of ValidatingAdmissionPolicies. The status contains the generation that was checked and the
-    /// warnings of the type check.
+    /// Whether a controller writes the status of ValidatingAdmissionPolicies. The status contains the warnings of the type check, and the
+    /// generation of the policy that was checked.
     pub policies: bool,
 }
 

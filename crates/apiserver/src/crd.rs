@@ -43,7 +43,7 @@ use crate::kinds::{GroupResource, Kind, Kinds};
 use crate::object::holds;
 use crate::store::Order;
 
-/// Adds the strategy of definitions to the built-in kinds.
+/// Returns the built-in kinds, in which CustomResourceDefinition has the strategy of this module.
 pub(crate) fn with_definition_strategy(builtin: Kinds) -> Kinds {
     builtin.with_strategy("apiextensions.k8s.io", "CustomResourceDefinition", &(Arc::new(Definition) as _))
 }

@@ -15,8 +15,9 @@ pub use rejection::Rejection;
 
 /// Checks which custom resources a CustomResourceDefinition accepts. The checks need no server, no runtime and no socket.
 ///
-/// A check uses the same code as the embedded server, so its results and messages are the same as in kube-apiserver. The check includes
-/// strict field validation, pruning, defaults, the schema, rules in CEL with their costs, and metadata.
+/// A check uses the same code as the embedded server, so its results and messages are the same as in kube-apiserver. A check prunes the
+/// object, adds the defaults, and validates field names strictly. It also validates the metadata, checks the object against the schema, and
+/// evaluates the CEL rules with their cost limits.
 ///
 /// A manifest is a YAML text, or any value that serializes to an object. To keep tests short, a manifest may omit some fields:
 ///
@@ -88,8 +89,8 @@ impl CrdChecker {
         Ok(checker)
     }
 
-    /// Adds another definition. A definition of the same name is replaced. After this call, manifests without a kind have the kind of this
-    /// definition.
+    /// Adds another definition. The new definition replaces an earlier definition with the same name. After this call, manifests without a
+    /// kind have the kind of this definition.
     ///
     /// # Errors
     ///
@@ -130,13 +131,13 @@ impl CrdChecker {
         self.offline.update(Sample::new(old)?, Sample::new(new)?, false)
     }
 
-    /// Returns the object after an update of its subresource `status`. The update ignores changes outside of `status`. The check adds no
-    /// defaults to the status of `old` and does not validate it.
+    /// Returns the object after an update of its subresource `status`. The update ignores changes outside of `status`. The check uses the
+    /// status of `old` unchanged. It does not add defaults to this status and does not validate it.
     ///
     /// # Errors
     ///
-    /// Returns an error if the server would reject the update. Also returns an error if the server would reject the object `old` without
-    /// its status. Also returns an error if the definition has no subresource `status`.
+    /// Returns an error if the server would reject the update, or the object `old` without its status. If the definition has no subresource
+    /// `status`, this method returns an error, too.
     pub fn update_status(&self, old: impl Serialize, new: impl Serialize) -> Result<CheckedObject, Rejection> {
         self.offline.update(Sample::new(old)?, Sample::new(new)?, true)
     }

@@ -50,7 +50,7 @@ pub(crate) struct Request<'a> {
     pub(crate) version: &'a str,
 }
 
-/// The changes that rules make to a request before the server processes it.
+/// The effects that the rules have on a request. The rules are applied before the server processes the request.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Before {
     pub(crate) delay: Duration,
@@ -129,24 +129,24 @@ impl Faults {
         id
     }
 
-    /// Removes a rule. If watches lag because of this rule, they immediately send the events that were delayed. A delayed event is lost if
-    /// it is no longer in the history.
+    /// Removes a rule. The watches that lag because of this rule send their delayed events immediately. A delayed event is lost if it is no
+    /// longer in the history.
     pub fn remove(&self, rule: RuleId) {
         self.lock().rules.retain(|armed| armed.id != rule);
     }
 
-    /// Removes all rules. Watches that lag immediately send the events that were delayed. A delayed event is lost if it is no longer in the
+    /// Removes all rules. All lagging watches send their delayed events immediately. A delayed event is lost if it is no longer in the
     /// history.
     pub fn clear(&self) {
         self.lock().rules.clear();
     }
 
-    /// Returns the total number of times that all rules have fired so far.
+    /// Returns how many times the rules have fired so far, in total.
     pub fn hits(&self) -> u64 {
         self.lock().hits.iter().sum()
     }
 
-    /// Returns the number of times that this rule has fired so far. The count remains available after the rule was removed.
+    /// Returns the number of times that this rule has fired so far. The number remains available after the rule was removed.
     pub fn hits_of(&self, rule: RuleId) -> u64 {
         self.lock().hits.get(rule.0).copied().unwrap_or(0)
     }

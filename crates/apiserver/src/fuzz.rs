@@ -38,8 +38,8 @@ pub fn certificate_request(bytes: &[u8]) {
     kinds::fuzz_certification_request(bytes);
 }
 
-/// Parses the path, the query and the `Accept` header of a request. The path, the query and the header are one line of
-/// the input each.
+/// Parses the path, the query and the `Accept` header of a request. The input contains the path, the query and the
+/// header on separate lines.
 pub fn request_head(bytes: &[u8]) {
     let text = text(bytes);
     let mut lines = text.splitn(3, '\n');

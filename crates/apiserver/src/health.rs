@@ -23,8 +23,8 @@ enum CheckKind {
     Process,
     /// The check passes if the store can be read.
     Store,
-    /// The check passes if all background controllers are running. The server sends no response until the controllers
-    /// have processed all existing objects.
+    /// The check passes if all background controllers are running. The server sends its first response only after the
+    /// controllers have processed all existing objects.
     Controllers,
 }
 

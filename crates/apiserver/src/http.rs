@@ -140,7 +140,7 @@ impl Call {
     }
 }
 
-/// The time until which the whole response must be sent. The deadline also applies if the client does not read the response.
+/// The deadline by which the server must have sent the whole response. The deadline also applies if the client does not read the response.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Deadline {
     /// The deadline of an ordinary request, which is not a watch or another stream.
@@ -157,11 +157,11 @@ impl Deadline {
     }
 }
 
-/// Serves one request and returns the response. If the connection is upgraded to a WebSocket, also returns the socket, which must run on
-/// the connection. This function never fails, because errors are sent as responses.
+/// Serves one request and returns the response. If the connection is upgraded to a WebSocket, also returns a [`Socket`], and the caller
+/// must run this socket on the connection. This function never fails, because errors are sent as responses.
 ///
-/// The response is ready no later than at the deadline. An offloaded step that is still running at the deadline runs to its end, but writes
-/// nothing to the store.
+/// The response is ready no later than at the deadline. If offloaded code is still running at the deadline, this code runs to its end, but
+/// it writes nothing to the store.
 ///
 /// If the response has a deadline, this function passes it to `deadline`.
 ///
@@ -322,8 +322,8 @@ async fn serve(registry: &Arc<Registry>, call: &mut Call, info: &RequestInfo, in
     let request_body = match verb {
         Some(Verb::Create) if call.object.is_empty() && registry.faults.needs_create_names() => {
             let body = body::receive(call, incoming).await?;
-            // The bytes that `read` returns also contain a permit to process them. Drop them immediately. While a fault delays the request,
-            // the bytes would otherwise keep the permit.
+            // `read` returns the bytes together with a permit to process them. Drop both immediately. Otherwise, the request would keep the
+            // permit while a fault delays it.
             let bytes = body::read(call, RequestBody::Received(body.clone())).await?;
             call.object = decode::name(bytes, call.header(CONTENT_TYPE));
             RequestBody::Received(body)

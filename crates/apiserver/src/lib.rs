@@ -50,13 +50,13 @@
 //!
 //! The store is a data structure without side effects. The store has one sequence of revisions for all resources. The store uses no clocks,
 //! locks or tasks. The type `Db` protects the store with a lock, and also publishes the current state for lock-free reads. Lists at an old
-//! revision, later pages of a list, watches and bookmarks read from the store.
+//! revision, later pages of a list, watches and bookmarks read from the store itself.
 //!
-//! In the folder `registry/`, an attempt to write never awaits. Therefore, a write is either complete or has no effect, even if the future
-//! of the request is dropped. Long operations regularly yield to other tasks. A write yields between two attempts, a list yields while it
-//! scans objects, and a `deletecollection` request yields between two objects.
+//! In the folder `registry/`, the code for one attempt to write never awaits. Therefore, a write is either complete or has no effect, even
+//! if the future of the request is dropped. Long operations regularly yield to other tasks. A write yields between two attempts, a list
+//! yields while it scans objects, and a `deletecollection` request yields between two objects.
 //!
-//! Each connection, the accept loop and each controller in the folder `background/` have separate tasks. The controllers establish custom
+//! Each connection, the accept loop and each controller in the folder `background/` has its own task. The controllers establish custom
 //! resource definitions, collect garbage, delete the contents of deleted namespaces and aggregate cluster roles. Further controllers check
 //! the types in ValidatingAdmissionPolicies, and manage APIServices and the Service `kubernetes`. The controllers call the same functions
 //! as the handlers of client requests.

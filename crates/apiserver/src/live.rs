@@ -71,7 +71,7 @@ enum Route {
     Upstream(TimeoutScope),
 }
 
-/// The way in which the timeout applies to a forwarded request.
+/// Determines how the timeout applies to a forwarded request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum TimeoutScope {
     /// The timeout applies to the whole response.
@@ -187,8 +187,8 @@ impl Live {
         Ok(Route::Local)
     }
 
-    /// Loads the namespace of the object to be written. Also loads the objects that the rules for this write read. If the upstream cluster
-    /// does not allow reading one of these objects, the plan treats the object as absent.
+    /// Loads the namespace of the written object, and the other objects that the rules for this write read. If the upstream cluster does
+    /// not allow reading one of these objects, the plan treats the object as absent.
     async fn load_dependencies(
         self: &Arc<Self>,
         kind: &Arc<Kind>,
@@ -317,8 +317,8 @@ fn version(object: &Json) -> u64 {
     object.text("/metadata/resourceVersion").parse().unwrap_or(0)
 }
 
-/// Returns the way in which the timeout applies to a forwarded read request. The responses to watches and log requests last until the
-/// client stops reading. For log requests, this is true even without the parameter `follow`.
+/// Returns how the timeout applies to a forwarded read request. The responses to watches and log requests last until the client stops
+/// reading. For log requests, this is true even without the parameter `follow`.
 fn timeout_scope(path: &ResourcePath, uri: &Uri) -> TimeoutScope {
     let query = Query::parse(uri.query().unwrap_or_default());
     match Subresource::parse(&path.subresource) {

@@ -262,7 +262,7 @@ mod platform {
     }
 }
 
-/// Windows has no limit for open files that would have to be raised. A new file inherits the permissions of its folder.
+/// On Windows, the limit for open files need not be raised. A new file inherits the permissions of its folder.
 #[cfg(not(unix))]
 mod platform {
     use std::fs::{File, OpenOptions};

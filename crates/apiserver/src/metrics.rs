@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use crate::verb::RequestVerb;
 
-/// The maximum number of distinct label sets that are counted. The number needs a maximum, because clients can send any
-/// resource and version. After the maximum is reached, requests with new label sets are no longer counted.
+/// The maximum number of distinct label sets that are counted. Without a maximum, the number could grow without bound,
+/// because clients can send any resource and version. After the maximum is reached, requests with new label sets are no
+/// longer counted.
 const MAX_SERIES: usize = 10_000;
 
 /// The upper bounds of the histogram buckets in seconds.

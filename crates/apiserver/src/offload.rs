@@ -21,9 +21,9 @@ const OFFLOAD_BYTES: usize = 16 << 10;
 /// long even if the input is small.
 pub(crate) const ALWAYS: usize = usize::MAX;
 
-/// The permits for the offloaded steps of a server. There is one permit for each processor. The number of permits also
-/// bounds memory. Processing an input can take hundreds of times the input's own memory. An offloaded step never waits
-/// for another offloaded step.
+/// A server's permits for offloaded steps, which are pieces of code between two awaits. There is one permit for each
+/// processor. The number of permits also bounds memory. Processing an input can take hundreds of times the input's own
+/// memory. An offloaded step never waits for another offloaded step.
 #[derive(Clone, Debug)]
 pub(crate) struct OffloadPermits(Arc<Semaphore>);
 
@@ -80,10 +80,10 @@ enum Execution {
     Offloaded,
 }
 
-/// A future that offloads its long steps to other threads. [`work_on`] marks a step as long. All other steps run on the
-/// thread that polls the future, so the future does not occupy a thread while it waits. The inner future is polled as
-/// usual until a long step begins. Therefore, deadlines inside the future take effect even if no permit or thread
-/// becomes free.
+/// A future that offloads its long steps to other threads. A step is the code between two awaits, and [`work_on`] marks
+/// the next step as long. All other steps run on the thread that polls the future, so the future does not occupy a
+/// thread while it waits. The inner future is polled as usual until a long step begins. Therefore, deadlines inside the
+/// future take effect even if no permit or thread becomes free.
 ///
 /// # Cancel safety
 ///

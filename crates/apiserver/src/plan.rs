@@ -49,16 +49,16 @@ use crate::server::{ApiServer, StartError};
 ///   custom resource definition is written in the plan.
 /// - The cluster answers requests for logs, access reviews, and resources that this server does not serve, such as metrics. Forwarded
 ///   requests do not appear in the server's audit, and the server's fault rules do not apply to them.
-/// - Requests to the cluster time out after a minute. If a watch fails, it is started again after a second. After further failures, the
-///   pause grows up to one minute. Until the watch works again, the plan serves the last state that it received.
+/// - Requests to the cluster time out after a minute. If a watch fails, it is started again after a second. With each further failure, the
+///   pause grows, but it never exceeds one minute. Until the watch works again, the plan serves the last state that it received.
 ///
 /// # Changes
 ///
 /// After an object was written in the plan, the plan ignores later changes of this object in the cluster. [`PlannedChange::moved`] is true
 /// if the object has changed in the cluster since it was first written in the plan. A change is the difference between two states of an
 /// object. The first state is the object's state in the cluster at the time of the first write in the plan. The second state is the
-/// object's state in the plan. Changes do not include Events. Changes also exclude the fields that servers set, which are resource
-/// versions, managed fields and the generation.
+/// object's state in the plan. Changes do not include Events. Changes also exclude the fields that servers set: the resource version, the
+/// managed fields and the generation.
 ///
 /// # Limits
 ///
@@ -75,7 +75,7 @@ use crate::server::{ApiServer, StartError};
 /// - The plan signs service account tokens with its own key. The cluster does not accept tokens that the plan has signed. An impersonated
 ///   user has only the permissions of those roles that the plan has read. The cluster treats forwarded requests, such as reviews, as
 ///   requests from the user of the plan's client. If a forwarded request impersonates a user, the cluster treats it as a request from this
-///   user. Impersonation in forwarded requests requires that the plan's client has the permission to impersonate.
+///   user. Therefore, the plan's client needs the permission to impersonate this user.
 /// - All state of the plan is lost when the plan ends. The plan keeps all requested collections in memory.
 /// - The names, addresses and ports that the plan generates differ from the values that the cluster would choose.
 /// - If the deployed controller is the holder of a Lease in the cluster, it is also the holder of this Lease in the plan. Disable leader
@@ -129,7 +129,8 @@ impl Plan {
     /// `config` configures the plan's server. [`Controllers::roles`] is ignored, because the cluster has already aggregated its cluster
     /// roles. The resource versions of the plan are higher than the versions of the cluster. If there is a [token
     /// file](ApiServerConfig::token_auth_file), only requests from members of `system:masters` make the plan read the cluster. Other users
-    /// can read only the objects that the plan has already loaded. The roles that the plan has loaded must permit the reads of these users.
+    /// can read only the objects that the plan has already loaded. These users also need permissions from the roles that the plan has
+    /// loaded.
     ///
     /// # Errors
     ///

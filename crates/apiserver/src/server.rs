@@ -68,7 +68,8 @@ pub use snapshot::{InvalidSnapshot, ServerSnapshot};
 #[derive(Debug)]
 pub struct ApiServer {
     registry: Arc<Registry>,
-    /// The upstream cluster. The field is `None` unless this server belongs to a plan.
+    /// The upstream cluster. The field is `None` unless this server belongs to a [`Plan`](crate::Plan), which reads
+    /// from a live cluster.
     live: Option<Arc<Live>>,
     address: SocketAddr,
     ca: Option<String>,
@@ -81,8 +82,8 @@ pub struct ApiServer {
 }
 
 impl ApiServer {
-    /// The objects and fields that this server accepts but ignores, with the reason for each of them. kube-apiserver does not ignore them.
-    /// The response to a write of such an object or field contains a warning.
+    /// The objects and fields that this server accepts but ignores, although kube-apiserver does not ignore them. Each entry also contains
+    /// the reason. The response to a write of such an object or field contains a warning.
     pub const WITHOUT_EFFECT: &[(&str, &str)] = crate::kinds::WITHOUT_EFFECT;
 
     /// Starts a server. When this function returns, the server is ready for requests.
@@ -93,8 +94,8 @@ impl ApiServer {
     ///
     /// # Errors
     ///
-    /// Returns an error if the port is in use or the token file is invalid. Also returns an error if no certificate can be created, or if
-    /// the system cannot provide a thread.
+    /// Returns an error in these cases: the port is in use, the token file is invalid, no certificate can be created, or the system
+    /// cannot provide a thread.
     ///
     /// # Panics
     ///
@@ -162,7 +163,7 @@ impl ApiServer {
         format!("{scheme}://{}", self.address)
     }
 
-    /// Returns a client configuration that has the permissions of an administrator.
+    /// Returns a client configuration for a user that has the permissions of an administrator.
     pub fn client_config(&self) -> ClientConfig {
         let mut config = ClientConfig::new(self.url());
         config.tls.ca = self.ca.as_ref().map(|pem| PemSource::Inline(pem.clone().into_bytes()));
@@ -170,7 +171,7 @@ impl ApiServer {
         config
     }
 
-    /// Returns the text of a kubeconfig file. The configuration has the permissions of an administrator.
+    /// Returns the text of a kubeconfig file. The user in this file has the permissions of an administrator.
     pub fn kubeconfig(&self) -> String {
         kubeconfig::render(&self.url(), self.ca.as_deref(), self.token.as_ref())
     }
@@ -186,8 +187,8 @@ impl ApiServer {
         InProcess::new(front, self.token.clone(), self.stop.clone(), own_runtime)
     }
 
-    /// Creates the objects in a YAML or JSON text, in the order of the text. Returns the number of created objects. Skips objects that
-    /// already exist.
+    /// Creates the objects that a YAML or JSON text contains, in the order of the text. Returns the number of created objects. Skips
+    /// objects that already exist.
     ///
     /// # Errors
     ///
@@ -198,8 +199,8 @@ impl ApiServer {
         load::text(&self.registry, text)
     }
 
-    /// Creates the objects in a file. If `path` is a folder, creates the objects in all `.yaml`, `.yml` and `.json` files below the folder.
-    /// The files are loaded in the order of their paths. Each file is loaded in the same way as a text that is passed to
+    /// Creates the objects that a file contains. If `path` is a folder, creates the objects from all `.yaml`, `.yml` and `.json` files
+    /// below the folder. The files are loaded in the order of their paths. Each file is loaded in the same way as a text that is passed to
     /// [`load`](Self::load). The encoding of a file can be UTF-8, or UTF-16 with a byte order mark. Returns the number of created objects.
     ///
     /// # Errors
@@ -217,7 +218,7 @@ impl ApiServer {
     }
 
     /// Replaces all objects of the server by the objects of a snapshot. The snapshot can come from another server. UIDs are kept. Returns
-    /// the number of writes.
+    /// the number of writes that the restore made.
     ///
     /// The revision of the server never decreases. Objects that are already the same as in the snapshot are not written. All other objects
     /// are deleted or get a new revision. Watchers receive an event for each deletion and for each new revision.
@@ -235,8 +236,8 @@ impl ApiServer {
         self.registry.db.restore(snapshot.objects())
     }
 
-    /// Returns the audit records of the requests that the server has answered so far. The audit keeps at most [`ApiServerConfig::audit`]
-    /// requests.
+    /// Returns the audit records of the requests that the server has answered so far. The server keeps the records of at most
+    /// [`ApiServerConfig::audit`] requests.
     pub fn audit(&self) -> ServerAudit {
         self.registry.audit.read()
     }
@@ -252,7 +253,8 @@ impl ApiServer {
         self.registry.health.fail(name, fails);
     }
 
-    /// Compacts the store up to the current revision. After the compaction, lists and watches of older revisions fail.
+    /// Compacts the store up to the current revision. After the compaction, lists at older revisions and watches from
+    /// older revisions fail.
     pub fn compact(&self) {
         self.registry.db.compact(self.registry.db.revision());
     }
@@ -273,7 +275,8 @@ impl ApiServer {
         &self.registry
     }
 
-    /// Returns the upstream cluster. Returns `None` unless this server belongs to a plan.
+    /// Returns the upstream cluster. Returns `None` unless this server belongs to a [`Plan`](crate::Plan), which reads
+    /// from a live cluster.
     pub(crate) fn live(&self) -> Option<&Arc<Live>> {
         self.live.as_ref()
     }
@@ -283,8 +286,9 @@ impl ApiServer {
         self.registry.db.revision()
     }
 
-    /// Waits until the server's controllers have processed all writes so far. When the wait ends, all definitions are served, the
-    /// dependents of deleted owners are deleted, and deleted namespaces are empty. Objects with finalizers may remain.
+    /// Waits until the server's controllers have processed all writes so far. When the wait ends, all CustomResourceDefinitions
+    /// are served, the dependents of deleted owners are deleted, and deleted namespaces are empty. Objects with finalizers may
+    /// remain.
     ///
     /// # Cancel safety
     ///
@@ -293,9 +297,8 @@ impl ApiServer {
         self.background.settle(&self.registry.db).await;
     }
 
-    /// Closes all connections of the server, stops all of its tasks, and waits until the tasks have ended. Watches end immediately. A
-    /// processing step that already runs on another thread is not interrupted. A processing step on another thread may end shortly after
-    /// the shutdown.
+    /// Closes all connections of the server, stops all of its tasks, and waits until the tasks have ended. Watches end immediately.
+    /// Work that has been offloaded to another thread is not interrupted. This work may end shortly after the shutdown.
     ///
     /// # Cancel safety
     ///
@@ -382,7 +385,7 @@ pub enum LoadError {
     Refused {
         /// The file that contains the document. The path is `None` if the document was not read from a file.
         path: Option<PathBuf>,
-        /// The number of the document within its text. Documents are counted from 1.
+        /// The index of the document within its text, starting at 1.
         document: usize,
         /// The object that the server rejected, and the reason for the rejection.
         why: String,

@@ -13,7 +13,7 @@ pub(crate) use pintle_store::{
     VersionedStore as Store,
 };
 
-/// Returns an object that is stored in the form of `v1`. The object does not belong to a store.
+/// Returns an object of the API version `v1` in its stored form. The object does not belong to a store.
 #[cfg(test)]
 pub(crate) fn sample(object: &pintle_json::Json) -> Stored {
     let mut object = object.clone();

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 /// The interval between two checks of a condition.
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
-/// Polls `condition` until it returns true or the duration `within` has elapsed on tokio's clock. Returns whether
+/// Polls `condition` until it returns true or the duration `within` has elapsed on tokio's clock. Returns true if
 /// `condition` has returned true. `condition` is called at least once. If `condition` has not returned true before, it
 /// is called once more when `within` has elapsed.
 ///
@@ -47,7 +47,7 @@ pub async fn eventually(within: Duration, mut condition: impl AsyncFnMut() -> bo
     }
 }
 
-/// Polls `condition` for the duration `during` on tokio's clock. Returns whether `condition` has returned true each
+/// Polls `condition` for the duration `during` on tokio's clock. Returns true if `condition` has returned true each
 /// time. `condition` is called at least once. If `condition` has not returned false before, it is called once more when
 /// `during` has elapsed.
 ///

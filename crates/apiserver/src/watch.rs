@@ -35,7 +35,7 @@ use crate::store::{Change, Feed, FeedEnd, Objects, Range, ResourceKey, Store, St
 #[derive(Clone, Debug)]
 pub(crate) struct Frame {
     pub(crate) bytes: Bytes,
-    /// If this flag is set, the server sends only half of the frame and then closes the connection. A scripted fault sets it.
+    /// If a scripted fault sets this flag, the server sends only half of the frame and then closes the connection.
     pub(crate) torn: bool,
 }
 
@@ -59,7 +59,7 @@ impl std::fmt::Display for Cut {
 
 impl std::error::Error for Cut {}
 
-/// The minimum timeout of a watch for which the client sets no timeout. The server adds a random duration that is at most as long.
+/// The minimum timeout of a watch for which the client sets no timeout. The server adds a random duration up to this timeout.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30 * 60);
 /// An upper limit for durations. No watch lasts longer than this duration. Without this maximum, adding a duration to a time could
 /// overflow.
@@ -70,7 +70,7 @@ const WATCH_PIECE: usize = 16 << 10;
 /// The time between the last bookmark of a watch and its end.
 const LAST_BOOKMARK: Duration = Duration::from_secs(2);
 
-/// The watch of one client. Dropping it ends the watch.
+/// The watch of one client. Dropping this value ends the watch.
 #[derive(Debug)]
 pub(crate) struct Watcher {
     registry: Arc<Registry>,
@@ -91,7 +91,7 @@ pub(crate) struct Watcher {
     wait_for: Option<u64>,
     fault: Option<WatchFault>,
     lag: Option<Lagging>,
-    /// A change that the stale view of the watch does not show yet.
+    /// A change that the watch must not send yet, because a fault rule makes the view of the watch stale.
     held_change: Option<Arc<Change>>,
     /// The revision at which the watch has started.
     start_revision: u64,
@@ -383,8 +383,8 @@ impl Watcher {
         self.selection.search_weight(stored).max(self.shape.weight(stored, &self.selection.kind))
     }
 
-    /// Encodes a frame. The frame is queued only if the object matches the selectors. Offloads expensive encodings.
-    /// [`finish_frame`](Self::finish_frame) queues the frames of offloaded encodings.
+    /// Encodes a frame. The frame is queued only if the object matches the selectors. An expensive encoding is
+    /// offloaded to another thread, and [`finish_frame`](Self::finish_frame) queues its frame.
     fn encode(
         &mut self,
         weight: usize,
@@ -558,7 +558,7 @@ impl Watcher {
     }
 }
 
-/// Returns the initial objects from a stale view. Also returns the revision of the view, and a feed of the later changes.
+/// Returns the initial objects from a stale view, the revision of the view, and a feed of the later changes.
 fn start_from_stale_view(
     registry: &Registry,
     selection: &Selection,

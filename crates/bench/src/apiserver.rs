@@ -1,5 +1,5 @@
-//! The workloads of the area `apiserver`. In these workloads, Pintle's client sends requests to a server. The same
-//! workloads with client-go are written in Go.
+//! The workloads of the benchmark area `apiserver`. In these workloads, Pintle's client sends requests to a server. The
+//! same workloads with client-go are written in Go.
 
 mod idle;
 mod in_process;
@@ -28,7 +28,7 @@ pub struct Setting {
     pub kubeconfig: Option<PathBuf>,
     /// The process ids of the server.
     pub processes: Vec<String>,
-    /// Whether the workload runs only a small part, to check that it works.
+    /// Whether only a small part of the workload runs. A small part is enough to check that the workload works.
     pub quick: bool,
 }
 

@@ -1,7 +1,8 @@
-//! The workloads of the area `cache`. `go/cache` runs the same workloads on client-go, and `kube` runs them on kube-rs.
+//! The workloads of the benchmark area `cache`. `go/cache` runs the same workloads on client-go, and `kube` runs them
+//! on kube-rs.
 //!
 //! A load server sends the pods to the measured program. The load server runs on the same processors as the measured program. The
-//! comment at each workload states what its measurement includes.
+//! comment of each workload describes which time and memory it measures.
 
 mod events;
 mod held;
@@ -23,11 +24,11 @@ use crate::{Sample, answer};
 use informer::Kept;
 use slim_pod::SlimPod;
 
-/// The variant of a workload.
+/// The options of a workload.
 #[derive(Clone, Debug)]
 struct Setting {
     feed: Feed,
-    /// Whether the workload runs only a small part, to check that it works.
+    /// Whether only a small part of the workload runs. A small part is enough to check that the workload works.
     quick: bool,
 }
 

@@ -1,9 +1,11 @@
-//! The workloads of the area `controller`. `go/controller` runs the same workloads on controller-runtime, and `kube` runs them on kube-rs.
+//! The workloads of the benchmark area `controller`. `go/controller` runs the same workloads on controller-runtime, and `kube` runs them
+//! on kube-rs.
 //!
 //! A controller reconciles the ConfigMaps that the function [`fill`] has created. In the workload `noop`, a reconciliation only reads the
 //! object from the cache. In the workload `write`, the first reconciliation of an object sends a merge patch that sets an annotation.
-//! When a later reconciliation finds the annotation, the object needs no further reconciliation. The measured time starts with the
-//! process. The measured time ends when no object needs a further reconciliation. CPU time and memory are measured for the whole process.
+//! When a later reconciliation of the object finds the annotation, the work for the object is complete. The measured time starts when the
+//! process starts. The measured time ends when the work for all objects is complete. CPU time and memory are measured for the whole
+//! process.
 
 mod maps;
 mod progress;
@@ -24,7 +26,7 @@ use crate::{Sample, answer};
 pub use maps::fill;
 use progress::{Progress, RUN};
 
-/// The variant of a workload.
+/// The options of a workload.
 #[derive(Clone, Debug)]
 struct Setting {
     client: ClientConfig,
@@ -82,7 +84,7 @@ fn run(setting: Setting, start: Instant) -> Sample {
             sample = progress.settled() => sample,
         }
     });
-    // The process ends without stopping the controller, because the time for this is not measured.
+    // The process ends without stopping the controller, because the workload does not measure the stop.
     std::mem::forget(runtime);
     sample
 }

@@ -1,5 +1,5 @@
-//! The workloads of the area `election`. All libraries use one server. The lease duration is 15 s, the renew deadline is 10 s and the retry
-//! period is 2 s, as in the core components of Kubernetes.
+//! The workloads of the benchmark area `election`. All libraries use one server. The lease duration is 15 s, the renew deadline is 10 s and
+//! the retry period is 2 s, as in the core components of Kubernetes.
 
 mod contender;
 mod shards;
@@ -21,19 +21,19 @@ use crate::Sample;
 use crate::meter::{Tally, measure, sockets};
 use contender::{Contender, next};
 
-/// The variant of a workload.
+/// The client and the options with which a workload runs.
 #[derive(Clone, Debug)]
 pub struct Setting {
     /// The configuration of a client for the server.
     pub client: ClientConfig,
-    /// Whether the workload runs only a small part, to check that it works.
+    /// Whether only a small part of the workload runs. A small part is enough to check that the workload works.
     pub quick: bool,
     /// Whether the electors poll the lease instead of watching it.
     pub polling: bool,
 }
 
 impl Setting {
-    /// Creates a setting with the server in this kubeconfig.
+    /// Creates a setting for the server that this kubeconfig names.
     ///
     /// # Panics
     ///
@@ -74,13 +74,13 @@ fn crash(setting: &Setting) -> Sample {
         .with("s, longest", at(&seconds, 1.0))
 }
 
-/// Returns the quantile `share` of the sorted values.
+/// Returns the quantile of the sorted values for `share`, such as 0.5 for the median.
 fn at(sorted: &[f64], share: f64) -> f64 {
     sorted[((sorted.len() as f64 * share).ceil() as usize).clamp(1, sorted.len()) - 1]
 }
 
-/// Returns the durations for which leases had no leader, sorted and in seconds. Such a duration begins when the function `end` stops
-/// a leader. `leases` leases are used at the same time, and each of them has two standbys. The leader of each lease is stopped
+/// Returns the periods without a leader, in seconds and in ascending order. Such a period begins when the function `end` stops a
+/// leader. `leases` leases are used at the same time, and each of them has two standbys. The leader of each lease is stopped
 /// `times` times.
 fn vacancies(
     setting: &Setting,
@@ -101,7 +101,7 @@ fn vacancies(
             let mut seconds = Vec::new();
             for round in 0..times {
                 // The length of this pause is random. Therefore, the leaders are stopped at different times after their last renewal,
-                // and the leases do not run in step.
+                // and the rounds of different leases are not synchronized.
                 sleep(Duration::from_millis(3_000 + (round * 337 + index * 189) % 2_000)).await;
                 let index = contenders.iter().position(|contender| contender.number == leader).expect("a leader");
                 let ended = Instant::now();
@@ -158,7 +158,8 @@ fn many(setting: &Setting) -> Sample {
         (cluster(setting, &memory).electors("default", config).expect("a valid configuration"), tasks)
     });
     let stopped = stop.clone();
-    // The callbacks of all leases run in one task. A program without leader election would also have this task.
+    // All callbacks run in one task, which does not count, because a program without leader election would also have
+    // such a task.
     let run = runtime.spawn(async move {
         let mut electors: Vec<_> = (0..LEASES).map(|index| electors.elector(&format!("{lease}-{index}"))).collect();
         let runs = electors.iter_mut().map(|elector| {

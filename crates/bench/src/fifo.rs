@@ -58,7 +58,7 @@ fn known() -> Option<Known> {
     Some(Box::new(MemoryStore::new(key_of)))
 }
 
-/// Without `known_objects`, the queue works as it does in an informer. A list is then a single item, and the queue is unlocked while a
+/// Without `known_objects`, the queue works as in an informer: a list is a single item, and the lock of the queue is released while a
 /// batch is processed.
 fn real_fifo(known_objects: Option<Known>) -> SharedFifo<RealFifo<ObjectKey, Object>> {
     shared(RealFifo::new(key_of, RealFifoConfig { known_objects, ..RealFifoConfig::default() }))
@@ -69,7 +69,8 @@ fn delta_fifo() -> SharedFifo<DeltaFifo<ObjectKey, Object>> {
     shared(DeltaFifo::new(key_of, config))
 }
 
-/// A queue behind a lock, because the queues of client-go always have a lock. Each call takes the lock and wakes the waiting threads.
+/// A queue that a lock protects, because the queues of client-go always have a lock. Each call takes the lock and wakes the waiting
+/// threads.
 fn shared<Q: Queue>(queue: Q) -> SharedFifo<Q> {
     SharedFifo::new(queue, SharedFifoConfig::default())
 }
@@ -80,7 +81,7 @@ fn put<Q: Queue>(fifo: &SharedFifo<Q>, add: Add<Q>, pod: &Object) {
     add(&mut *fifo.lock(), pod.clone()).expect("each pod has a key");
 }
 
-/// Pops one item and drops it. The handler runs with the lock held, as in client-go's `Pop`.
+/// Pops one item and drops it. The handler runs while the lock is held, as in client-go's `Pop`.
 fn pop<Q: Queue>(fifo: &SharedFifo<Q>) {
     fifo.process(Queue::pop, |_, popped| drop(popped)).wait().expect("the queue stays open");
 }
@@ -141,7 +142,7 @@ fn pass(
     pods.iter().for_each(|pod| put(fifo, add, pod));
     let mut popped = 0;
     while popped < pods.len() {
-        // `taken` contains a guard, so the batch counts as being processed until `taken` is dropped.
+        // `taken` contains a guard. The batch counts as being processed until this guard is dropped.
         let taken = fifo.take(|fifo| fifo.pop_batch(BATCH)).wait().expect("the queue stays open");
         let items = taken.popped.items;
         popped += items.len();

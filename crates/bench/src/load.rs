@@ -1,5 +1,5 @@
-//! The load server for the workloads of the area `cache`. The server sends prepared pods to the measured programs over
-//! plain HTTP/1.1.
+//! The load server for the workloads of the benchmark area `cache`. The server sends prepared pods to the measured
+//! programs over plain HTTP/1.1.
 //!
 //! | request | response |
 //! |---|---|
@@ -25,7 +25,7 @@ use serde_json::json;
 use crate::pods::Pods;
 use http::{Answer, Request};
 
-/// Serves `pods` pods until the process ends.
+/// Serves an API with `pods` pods until the process ends.
 pub fn serve(pods: usize, listener: &TcpListener) -> io::Result<()> {
     let server = Server {
         pods: RwLock::new(Pods::new(pods)),
@@ -46,7 +46,8 @@ pub fn serve(pods: usize, listener: &TcpListener) -> io::Result<()> {
 
 struct Server {
     pods: RwLock<Pods>,
-    /// The last order to all watches, and the number of this order.
+    /// The number of the last order, and the last order. An order comes from a control request, and all watches execute
+    /// it.
     order: Mutex<(u64, Order)>,
     ordered: Condvar,
     watches: AtomicUsize,
@@ -146,7 +147,7 @@ impl Server {
         answer.piece(format!("{bookmark}\n").as_bytes())
     }
 
-    /// Executes orders until the watch expires or the client disconnects.
+    /// Executes the orders from control requests until the watch expires or the client disconnects.
     fn obey(&self, known: &mut u64, answer: &mut Answer<'_>) -> io::Result<()> {
         const LOOK_AFTER_CLIENT: Duration = Duration::from_millis(20);
         loop {

@@ -48,13 +48,14 @@ impl Tally {
         Self { operations, adds: 0, gets: 0 }
     }
 
-    /// Returns the counts of `n` keys, each of which was added and taken once. Each add together with its get counts as
-    /// one operation.
+    /// Returns the counts of a workload that adds and takes each of `n` keys once. An add and the get of the same key
+    /// together count as one operation.
     pub(crate) fn keys(n: usize) -> Self {
         Self { operations: n, adds: n, gets: n }
     }
 
-    /// Returns counts in which each add is one operation, and each get together with its `done` is another one.
+    /// Returns the counts of a workload in which each add is one operation, and each get together with its `done` is
+    /// one operation.
     pub(crate) fn calls(adds: usize, gets: usize) -> Self {
         Self { operations: adds + gets, adds, gets }
     }
@@ -68,7 +69,7 @@ impl Sample {
     }
 }
 
-/// Runs `work` and measures it. The preparation is not measured.
+/// Runs `work` and measures it. The measurement does not include what the caller did before.
 pub(crate) fn measure(work: impl FnOnce() -> Tally) -> Sample {
     // Resets the peak of resident memory that the kernel stores. If the kernel does not allow the reset, the peak
     // includes the preparation of the workload.

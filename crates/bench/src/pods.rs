@@ -2,14 +2,14 @@
 //! JSON of each pod has about 8 KB.
 //!
 //! Each replica set has 20 pods, each node has 100 pods, and there are 200 namespaces. The resource versions are in random order.
-//! The random seed is constant, so the pods depend only on their number.
+//! The random seed is constant, so the same number of pods always produces the same pods.
 
 use std::fmt::Write as _;
 use std::ops::Range;
 
 use fastrand::Rng;
 
-/// The pods as JSON texts, as they occur in the items of a list.
+/// The pods as JSON texts in the form that the items of a list have.
 pub(crate) struct Pods {
     /// The JSON texts of all pods. Commas separate the pods.
     json: Vec<u8>,
@@ -25,7 +25,7 @@ struct Place {
     version: usize,
 }
 
-/// The number of digits that all resource versions have.
+/// The number of digits of each resource version.
 const DIGITS: usize = 10;
 const FIRST_VERSION: u64 = 1_000_000_000;
 
@@ -71,7 +71,8 @@ impl Pods {
         }
     }
 
-    /// Writes a pod as it occurs in a watch event, with `kind` and `apiVersion`. `version` replaces its resourceVersion.
+    /// Writes a pod in the form that watch events contain, with `kind` and `apiVersion`. `version` replaces its
+    /// resourceVersion.
     pub(crate) fn put(&self, pod: usize, version: Option<u64>, out: &mut Vec<u8>) {
         let place = &self.places[pod];
         out.extend_from_slice(br#"{"kind":"Pod","apiVersion":"v1","#);

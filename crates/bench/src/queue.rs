@@ -1,7 +1,7 @@
-//! The workloads of the area `queue`. `go/queue` runs the same workloads on client-go and controller-runtime.
+//! The workloads of the benchmark area `queue`. `go/queue` runs the same workloads on client-go and controller-runtime.
 //!
-//! In each workload, the closure that is passed to `measure` contains the measured part. The comment at each workload describes this
-//! part.
+//! In each workload, the closure that is passed to `measure` contains the measured part. The comment of each workload describes the
+//! measured part.
 
 mod busy;
 mod crew;
@@ -27,7 +27,7 @@ use crew::{Tasks, Threads};
 use delays::Limit;
 use keys::Key;
 
-/// The variant of a workload.
+/// The options that select a variant of a workload.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Setting {
     /// The type of the keys.
@@ -39,7 +39,7 @@ pub struct Setting {
     /// Whether workers use one call to mark a key as done and to take the next one. The setting applies only to workers that do no work
     /// for their keys.
     pub next: bool,
-    /// Whether only a fiftieth of the workload runs, to check that it works.
+    /// Whether only a fiftieth of the workload runs. This part is enough to check that the workload works.
     pub quick: bool,
 }
 
@@ -51,14 +51,14 @@ pub enum Keys {
     Arc,
     /// `&'static str`. Such a key is cloned without cost, like a string in Go.
     Static,
-    /// `String`. Each clone is an allocation.
+    /// `String`. Cloning such a key allocates memory.
     String,
 }
 
 /// A function that runs a workload once. Returns `None` if the workload does not have the requested variant.
 pub type Work = fn(Setting) -> Option<Sample>;
 
-/// A workload of plain threads.
+/// A workload that uses plain threads.
 macro_rules! threads {
     ($($work:ident)::+ $(, $argument:expr)*) => {
         |setting| match setting {

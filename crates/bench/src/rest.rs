@@ -1,8 +1,9 @@
-//! The workloads of the area `rest`. `go/rest` runs the same workloads on client-go, and `kube` runs them on kube-rs.
+//! The workloads of the benchmark area `rest`. `go/rest` runs the same workloads on client-go, and `kube` runs them on
+//! kube-rs.
 //!
 //! All client libraries send their requests to the same server ([`serve`]). The clients run on the same processors as the server. The CPU
 //! time of the server is not counted. A workload of GET requests runs for one second without measurement, and then for three measured
-//! seconds. Watches are measured from two seconds after all of them are open.
+//! seconds. The measurement of a workload with watches starts two seconds after all watches are open.
 
 mod crates;
 mod get;
@@ -24,12 +25,12 @@ use crate::{Sample, answer};
 
 pub use server::{Listeners, serve};
 
-/// The variant of a workload.
+/// The options of a workload.
 #[derive(Clone, Debug)]
 struct Setting {
-    /// The kubeconfig of the server. For the workload `list`, it is the URL of the load server.
+    /// The kubeconfig of the server. For the workload `list`, this field is the URL of the load server.
     server: String,
-    /// Whether the workload runs for a shorter time, to check that it works.
+    /// Whether the workload runs for a shorter time. This is enough to check that the workload works.
     quick: bool,
 }
 
@@ -47,8 +48,8 @@ enum Protocol {
 /// A function that runs a workload once. The runtime has one thread per processor.
 type Work = fn(&Setting, &Runtime) -> Sample;
 
-/// The workloads by name. The programs for all libraries and `cargo xtask bench` use the same names. The workloads with `hyper` use no
-/// client library.
+/// The workloads by name. The programs for all libraries and `cargo xtask bench` use the same names. The workloads whose names contain
+/// `hyper` use no client library.
 const WORKS: &[(&str, Work)] = &[
     ("get-1", |setting, runtime| get::get(setting, runtime, 1, Protocol::Plain)),
     ("get-1-raw", |setting, runtime| get::get_raw(setting, runtime, 1, Protocol::Plain)),

@@ -31,7 +31,7 @@ impl Object for Pod {
 const PODS: usize = 100_000;
 const NODES: usize = 1000;
 
-/// The size of a workload.
+/// Determines the size of a workload.
 struct Setting {
     quick: bool,
 }
@@ -71,7 +71,8 @@ impl Setting {
     }
 }
 
-/// Creates the same pods as the client-go workload. `shift` moves each pod to another node.
+/// Creates the same pods as the client-go workload. If `shift` differs from an earlier call, each pod is on another
+/// node than before.
 pub(crate) fn pods(count: usize, shift: usize) -> Vec<Arc<Pod>> {
     let pod = |at: usize| {
         let mut metadata = ObjectMeta::new(format!("namespace-{}", at % 200), format!("pod-name-{at:08}"));

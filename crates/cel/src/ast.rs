@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-/// The position of an expression in the list of expressions that its syntax tree stores.
+/// The index of an expression in the list of expressions that the syntax tree stores.
 pub(crate) type Id = u32;
 
 /// A parsed expression. Macros are expanded.
@@ -48,7 +48,7 @@ impl Ast {
 #[derive(Clone, Debug)]
 pub(crate) struct Expr {
     pub(crate) kind: Kind,
-    /// The offset that error messages show, in code points.
+    /// The offset, in code points, that error messages show.
     pub(crate) at: u32,
 }
 

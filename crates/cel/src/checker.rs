@@ -20,7 +20,8 @@ use scope::Scopes;
 /// An expression that has passed the type check. All names in the expression are resolved, and all types are known.
 #[derive(Clone, Debug)]
 pub(crate) struct Checked {
-    /// A qualified name is a single identifier in this tree, and a function with a qualified name has no receiver.
+    /// In this tree, a qualified name such as `a.b` is a single identifier, and a function with a qualified name has no
+    /// receiver.
     pub(crate) ast: Ast,
     types: Vec<Type>,
     overloads: Vec<Vec<&'static Overload>>,

@@ -44,7 +44,7 @@ impl From<EvalError> for Error {
     }
 }
 
-/// The reason why the evaluation of an expression failed, and the cost that it had until then.
+/// The reason why the evaluation of an expression failed, and the cost of the evaluation up to the failure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EvalError {
     pub(crate) failure: Failure,

@@ -19,7 +19,7 @@ fn is_spent<T>(evaluated: &Result<T, Failure>) -> bool {
     matches!(evaluated, Err(Failure::Budget))
 }
 
-/// The units of work that evaluating one subexpression counts as.
+/// The units of work that the meter counts for the evaluation of one subexpression.
 const STEP: u64 = 15;
 /// The number of list items that count as much work as one map entry.
 const ENTRY: usize = 4;
@@ -29,13 +29,13 @@ const CREATE_LIST: u64 = 10;
 const CREATE_MAP: u64 = 30;
 const CREATE_OBJECT: u64 = 40;
 
-/// Evaluates a plan. The evaluator is recursive. The recursion is bounded because the depth of plans is limited.
+/// Evaluates a plan. The evaluator is recursive. The recursion is bounded because the depth of a plan is limited.
 pub(crate) struct Evaluator<'a, 'e> {
     pub(crate) variables: &'e dyn Variables<'a>,
     pub(crate) meter: Meter,
     /// The variables of comprehensions. A slot is `None` until an expression reads its variable for the first time.
     pub(crate) slots: Vec<Option<Evaluated<'a>>>,
-    /// The initial values of accumulators.
+    /// The initial values of the accumulators of comprehensions.
     pub(crate) inits: Vec<Option<&'e Plan>>,
 }
 
@@ -101,7 +101,7 @@ impl<'a, 'e> Evaluator<'a, 'e> {
         }
     }
 
-    /// Evaluates an operand. Does not copy a constant.
+    /// Evaluates an operand without copying a constant.
     fn operand(&mut self, plan: &'e Plan) -> Result<Cow<'e, Value<'a>>, Failure> {
         match plan {
             Plan::Const(value) => self.meter.work(STEP).map(|()| Cow::Borrowed(value)),

@@ -20,7 +20,7 @@ pub(crate) struct Overload {
     pub(crate) result: Type,
     /// The type parameters.
     pub(crate) params: Vec<&'static str>,
-    /// Whether the function exists only in environments that support patches.
+    /// Whether the function exists only in environments that support the patches of mutating policies.
     pub(crate) for_patches: bool,
 }
 

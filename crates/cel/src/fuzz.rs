@@ -11,12 +11,12 @@ use crate::{Activation, Environment, Pattern, Program, Schema, Type};
 
 /// A tenth of kube-apiserver's limit. With this budget, evaluating one input takes at most some tens of milliseconds.
 const BUDGET: u64 = 100_000;
-/// The maximum length of a result that is converted to text. Messages contain types. This limit also tests that the
-/// size of types is limited.
+/// The maximum length of a result that is converted to text. Error messages contain types, so this limit also tests
+/// that the size of types is limited.
 const LONGEST: usize = 64 << 20;
 
-/// Compiles an expression whose variables have no static type. Checks that the positions of all findings are inside the
-/// text.
+/// Compiles an expression whose variables have no static type. Checks that the position of each compile error is inside
+/// the text.
 pub fn cel_expression(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     let environment = Environment::new().variable("self", Type::Dyn).variable("a.b", Type::list(Type::String));

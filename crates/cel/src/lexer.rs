@@ -97,7 +97,7 @@ pub(crate) struct Lexeme<'a> {
     pub(crate) at: u32,
 }
 
-/// Returns the tokens of a text. Also returns an error for each piece of text that is not a token. The last token is
+/// Returns the tokens of a text, and an error for each piece of text that is not a token. The last token is
 /// `Token::End`.
 pub(crate) fn tokens(text: &str) -> (Vec<Lexeme<'_>>, Vec<Issue>) {
     let mut lexer = Lexer { rest: text, at: 0 };

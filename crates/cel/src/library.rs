@@ -32,10 +32,10 @@ pub(crate) type Returned<'a> = Option<Result<Value<'a>, Failure>>;
 /// The implementation of a library function. If the function has a receiver, the receiver is the first argument.
 pub(crate) type Function = for<'a> fn(&mut Meter, &[Value<'a>]) -> Returned<'a>;
 
-/// Returns a function. Also returns whether the evaluation of a call ends as soon as one argument fails.
+/// Returns a function, and whether the evaluation of a call of this function ends as soon as one argument fails.
 ///
-/// `resolved` is true if the type checker found exactly one signature for the call. The caller must handle calls with a
-/// constant regular expression itself.
+/// `resolved` is true if the type checker found exactly one signature for the call. If a call contains a constant
+/// regular expression, the caller must handle this call itself.
 pub(crate) fn function(name: &str, args: usize, resolved: bool) -> (Function, bool) {
     let found = arithmetic::function(name)
         .or_else(|| convert::function(name))
@@ -99,8 +99,8 @@ pub(crate) fn no_overload(name: &str, args: &[Value<'_>]) -> Failure {
     }
     if is_single(name) {
         let first = args.first();
-        // As in cel-go, the message is shorter if the value has methods or if the operator can be applied to the value
-        // and another value.
+        // As in cel-go, the message is shorter if the value has methods, or if the operator accepts the value as one of
+        // its operands.
         return match first.is_some_and(|first| is_receiver(first) || arithmetic::supports(name, first)) {
             true => Failure::no_overload(),
             false => Failure::new(format!("no such overload: {name}")),

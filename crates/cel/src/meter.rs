@@ -15,11 +15,11 @@ const MAX_ITEMS: usize = 4 << 20;
 const VALUE: u64 = 40;
 /// The memory of one string in a list, in bytes.
 pub(crate) const ITEM: usize = 64;
-/// The units of work that compiling a pattern counts as.
+/// The units of work that the meter counts for compiling a pattern.
 const COMPILE: u64 = 100_000;
-/// The additional units of work for each state or range of a compiled pattern.
+/// The additional units of work that the meter counts for each state or range of a compiled pattern.
 const COMPILE_STATE: u64 = 500;
-/// The units of work for each step of a pattern search.
+/// The units of work that the meter counts for each step of a pattern search.
 const STEP: u64 = 20;
 /// The maximum memory of a pattern's automaton, in bytes.
 pub(crate) const MAX_AUTOMATON: usize = 1 << 20;
@@ -33,7 +33,7 @@ pub(crate) type Patterns = HashMap<Box<str>, Arc<Pattern>>;
 ///
 /// Some operations have a small cost but take long. For example, the comparison of two large objects costs one unit.
 /// Therefore, the meter also counts units of work. One unit takes about a nanosecond. If an evaluation does too much
-/// work for its budget, the meter ends it.
+/// work for its budget, the meter ends the evaluation.
 pub(crate) struct Meter {
     cost: u64,
     budget: u64,

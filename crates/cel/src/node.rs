@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// A node of a tree of data, such as a JSON value.
+/// A node in a tree of data, such as a JSON value.
 ///
 /// The evaluator reads nodes by reference. The evaluator copies only data that becomes part of a result. This crate
 /// implements the trait for [`pintle_json::Json`] and [`serde_json::Value`]. To let expressions read your own type,

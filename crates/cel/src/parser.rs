@@ -45,7 +45,7 @@ pub(crate) fn parse(text: &str) -> Result<Ast, CompileError> {
 
 /// The reason why the parser stopped early.
 enum Stop {
-    /// A syntax error. The parser has already added it to its list of findings.
+    /// A syntax error. The parser has already added this error to its list of errors.
     Syntax,
     Limit(String),
 }

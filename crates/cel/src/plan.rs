@@ -34,7 +34,7 @@ pub(crate) enum Plan {
     NotEqual(Box<[Plan; 2]>),
     NotStrictlyFalse(Box<Plan>),
     Call(Box<Call>),
-    /// The operands and the pattern of a call of `matches` with a constant pattern.
+    /// A call of `matches` with a constant pattern. The variant contains the operands and the pattern.
     Matches(Box<PlannedMatch>),
     List(Vec<PlannedItem>),
     Map(Vec<PlannedEntry>),

@@ -97,8 +97,8 @@ impl Program {
     ///
     /// # Errors
     ///
-    /// The same as for [`evaluate`](Self::evaluate). If the result has another type, the evaluation fails with `no such
-    /// overload`.
+    /// Fails in the same cases as [`evaluate`](Self::evaluate). If the result has another type, the evaluation fails
+    /// with `no such overload`.
     pub fn test(&self, variables: &dyn Variables<'_>, budget: u64) -> Result<bool, EvalError> {
         let Evaluation { value, cost } = self.evaluate(variables, budget)?;
         value.as_bool().ok_or_else(|| EvalError { failure: Failure::no_overload(), cost })

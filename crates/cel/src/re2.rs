@@ -1,7 +1,8 @@
 //! Regular expressions in the syntax of RE2, which Go uses, for the crate `regex`.
 //!
-//! The crate `regex` accepts more than RE2 (nested repetitions, nested classes, `\u0041`), refuses some of it (a lone `{`, octal escapes),
-//! and reads some of it differently (`\d`, `\b`, `[a&&b]`). So a pattern is translated before it is parsed.
+//! The crate `regex` accepts some patterns that RE2 rejects (nested repetitions, nested classes, `\u0041`). It rejects some patterns that
+//! RE2 accepts (a lone `{`, octal escapes). Other patterns have another meaning in it (`\d`, `\b`, `[a&&b]`). Therefore, a pattern is
+//! translated before it is parsed.
 
 mod class;
 mod escape;
@@ -15,18 +16,19 @@ pub use pattern::{Pattern, Search};
 use regex_syntax::ast::parse::ParserBuilder;
 use regex_syntax::ast::{Ast, ErrorKind};
 
-/// The maximum count of a repetition, and of nested repetitions multiplied.
+/// The maximum count of a repetition. If repetitions are nested, this is also the maximum of the product of their
+/// counts.
 const MAX_REPEAT: u64 = 1000;
 
 /// Translates a regular expression from the syntax of RE2 to the syntax of the crate `regex`. Groups lose their names. Returns the result
 /// with its syntax tree.
 ///
-/// Checks only the syntax and the counts of repetitions. The result can be too large to compile. It is at most eight times as long as
-/// the pattern, and nests at most `max_depth` levels.
+/// This function checks only the syntax and the counts of repetitions, so the result can be too large to compile. The result is at
+/// most eight times as long as `pattern`, and nests at most `max_depth` levels.
 ///
 /// # Errors
 ///
-/// Returns the reason in the words of Go's package `regexp/syntax` if RE2 does not accept the pattern.
+/// If RE2 does not accept the pattern, returns the error message of Go's package `regexp/syntax`.
 fn parsed(pattern: &str, max_depth: u32) -> Result<(String, Ast), String> {
     let text = Scanner::new(pattern).run()?;
     let parsed = ParserBuilder::new().nest_limit(max_depth).build().parse(&text);
@@ -49,7 +51,8 @@ struct Scanner<'p> {
     /// The offset of the next character.
     at: usize,
     out: String,
-    /// Flags that are not written yet. In RE2, a repetition operator behind flags repeats the part before them.
+    /// Flags that have been read but not written to `out` yet. In RE2, a repetition operator after flags repeats the
+    /// part before the flags.
     flags: String,
     /// The number of open groups.
     depth: usize,
@@ -57,14 +60,14 @@ struct Scanner<'p> {
     classes: HashMap<&'p str, bool>,
 }
 
-/// The kind of a part of a pattern. It decides whether a repetition operator can follow.
+/// The kind of a part of a pattern. The kind determines whether a repetition operator can follow the part.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Piece {
     /// Something to repeat.
     Operand,
     /// A repetition operator, which starts at this offset.
     Repetition(usize),
-    /// The start of a pattern, a group or an alternative.
+    /// The start of a pattern, of a group or of an alternative.
     Start,
 }
 
@@ -176,7 +179,8 @@ impl<'p> Scanner<'p> {
         match self.flags.is_empty() || self.peek() != Some('?') {
             true => self.copy_to(start + length),
             false => {
-                // The part before the flags can end with an operator, which a `?` would make lazy.
+                // Write `{0,1}` instead of `?`, because the part before the flags can end with an operator that a `?`
+                // would make lazy.
                 self.at += length;
                 self.out.push_str("{0,1}");
             }
@@ -191,7 +195,7 @@ impl<'p> Scanner<'p> {
         }
     }
 
-    /// Reads the start of a group that begins with `(?`, or flags.
+    /// Reads a text that begins with `(?`, which is either the start of a group or flags.
     fn group(&mut self, before: Piece) -> Result<Piece, String> {
         let (start, rest) = (self.at, self.rest());
         let name = rest.strip_prefix("(?P<").or_else(|| rest.strip_prefix("(?<"));
@@ -243,7 +247,8 @@ impl<'p> Scanner<'p> {
 }
 
 impl Piece {
-    /// Returns the piece for an operator behind flags or an empty quotation. Such an operator is not nested.
+    /// Returns the kind of the part that an operator after flags or after an empty quotation repeats. RE2 accepts this
+    /// operator even if the part before the flags ends with an operator.
     fn behind_nothing(self) -> Self {
         if self == Self::Start { Self::Start } else { Self::Operand }
     }
@@ -278,7 +283,7 @@ impl Counts {
     }
 }
 
-/// Returns the reason for a translated pattern that the crate `regex` refuses.
+/// Returns the reason why the crate `regex` rejects a translated pattern.
 fn reason(error: &regex_syntax::ast::Error) -> String {
     let (text, span) = (error.pattern(), error.span());
     let here = text.get(span.start.offset..span.end.offset).unwrap_or_default();
@@ -300,12 +305,12 @@ mod tests {
     proptest::proptest! {
         #![proptest_config(proptest::test_runner::Config::with_cases(2_000))]
 
-        /// The characters have a meaning in patterns, so that many of the texts are patterns.
+        /// The texts consist of characters that have a meaning in patterns, so many of the texts are valid patterns.
         #[test]
         fn translation_is_a_pattern_of_bounded_length(text in "([-a-c1-3{},*+?()|\\[\\]^$.&~:<>\\\\ PpQEdDwbBxé]|\\(\\?|\\[:){0,12}") {
             if let Ok((translated, _)) = parsed(&text, 50) {
                 proptest::prop_assert!(translated.len() <= 8 * text.len(), "{text}: {translated}");
-                // Some patterns are too large.
+                // Some patterns are too large to compile.
                 if let Err(error) = regex::Regex::new(&translated) {
                     let is_large = matches!(error, regex::Error::CompiledTooBig(_));
                     proptest::prop_assert!(is_large, "{text}: {translated}: {error}");

@@ -193,7 +193,7 @@ impl Schema {
     }
 
     /// Reads the schema of a resource as [`resource`](Self::resource) does, and gives the schema's type a name. The type names of all
-    /// parts of the schema begin with this name. So an environment can declare several schemas if their names differ.
+    /// parts of the schema begin with this name. So an environment can declare several schemas that have different names.
     pub fn named_resource(schema: &dyn Node, type_name: &str) -> Self {
         build::schema(schema, true, type_name)
     }

@@ -30,7 +30,7 @@ impl Issue {
     }
 }
 
-/// The errors because of which an expression was rejected.
+/// The errors that caused the compiler to reject an expression.
 ///
 /// `Display` writes the errors in the same format as cel-go. Each error takes three lines: the position and the
 /// message, the line of the source text, and a caret.

@@ -245,7 +245,7 @@ fn parse_offset(text: &str) -> Option<i32> {
     i32::try_from(if text.starts_with('-') { -seconds } else { seconds }).ok()
 }
 
-/// Converts the digits of a decimal fraction to nanoseconds. Ignores further digits.
+/// Converts the digits of a decimal fraction to nanoseconds. Digits after the ninth are ignored.
 fn parse_fraction(digits: &str) -> Option<u32> {
     if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;

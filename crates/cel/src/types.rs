@@ -27,7 +27,7 @@ pub enum Type {
     Duration,
     /// A timestamp.
     Timestamp,
-    /// A list whose items have one type.
+    /// A list whose items all have this type.
     List(Arc<Type>),
     /// A map. The first type is the type of its keys, and the second one is the type of its values.
     Map(Arc<(Type, Type)>),

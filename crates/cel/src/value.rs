@@ -83,7 +83,7 @@ impl<'a> Value<'a> {
         Self::String(Text::Owned(text.into()))
     }
 
-    /// Returns a list of values.
+    /// Creates a list that contains these values.
     pub fn list(items: Vec<Value<'a>>) -> Self {
         Self::List(List::from(items))
     }
@@ -102,7 +102,7 @@ impl<'a> Value<'a> {
         Self::Optional(Some(Arc::new(value)))
     }
 
-    /// The optional value without a content.
+    /// The optional value that contains nothing.
     pub const NONE: Self = Self::Optional(None);
 
     pub(crate) fn strings(items: impl IntoIterator<Item = String>) -> Self {
@@ -147,7 +147,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// Returns the size of the value that cost computations use. For types whose values have no size, the method
+    /// Returns the size that cost computations use for the value. For types whose values have no size, the method
     /// returns 1.
     pub(crate) fn size(&self) -> u64 {
         match self {
@@ -174,7 +174,7 @@ impl<'a> Value<'a> {
         })
     }
 
-    /// Returns the approximate work of reading the value, without its items and entries.
+    /// Returns approximately how much work the evaluator needs to read the value, without its items and entries.
     pub(crate) fn weight(&self) -> u64 {
         let length = match self {
             Self::String(text) => text.len(),

@@ -1,5 +1,5 @@
-//! The `Cluster`, which is one connection configuration together with the clients, informers, recorders and electors
-//! that use it.
+//! The type `Cluster`. A cluster combines a connection configuration with the clients, informers, recorders and
+//! electors that use this configuration.
 
 mod elections;
 
@@ -21,9 +21,9 @@ use crate::{ClusterConfig, Error};
 
 /// A connection to a cluster. Creates clients, informers, recorders and electors for one cluster.
 ///
-/// Start with this type, because a `Cluster` combines the other crates. All users of a `Cluster` share one client. The
-/// users of a `Cluster` share one informer for each resource and selector. Each elector has its own client, so other
-/// requests never delay a renewal. Cloning a `Cluster` only increments a reference count.
+/// Start with this type, because a `Cluster` combines the types of the other crates. All users of a `Cluster` share one
+/// client. The users of a `Cluster` share one informer for each resource and selector. Each elector has its own client,
+/// so other requests never delay a renewal. Cloning a `Cluster` only increments a reference count.
 ///
 /// By default, clients have no rate limit, because API Priority and Fairness protects the server. If a server does not
 /// have API Priority and Fairness, set [`ClientConfig::qps`].
@@ -85,7 +85,7 @@ impl Cluster {
     ///
     /// # Errors
     ///
-    /// The same as for [`connect`](Self::connect).
+    /// Returns an error in the same cases as [`connect`](Self::connect).
     pub fn infer() -> Result<Self, Error> {
         Self::connect(ClusterConfig::default())
     }
@@ -267,8 +267,8 @@ impl Cluster {
         &self.inner.informers
     }
 
-    /// Returns an Event recorder for a component such as `website-controller`. All recorders share one writer. After
-    /// [`shutdown`](Self::shutdown) the recorder writes nothing.
+    /// Returns an Event recorder for a component such as `website-controller`. All recorders of this cluster share one
+    /// task that writes the Events. After [`shutdown`](Self::shutdown) the recorder writes nothing.
     ///
     /// # Panics
     ///

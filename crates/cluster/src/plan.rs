@@ -17,8 +17,8 @@ use crate::Cluster;
 
 impl Cluster {
     /// Starts an embedded API server for the dry run of a controller. The server uses the client of this `Cluster` to
-    /// read from the live cluster. The server stores all writes in the plan, and [`Plan::changes`] returns these
-    /// writes. The live cluster never receives a write.
+    /// read from the live cluster. The server stores all writes in the returned [`Plan`], and [`Plan::changes`] returns
+    /// these writes. The live cluster never receives a write.
     ///
     /// # Examples
     ///
@@ -57,7 +57,7 @@ impl Cluster {
     }
 }
 
-/// Sends a plan's requests to the live cluster. A response with an error status is also a response.
+/// Sends a plan's requests to the live cluster. A response with an error status is returned like any other response.
 #[derive(Clone)]
 struct Reading(RestClient);
 

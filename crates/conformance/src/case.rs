@@ -1,5 +1,5 @@
-//! Recorded test cases with their steps, and the files in which many cases are packed. Each area has one packed file, and each line of
-//! a file contains one case.
+//! Recorded test cases with their steps, and the files in which many cases are packed. Each area of the API has one packed file, and
+//! each line of such a file contains one case.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -24,7 +24,7 @@ pub struct Case {
     /// The purpose of the case, if it is not clear from the name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
-    /// The rows in the table of API behavior that this case tests.
+    /// The numbers of the rows that this case tests. The rows belong to the table of API behavior.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rows: Vec<u32>,
     /// The Kubernetes release of the kube-apiserver that sent the recorded responses.
@@ -48,7 +48,8 @@ impl Case {
     }
 }
 
-/// A step of a case. The field `do` determines which of the other fields are used. All other fields are absent.
+/// A step of a case. The field `do` determines which of the other fields are used. Fields that the action does not use
+/// are absent.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Step {
@@ -73,18 +74,18 @@ pub struct Step {
     /// A binary body in base64.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub b64: Option<String>,
-    /// The description of a long request body, which repeats a text.
+    /// Describes a long request body that consists of a repeated text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fill: Option<Fill>,
-    /// Variables that the response sets. The variables that the step sets. Each value is a JSON pointer into the
-    /// response, or `header:Name`.
+    /// The variables that the step sets from the response. The key is the name of the variable. The value is a JSON
+    /// pointer into the response, or `header:Name`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub save: Option<BTreeMap<String, String>>,
     /// The user whose token the request contains. The default is an administrator.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
-    /// JSON pointers into the response body, if only a part of the body is recorded. The recorded response contains
-    /// only the values at these pointers, as `at`.
+    /// JSON pointers into the response body. If they are set, the recorded response contains only the values at these
+    /// pointers, in its member `at`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub only: Option<Vec<String>>,
     /// Whether the recorded response also contains the headers that every response has.
@@ -96,31 +97,32 @@ pub struct Step {
     /// Whether the step waits until the stream ends (for READ).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub end: Option<bool>,
-    /// The value `bookmarks` means that the step skips ordinary bookmarks (for READ).
+    /// The frames that the step skips (for READ). The value `bookmarks` means ordinary bookmarks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub skip: Option<String>,
     /// The maximum time that the step waits (for READ, UNTIL and SLEEP).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seconds: Option<Number>,
-    /// The value to check (UNTIL).
+    /// A JSON pointer to the value to check (for UNTIL).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pointer: Option<String>,
     /// The value for which the step waits (for UNTIL).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub equals: Option<Json>,
-    /// Whether the step waits for the presence or the absence of a value (for UNTIL).
+    /// `true` means that the step waits until the value is present (for UNTIL). `false` means that the step waits until
+    /// the value is absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub present: Option<bool>,
     /// The status code for which the step waits (for UNTIL).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
-    /// The request to repeat (UNTIL). The default request is a GET of `path`.
+    /// The request to repeat (for UNTIL). The default request is a GET of `path`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request: Option<Box<Step>>,
     /// The kinds of policies that must be active after the step: `vap` or `map` (for READY).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub of: Option<Vec<String>>,
-    /// Headers that are not recorded.
+    /// The names of response headers that are not recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub without: Option<Vec<String>>,
     /// A JSON pointer to a JWT in the response. The recorded response contains the claims of the JWT.

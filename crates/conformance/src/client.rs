@@ -44,7 +44,7 @@ pub(crate) struct Answer {
     pub(crate) body: Bytes,
 }
 
-/// A response whose body was not received completely yet. Dropping it closes the connection.
+/// A response whose body was not received completely yet. Dropping this value closes the connection.
 pub(crate) struct Streaming {
     pub(crate) response: Response<Incoming>,
     limit: Duration,
@@ -106,8 +106,8 @@ impl Streaming {
         Ok(Answer { status: head.status.as_u16(), headers: head.headers, body })
     }
 
-    /// Waits until the body contains the next complete lines, and returns them. Returns them without line ends. Returns
-    /// `None` at the end.
+    /// Waits until the body contains the next complete lines, and returns them. The returned lines have no line ends.
+    /// Returns `None` at the end.
     pub(crate) async fn lines(&mut self, rest: &mut BytesMut) -> anyhow::Result<Option<Vec<Bytes>>> {
         loop {
             let mut lines = Vec::new();

@@ -8,7 +8,7 @@ use crate::{Json, Step};
 /// A difference between a response and the recorded response of the same step.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Difference {
-    /// The step, and the path of the different value in the response.
+    /// The step, and the path of the value that differs in the response.
     pub at: String,
     /// The recorded value.
     pub want: String,

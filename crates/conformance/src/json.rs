@@ -89,8 +89,8 @@ impl Json {
 }
 
 impl Json {
-    /// Returns the bytes that the recorder sent for this value. The bytes are ASCII text that contains a space after each comma and each
-    /// colon. The exact bytes are important, because a server can quote a body that it cannot parse.
+    /// Returns the bytes that were sent for this value when the case was recorded. The bytes are ASCII text that contains a space after
+    /// each comma and each colon. The exact bytes are important, because a server can quote a body that it cannot parse.
     #[must_use]
     pub fn as_sent(&self) -> Vec<u8> {
         let mut bytes = Vec::new();

@@ -239,7 +239,7 @@ fn print(verdict: &Verdict) {
     }
 }
 
-/// Prints the results of each area on one line.
+/// Prints the results for each area of the API on one line.
 fn report(verdicts: &[Verdict]) {
     let mut areas: BTreeMap<&str, [usize; 3]> = BTreeMap::new();
     for verdict in verdicts {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use pintle_apiserver::ApiServer;
 
-/// Returns the path of the page in the repository.
+/// Returns the path of `docs/CONFORMANCE.md` in the repository.
 #[must_use]
 pub fn page_file() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/CONFORMANCE.md")
@@ -61,7 +61,8 @@ Differences in webhooks and conversion are expected. The next section lists the 
 
 ";
 
-/// Returns the text of the page after a run of all cases. `failed` contains the names of the failed cases.
+/// Returns the new text of `docs/CONFORMANCE.md` after a run of all cases. `failed` contains the names of the failed
+/// cases.
 #[must_use]
 pub fn page<'a>(cases: impl IntoIterator<Item = &'a str>, failed: &BTreeSet<String>) -> String {
     let mut areas: BTreeMap<&str, [usize; 2]> = BTreeMap::new();

@@ -130,7 +130,7 @@ struct Masking<'a> {
     known: &'a Placeholders,
     /// The longest value is replaced first. Otherwise, a shorter value inside a longer value would be replaced.
     names: Vec<(&'a str, &'a str)>,
-    /// The sorted revisions. The placeholder of a revision contains the index of the revision plus one.
+    /// The sorted revisions. The placeholder of a revision contains the index of the revision, starting at 1.
     revisions: Vec<u128>,
 }
 

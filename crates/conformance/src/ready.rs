@@ -1,5 +1,5 @@
-//! Probe policies. The effect of a probe policy shows that earlier policies are already active. A real server learns about policies from
-//! a watch, so a policy takes effect with a delay.
+//! Probe policies. When a probe policy has an effect, all earlier policies are active. A real server learns about policies from a watch,
+//! so a policy takes effect with a delay.
 
 use anyhow::Context as _;
 use serde_json::{Value, json};
@@ -25,7 +25,7 @@ impl Family {
         }
     }
 
-    /// Returns a probe policy and its binding. Both objects are returned with the paths of their collections.
+    /// Returns a probe policy and its binding, each with the path of its collection.
     pub(crate) fn probe(self) -> [(String, Value); 2] {
         let (resource, kind, spec, binding) = specs(self);
         let object = |kind: String, spec: Value| {
@@ -37,7 +37,7 @@ impl Family {
         [(path("ies"), object(kind.into(), spec)), (path("ybindings"), object(format!("{kind}Binding"), binding))]
     }
 
-    /// Returns whether the policy from [`probe`](Self::probe) changed the response to the creation of a Lease.
+    /// Returns whether a response to the creation of a Lease shows an effect of the policy from [`probe`](Self::probe).
     pub(crate) fn has_effect(self, answer: &Answer) -> anyhow::Result<bool> {
         Ok(match self {
             Self::Validating => {
@@ -53,7 +53,7 @@ impl Family {
     }
 }
 
-/// Returns the Lease whose creation the probe policies change.
+/// Returns the Lease that the session tries to create. A probe policy adds a warning or an annotation to the response.
 pub(crate) fn lease() -> Value {
     json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "probe-${id}"}, "spec": {}})
 }

@@ -395,7 +395,7 @@ fn kept_headers(headers: &HeaderMap, all: bool, join: impl Fn(Vec<String>) -> Js
     Json::Object(found.collect())
 }
 
-/// Decodes a header as ISO 8859-1, because the recorder used this encoding.
+/// Decodes a header as ISO 8859-1, because the recorded cases contain headers in this encoding.
 fn latin1(value: &HeaderValue) -> String {
     value.as_bytes().iter().map(|byte| char::from(*byte)).collect()
 }

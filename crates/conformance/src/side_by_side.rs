@@ -40,8 +40,9 @@ pub struct Comparison {
     pub causes: Causes,
 }
 
-/// Compares a real server with the embedded server, using the manifests in a folder and its subfolders. Starts the embedded server. The
-/// real server should be new, because the created objects are not deleted. The real server should have no controllers.
+/// Compares a real server with the embedded server, using the manifests in a folder and its subfolders. This function starts the
+/// embedded server. The real server should be new, because the created objects are not deleted. The real server should have no
+/// controllers.
 ///
 /// # Errors
 ///
@@ -84,7 +85,8 @@ struct Answers {
 }
 
 impl Servers {
-    /// Sends several documents to both servers at the same time. Adds the differences in the order of the documents.
+    /// Sends several documents to both servers at the same time. The differences are added in the order of the
+    /// documents.
     async fn all(
         &self,
         documents: Vec<(Manifest, Resource)>,

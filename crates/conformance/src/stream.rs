@@ -32,7 +32,7 @@ impl Stream {
         self.coming.is_none()
     }
 
-    /// Takes the frames that a READ step asks for out of the buffer.
+    /// Removes the frames for a READ step from the buffer and returns them.
     ///
     /// # Errors
     ///

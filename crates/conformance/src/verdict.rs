@@ -10,7 +10,7 @@ use crate::client::{Client, Trust};
 use crate::session::{self, Server};
 use crate::{Case, Difference, compare};
 
-/// The server that is tested, and the limits of a run.
+/// The server that is tested, and the limits that apply to a run.
 #[derive(Clone, Debug)]
 pub struct Target {
     /// The URL of the server, such as `http://127.0.0.1:8080`.
@@ -21,7 +21,7 @@ pub struct Target {
     pub trust: Trust,
     /// The number of cases that run at the same time. The number is at least one.
     pub at_once: usize,
-    /// The timeout of a response.
+    /// The maximum time to wait for a response.
     pub limit: Duration,
     /// The maximum time that a step may poll, even if its case allows more. A low limit is useful for the embedded server, which needs
     /// only milliseconds for changes that take a minute in a real cluster.

@@ -23,14 +23,14 @@ const MAX_EARLY_RETRIES: u8 = 10;
 #[derive(Debug)]
 pub(crate) struct Attempts<K> {
     keys: HashMap<K, Attempt>,
-    /// The number of keys after the last removal of old failures.
+    /// The number of keys that remained when old failures were last removed.
     pruned: usize,
 }
 
 #[derive(Debug)]
 struct Attempt {
     state: AttemptState,
-    /// Whether a change arrived after the last call began and cannot have been caused by that call.
+    /// Whether a change that the last call cannot have caused has arrived since that call began.
     is_urgent: bool,
     /// The number of early retries since the last success.
     early_retries: u8,
@@ -126,7 +126,7 @@ impl<K: RequestKey> Attempts<K> {
         self.keys.get(key).is_some_and(Attempt::may_retry_early)
     }
 
-    /// Returns whether a change arrived after the last call began and cannot have been caused by that call.
+    /// Returns whether a change that the last call cannot have caused has arrived since that call began.
     pub(crate) fn is_urgent(&self, key: &K) -> bool {
         self.keys.get(key).is_some_and(|attempt| attempt.is_urgent)
     }

@@ -191,7 +191,7 @@ impl<K: RequestKey> Drop for Polling<'_, K> {
 }
 
 /// A thread that looks for blocked calls. A task cannot look for them, because blocked runtime threads run no tasks.
-/// Dropping the watchdog ends the thread.
+/// Dropping this value ends the thread.
 pub(crate) struct Watchdog(Arc<Shared>);
 
 struct Shared {
@@ -211,8 +211,8 @@ pub(crate) struct Exit {
 
 impl Watchdog {
     /// Starts a watchdog for these controllers. If `exit` is set and calls still block their threads when the stop
-    /// timeout has passed, the watchdog exits the process. The watchdog does so even if it was dropped before, because
-    /// nothing else can end these calls.
+    /// timeout has passed, the watchdog exits the process. The watchdog exits the process even if the watchdog was
+    /// dropped before, because nothing else can end these calls.
     pub(crate) fn start(controllers: Vec<Arc<dyn Watched>>, exit: Option<Exit>) -> Self {
         let tick = controllers.iter().map(|polls| polls.limit() / 2).min().unwrap_or(SECOND);
         let tick = if exit.is_some() { tick.min(SECOND) } else { tick };
@@ -246,7 +246,7 @@ impl Shared {
         loop {
             if let Some(exit) = self.exit.as_ref().filter(|exit| exit.stop.is_cancelled()) {
                 let stopped = *stopped.get_or_insert_with(Instant::now);
-                // The additional time lets `main` end the process first.
+                // Wait longer than the stop timeout, so that `main` can end the process first.
                 if stopped.elapsed() >= exit.after.saturating_add((exit.after / 10).min(Duration::from_secs(2))) {
                     self.end_process(exit);
                 }
@@ -268,7 +268,7 @@ impl Shared {
         lock(&self.controllers).clone()
     }
 
-    /// Describes the calls that cannot be stopped, with their controllers.
+    /// Describes the calls that cannot be stopped, and names the controller of each call.
     fn held(&self) -> Vec<String> {
         const HELD: Duration = Duration::from_millis(100);
         let controllers = self.controllers();

@@ -58,23 +58,25 @@ pub struct ControllerConfig<K = ObjectKey> {
     pub graceful_shutdown_timeout: Duration,
     /// A function that sets up the queue of each run. With `None`, the default, the queue follows these rules:
     ///
-    /// - Changes come before the keys of a first list. The keys of a first list have [`LOW_PRIORITY`]. A waiting key
-    ///   gains one priority level every 3 s. So a key of a first list comes before changes that arrive 5 minutes later,
-    ///   and no key starves. Keys with the same priority are processed first in, first out.
+    /// - The keys of changed objects come before the keys of the initial list. The keys of the initial list have
+    ///   [`LOW_PRIORITY`]. A waiting key gains one priority level every 3 s. So a key of the initial list comes before
+    ///   changes that arrive 5 minutes later, and no key starves. Keys with the same priority are processed first in,
+    ///   first out.
     /// - The first error of a key delays its retry by 5 ms. Each further error doubles the delay, up to 1000 s.
     /// - A change ends the delay, unless the failed call may have caused the change. The controller assumes that a call
     ///   has caused each change that arrives during the call or up to 5 s after it. Such a change only shortens the
-    ///   delay to 30 s, and does not shorten a delay that the server or the reconciler requested. A delay is shortened
-    ///   at most ten times between two successes of the key, so a reconciler that writes and fails backs off.
+    ///   delay to 30 s, and does not shorten a delay that the server or the reconciler requested. Between two
+    ///   successful reconciliations of a key, changes shorten its delay at most ten times. So a reconciler that writes
+    ///   and fails still backs off.
     /// - A new generation, a creation or a deletion of the reconciled object ends the delay immediately. Keys from a
     ///   [`Trigger`](crate::Trigger) or from your own sources also end the delay immediately.
     pub queue: Option<QueueSetup<K>>,
     /// The metrics provider. `None`, the default, disables metrics. The controller's metric series exist until its last
-    /// handle is dropped and its last reconciliation has ended. The queue's metric series exist as long as the queue of
-    /// a run.
+    /// handle is dropped and its last reconciliation has ended. The queue's metric series exist until the queue of the
+    /// run is dropped.
     ///
-    /// All metric series have the label `controller`. [`MetricsStyle`] lists the metric series of the queue. The labels
-    /// of these series are controller-runtime's.
+    /// All metric series have the label `controller`. [`MetricsStyle`] lists the metric series of the queue. These
+    /// series have the same labels as in controller-runtime.
     ///
     /// | name | kind | meaning |
     /// |---|---|---|
@@ -97,19 +99,20 @@ pub struct ControllerConfig<K = ObjectKey> {
 /// controller's name. The queue reports its metrics to the controller's provider, with controller-runtime's labels,
 /// unless the function sets another provider.
 ///
-/// Keys from a first list and from resyncs are added with [`LOW_PRIORITY`]. The priority only affects an order that
+/// Keys from the initial list and from resyncs are added with [`LOW_PRIORITY`]. The priority only affects an order that
 /// uses priorities.
 pub type QueueSetup<K = ObjectKey> = Arc<dyn Fn(&mut QueueConfig<K, TokioClock>) + Send + Sync>;
 
-/// The priority of keys that a first list or a resync adds. The objects of these keys may not have changed. The value
-/// is the same as in controller-runtime.
+/// The priority of keys that the initial list or a resync adds. It is possible that the objects of these keys have not
+/// changed. The value is the same as in controller-runtime.
 pub const LOW_PRIORITY: i32 = -100;
 
 /// How long a key must wait to gain one priority level.
 const LEVEL: Duration = Duration::from_secs(3);
 
 impl<K: RequestKey> ControllerConfig<K> {
-    /// Returns the queue configuration for a run, and a receiver for a panic of the queue's order.
+    /// Returns the queue configuration for a run, and a receiver for the panic message if the code that orders the
+    /// queue panics.
     pub(crate) fn queue_config(&self) -> (QueueConfig<K, TokioClock>, OrderPanic) {
         let mut config = QueueConfig {
             metrics: self.metrics.clone(),

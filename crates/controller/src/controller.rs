@@ -29,8 +29,8 @@ use crate::source::{Named, Synced};
 use crate::stop::Stop;
 use crate::{Concurrency, ControllerConfig, ControllerError, RequestKey, Requests, UnfinishedKeys};
 
-/// How long the caches may take to sync before a message is printed. After this time, a program without a tracing
-/// subscriber prints the names of the caches that have not synced.
+/// How long the caches may take to sync before a message is printed. The message names the caches that have not synced.
+/// It is printed only if the program has no tracing subscriber.
 const PRINT_AFTER: Duration = Duration::from_secs(10);
 
 /// A controller that reconciles objects whenever they or related objects change.
@@ -116,7 +116,7 @@ impl<K: RequestKey> Controller<K> {
             }))
         });
         let tasks = TaskTracker::new();
-        // `wait` needs a closed tracker. Tasks can still be added.
+        // `TaskTracker::wait` returns only if the tracker is closed. Tasks can still be added to a closed tracker.
         tasks.close();
         let metrics = Metrics::new(config.metrics.as_deref(), &name);
         let requests = Requests::new(&name);
@@ -159,7 +159,7 @@ impl<K: RequestKey> Controller<K> {
     /// Returns an error if
     ///
     /// - a source cannot sync, has ended or has panicked,
-    /// - the setup or the order of the queue has panicked,
+    /// - the function that sets up the queue or the function that orders the queue has panicked,
     /// - a worker has panicked outside of a reconciliation,
     /// - the controller did not stop in time,
     /// - the controller is already running, or
@@ -181,8 +181,8 @@ impl<K: RequestKey> Controller<K> {
     }
 
     /// Works like [`Controller::run`], but with a stop signal that other controllers share. If this controller fails,
-    /// all of these controllers stop. Each reconciliation runs inside `leadership` and is dropped when the leadership
-    /// term ends.
+    /// all controllers that share the stop signal stop. Each reconciliation runs inside `leadership` and is dropped
+    /// when the leadership term ends.
     pub(crate) async fn run_within(&self, stop: &Stop, leadership: Option<&Leadership>) -> Result<(), ControllerError> {
         let panic = OnceLock::new();
         let ended = Run::begin(&self.inner, &panic)?.work(stop, leadership).await;
@@ -205,7 +205,8 @@ impl<K: RequestKey> Controller<K> {
     }
 
     /// Returns the sources that have not synced, and the sources whose lists and watches have failed for 2 minutes.
-    /// Each source is paired with the reason. The controller reconciles nothing before all sources have synced once.
+    /// Each source is paired with the reason for its state. The controller reconciles nothing before all sources have
+    /// synced once.
     pub fn unsynced(&self) -> Vec<(String, String)> {
         self.sources().into_iter().filter_map(|(name, problem)| Some((name, problem?))).collect()
     }
@@ -263,7 +264,7 @@ impl<K: RequestKey> Controller<K> {
         self.inner.requests.histories()
     }
 
-    /// Reads the queue of the current run, or returns `None` if the controller is not running.
+    /// Calls a function with the queue of the current run. Returns `None` if the controller is not running.
     pub(crate) fn with_queue<R>(&self, read: impl FnOnce(&Queue<K>) -> R) -> Option<R> {
         self.inner.requests.with_queue(read)
     }

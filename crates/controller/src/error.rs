@@ -41,7 +41,8 @@ pub enum ControllerError {
         /// The name of the source.
         source_name: String,
     },
-    /// A source, the queue's setup or order, or a worker panicked. The panic did not happen in a reconciliation.
+    /// A part of the controller panicked outside of a reconciliation: a source, a worker, or the code that sets up or
+    /// orders the queue.
     #[error("controller {controller:?}: {part} panicked: {panic}")]
     Panicked {
         /// The name of the controller.

@@ -80,7 +80,7 @@ impl<K: RequestKey> Controller<K> {
     /// Explains why a key is queued, delayed or in flight. The result has the state of the key, its newest causes, and
     /// its last call.
     ///
-    /// The controller remembers the causes of at least the 5,000 keys that were active last. The duration of this call
+    /// The controller remembers the causes of at least the 5,000 most recently active keys. The duration of this call
     /// does not depend on the length of the queue.
     pub fn explain(&self, key: &K) -> Explanation<K> {
         Explanation { key: key.clone(), state: self.state_of(key), history: self.histories().get(key) }

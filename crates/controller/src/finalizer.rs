@@ -12,7 +12,7 @@ use crate::{Action, ReconcileError};
 /// `controllerutil.AddFinalizer`, and also sends the change to the server as a patch.
 ///
 /// The patch contains only the finalizers and the object's resourceVersion, so it never overwrites changes of other
-/// writers. The object may come from a cache, even if its type does not keep all fields.
+/// writers. The object may come from a cache, even if the Rust type of the object does not contain all fields.
 ///
 /// Returns the stored object. Returns `None` without a request if the finalizer already exists, or if the object is
 /// being deleted. A server accepts no new finalizers on an object that is being deleted.

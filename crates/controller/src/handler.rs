@@ -85,8 +85,8 @@ pub struct EnqueueOwner {
 }
 
 impl EnqueueOwner {
-    /// Creates a handler for owners of the kind `owner`. The handler reconciles the owner to which the object's
-    /// controller reference points.
+    /// Creates a handler for owners of the kind `owner`. The handler reconciles the owner that the object's
+    /// controller reference names.
     pub fn new(owner: &ApiResource) -> Self {
         let ApiResource { group_version, kind, scope, .. } = owner.clone();
         Self { group: group_version.group, kind, scope, controllers_only: true }

@@ -19,7 +19,7 @@ const KEYS: usize = 5_000;
 /// would use much memory.
 const ERROR: usize = 512;
 
-/// An event or a call that caused a key to be added to the queue.
+/// An event or a call because of which a key was added to the queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyCause {
     /// The time at which the key was added, or at which a call failed.
@@ -59,7 +59,7 @@ pub enum CauseReason {
     Unfinished,
 }
 
-/// The kind of change of an event's object.
+/// The kind of change that an event reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum EventChange {
     /// The object was in the first list.
@@ -81,7 +81,7 @@ pub struct LastCall {
     pub at: SystemTime,
     /// The duration of the call.
     pub took: Duration,
-    /// The error of the call if the call failed, shortened to 512 bytes.
+    /// The error of the call, shortened to 512 bytes. `None` if the call succeeded.
     pub error: Option<String>,
     /// The number of consecutive failures.
     pub failures: u32,
@@ -90,11 +90,11 @@ pub struct LastCall {
 /// The history of one key.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KeyHistory {
-    /// The newest causes of the key, oldest first.
+    /// The newest causes for adding the key, oldest first.
     pub causes: VecDeque<KeyCause>,
-    /// The number of causes that the key has had so far.
+    /// The total number of causes so far, including causes that `causes` no longer contains.
     pub total: u64,
-    /// The last call for the key that has ended.
+    /// The last finished call for the key.
     pub last_call: Option<LastCall>,
 }
 
@@ -174,8 +174,8 @@ impl<K: RequestKey> Histories<K> {
         state.newer.keys().chain(state.older.keys()).cloned().collect()
     }
 
-    /// Returns up to `limit` keys with the greatest values of `rank`, greatest first. The result does not contain keys
-    /// for which `rank` returns no value.
+    /// Returns up to `limit` keys with the greatest values of `rank`, greatest first. The result contains only keys for
+    /// which `rank` returns a value.
     pub(crate) fn top<R: Ord>(&self, limit: usize, rank: impl Fn(&KeyHistory) -> Option<R>) -> Vec<(K, KeyHistory)> {
         let state = self.lock();
         let all = state.newer.iter().chain(&state.older);

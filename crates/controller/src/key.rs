@@ -8,13 +8,14 @@ use pintle_meta::ObjectKey;
 
 use crate::panic::catch;
 
-/// A key that a controller can reconcile, like the `request` type of controller-runtime's `TypedReconciler`. Each type
-/// that implements the supertraits implements this trait.
+/// A key that a controller can reconcile, like the `request` type of controller-runtime's `TypedReconciler`. The trait
+/// is implemented for every type that implements the supertraits.
 ///
-/// The default is [`ObjectKey`], the key of one object. Use another type if several objects map to one unit of work, or
-/// if the name of an object does not identify the work. Examples are the name of a tenant, a pair of a cluster and an
-/// object, and an enum of work items. [`Controller::named`](crate::Controller::named) creates a controller with such
-/// keys. The handlers of the controller return these keys, usually through [`EnqueueMapped`](crate::EnqueueMapped).
+/// The default key type is [`ObjectKey`], the key of one object. Use another key type if several objects map to one
+/// unit of work, or if the name of an object does not identify the work. Examples are the name of a tenant, a pair of a
+/// cluster and an object, and an enum of work items. [`Controller::named`](crate::Controller::named) creates a
+/// controller with another key type. The handlers of the controller return these keys, usually through
+/// [`EnqueueMapped`](crate::EnqueueMapped).
 ///
 /// Logs, errors and debug pages show an [`ObjectKey`] as `namespace/name`, and a `String` unchanged. Logs, errors and
 /// debug pages show keys of all other types with `Debug`. So the `Debug` outputs of two different keys should differ,

@@ -59,8 +59,8 @@
 //!   [`ReconcileError`]. [`ControllerConfig`] sets the concurrency, the timeouts and the back-off.
 //! - A key is usually the [`ObjectKey`](pintle_meta::ObjectKey) of an object. If several objects map to one unit of
 //!   work, use keys of another type: see [`RequestKey`].
-//! - A [`Source`] adds keys. A [`Kind`] adds the objects of an informer, and a [`Trigger`] adds keys from the program.
-//!   A [`Predicate`](predicate::Predicate) selects events, and a [`Handler`] maps them to keys.
+//! - A [`Source`] adds keys to the queue. A [`Kind`] adds keys for the objects of an informer, and a [`Trigger`] adds
+//!   keys from the program. A [`Predicate`](predicate::Predicate) selects events, and a [`Handler`] maps them to keys.
 //! - A [`Finalizer`] blocks the deletion of objects until the controller has cleaned up after them.
 //! - A [`Manager`] runs controllers under leader election, together with their informers and services.
 //!   [`ManagerStatus`] answers health probes.
@@ -72,16 +72,16 @@
 //! - Reconciliations of one key never overlap. If a key changes during its reconciliation, the key is reconciled again
 //!   afterwards.
 //! - No key is reconciled before the caches of all sources have synced.
-//! - Changed objects come before the objects of a first list. Otherwise, keys are processed first in, first out, and no
-//!   key starves.
+//! - Keys of changed objects are processed before the keys of objects from a first list. Otherwise, keys are processed
+//!   first in, first out, and no key starves.
 //! - The key of a deleted object is reconciled, even if the deletion happened while the watch was disconnected. If no
 //!   replica led at the time of the deletion, a standby or an earlier run of the same controller must have received the
 //!   object.
 //! - A panic, an error or a timeout fails only one attempt for one key. Each key has its own back-off. The back-off
 //!   grows with each failure, and a success resets it.
-//! - A change that a failed call may have caused does not end the back-off, so a reconciler that writes and fails backs
-//!   off. After each of the first ten such changes, the retry follows within 30 s, because another writer may have
-//!   fixed the cause of the failure.
+//! - A change that a failed call may have caused does not end the back-off. So a reconciler that writes an object and
+//!   then fails still backs off. After each of the first ten such changes, the retry follows within 30 s, because
+//!   another writer may have fixed the cause of the failure.
 //! - Logs, metrics and the readiness check report a reconciliation that blocks its thread. If such a reconciliation
 //!   does not end when the manager stops, the manager exits the process.
 //! - A run that cannot continue ends with an error that gives the reason, even after a panic. A run never hangs without

@@ -163,7 +163,7 @@ impl Manager {
     }
 
     /// Starts the informers of `factory` first, and shuts them down last. Informers that are not from `factory` start
-    /// with the controllers that need them, and end with their last handle.
+    /// with the controllers that need them, and end when their last handle is dropped.
     pub fn informers(mut self, factory: InformerFactory) -> Self {
         self.informers.push(factory);
         self
@@ -212,8 +212,8 @@ impl Manager {
     /// # Cancel safety
     ///
     /// Dropping the future ends all parts of the manager, in no particular order, and does not release the lease. The
-    /// controllers have ended when the drop returns, and the election ends soon after. Reconciliations and services are
-    /// tasks. The runtime drops these tasks soon after. If another thread is polling such a task at the time of the
+    /// controllers have ended when the drop returns, and the election ends soon after. Reconciliations and services run
+    /// as tasks. The runtime drops these tasks soon after. If another thread is polling such a task at the time of the
     /// drop, the task continues until its next await.
     pub async fn run(self, stop: &CancellationToken) -> Result<(), ManagerError> {
         let Self { config, status, services, informers, election } = self;

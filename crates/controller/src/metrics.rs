@@ -126,7 +126,7 @@ impl Metrics {
         }
     }
 
-    /// Changes the limit of concurrent reconciliations.
+    /// Updates the metric for the limit of concurrent reconciliations.
     pub(crate) fn limit(&self, from: usize, to: usize) {
         if let Some(of) = &self.0 {
             let number = |workers| i64::try_from(workers).unwrap_or(i64::MAX);
@@ -134,7 +134,7 @@ impl Metrics {
         }
     }
 
-    /// Changes the number of workers that block their threads.
+    /// Updates the metric for the number of workers that block their threads.
     pub(crate) fn blocked(&self, workers: i64) {
         if let Some(of) = &self.0 {
             of.blocked_workers.add(workers);

@@ -10,8 +10,8 @@ use crate::RequestKey;
 use crate::panic::catch;
 
 /// A wrapper for the user's queue order that catches panics. A panic in the middle of a queue operation would lose
-/// keys. So after the first panic, the user's order is not called again. From then on, this wrapper acts like an empty
-/// order. The wrapper notifies the run of the controller, and the run ends.
+/// keys. So after the first panic, the user's order is not called again. From then on, this wrapper returns no more
+/// keys, as if the order were empty. The wrapper notifies the run of the controller, and the run ends.
 #[derive(Debug)]
 pub(crate) struct GuardedOrder<K> {
     order: Box<dyn Order<K>>,

@@ -50,9 +50,9 @@ impl<T, F: Fn(&ResourceEvent<T>) -> bool + Send + Sync + 'static> Predicate<T> f
 /// changes of the desired state.
 ///
 /// The server keeps no generation for some kinds (ConfigMap, Secret, Service...). For these kinds, this predicate
-/// passes all updates except resyncs. The predicate of the same name in controller-runtime drops all their updates.
-/// Changes that affect only labels, annotations or finalizers do not pass. So a reconciler that adds a finalizer and
-/// then returns is not called again. Use [`DesiredStateChanged`] for such a reconciler.
+/// passes all updates except resyncs. The predicate of the same name in controller-runtime drops all updates of these
+/// kinds. Changes that affect only labels, annotations or finalizers do not pass. So a reconciler that adds a finalizer
+/// and then returns is not called again. Use [`DesiredStateChanged`] for such a reconciler.
 ///
 /// # Examples
 ///
@@ -187,9 +187,9 @@ pub fn or<A, B>(a: A, b: B) -> Or<A, B> {
     Or(a, b)
 }
 
-/// Returns a predicate that passes the events that `a` does not pass. The comparing predicates of this module pass
-/// additions and deletions even if they are negated. This rule also applies within [`and`] and [`or`]. The negation of
-/// a function passes every event for which the function returns `false`.
+/// Returns a predicate that passes the events that `a` does not pass. Predicates of this module that compare two
+/// states pass additions and deletions even if they are negated. This rule also applies within [`and`] and [`or`]. The
+/// negation of a function passes every event for which the function returns `false`.
 ///
 /// # Examples
 ///

@@ -161,7 +161,7 @@ impl Action {
         Self { requeue_after: Some(after) }
     }
 
-    /// Returns the delay, if one is set.
+    /// Returns the delay before the next reconciliation, if a delay is set.
     pub fn delay(&self) -> Option<Duration> {
         self.requeue_after
     }
@@ -210,7 +210,7 @@ impl ReconcileError {
 
     /// Sets the minimum delay between the failure and the retry. If no delay is set, but one of the causes is a server
     /// response with `Retry-After`, the delay of that response applies. The resulting delay is at least the delay of
-    /// the controller's rate limiter, and at most 1000 s.
+    /// the controller's rate limiter. A requested delay of more than 1000 s counts as 1000 s.
     #[must_use]
     pub fn retry_after(self, after: Duration) -> Self {
         Self { retry_after: Some(after), ..self }
@@ -218,7 +218,7 @@ impl ReconcileError {
 
     /// Returns whether the cause, or an error in its chain of sources, is a conflict. A conflict means that the object
     /// has changed between the read and the write. The controller retries the key as after other errors, but the
-    /// metrics do not count an error.
+    /// metrics do not count the conflict as an error.
     pub fn is_conflict(&self) -> bool {
         !self.terminal && self.answer().is_some_and(ApiError::is_conflict)
     }

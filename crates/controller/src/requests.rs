@@ -1,4 +1,4 @@
-//! The queue of keys to reconcile, in the form that sources can access.
+//! The handle through which sources add keys to the queue of a controller.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -71,7 +71,8 @@ pub struct Requests<K = ObjectKey> {
 struct Shared<K> {
     controller: String,
     state: Mutex<State<K>>,
-    /// The attempts have their own lock. A thread that needs both locks must take this lock before the queue's lock.
+    /// The keys that are in flight, or whose last call failed. This field has its own lock. A thread that needs both
+    /// locks must take this lock before the queue's lock.
     attempts: Mutex<Attempts<K>>,
     histories: Histories<K>,
 }
@@ -137,8 +138,8 @@ impl<K: RequestKey> Requests<K> {
         _ = self.enqueue(key, options);
     }
 
-    /// Adds `key` because of a change. If a failed call of this controller may have caused the change, the change does
-    /// not end the key's back-off, but may shorten it.
+    /// Adds `key` because of a change. If a failed call of this controller may have caused the change, the key's
+    /// back-off does not end, but may become shorter.
     pub(crate) fn change(&self, key: K, priority: i32, is_urgent: bool) {
         let action = self.attempts().change(&key, is_urgent, Instant::now());
         let options = AddOptions { priority, ..AddOptions::default() };
@@ -151,7 +152,7 @@ impl<K: RequestKey> Requests<K> {
     }
 
     /// Adds the key to the queue of the current run, or keeps it for the next run. Returns the result of adding the
-    /// key, or `None` if the key was kept.
+    /// key, or `None` if the key was kept for the next run.
     fn enqueue(&self, key: K, options: AddOptions) -> Option<Added> {
         loop {
             let (queue, run) = {
@@ -238,7 +239,7 @@ impl<K: RequestKey> Requests<K> {
         self.lock().is_open()
     }
 
-    /// Makes the current run accept no further keys.
+    /// Stops the current run from accepting further keys.
     pub(crate) fn stop_taking_keys(&self) {
         self.lock().is_closing = true;
     }
@@ -277,8 +278,8 @@ impl<K: RequestKey> Requests<K> {
         self.attempts().end(key);
     }
 
-    /// Records that a call failed. If all adds since the call began may wait for the key's retry, removes the key from
-    /// the queue. Returns whether the key was removed.
+    /// Records that a call failed. If no urgent change has arrived since the call began, removes the key from the
+    /// queue. Returns whether the key was removed.
     pub(crate) fn fail(&self, queue: &Queue<K>, key: &K, retry: Retry) -> bool {
         let mut attempts = self.attempts();
         // Both steps run under one lock, so that no urgent add happens between them.

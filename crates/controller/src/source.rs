@@ -82,13 +82,13 @@ pub trait Source<K = ObjectKey>: Send + Sync + 'static {
         None
     }
 
-    /// Starts to add keys to `requests`. The source must do nothing unless one of the returned futures is polled.
+    /// Starts to add keys to `requests`. The source may work only when one of the returned futures is polled.
     fn start(&self, requests: Requests<K>) -> Feed;
 }
 
 /// A wrapper that catches panics of a source's `name` and `problem`.
 pub(crate) struct Named<K> {
-    /// The name, or the message of a panic.
+    /// The name of the source, or the message of a panic.
     pub(crate) name: Result<String, String>,
     /// The result of `attach`, or the message of a panic.
     pub(crate) attached: Result<(), String>,

@@ -22,7 +22,7 @@ impl Stop {
         Self { token: token.child_token(), timeout, requested_at: Arc::default() }
     }
 
-    /// Returns the same stop signal with this percentage of its timeout.
+    /// Returns a copy of this stop signal whose timeout is this percentage of the original timeout.
     pub(crate) fn percent(&self, share: u32) -> Self {
         Self { timeout: self.timeout / 100 * share, ..self.clone() }
     }

@@ -214,7 +214,8 @@ impl<K: RequestKey> Worker<K> {
             return self.retry(item, Outcome::Error, error.delay());
         }
         tracing::error!(error = %text, "reconciliation failed with a terminal error; waiting for a change");
-        // A change since the call began may be a write of the call itself, so the key waits as long as for a retry.
+        // A change that arrives after the call began may be a write of the call itself. So the key waits as long as for
+        // a retry.
         let has_changed = self.requests.fail(&self.queue, item.key(), Retry::Never);
         let added = has_changed.then(|| item.retry());
         self.metrics.count(Outcome::Terminal);

@@ -33,11 +33,11 @@ pub struct Declaration {
 /// The JSON paths that the scale subresource uses.
 #[derive(Clone, Copy, Debug)]
 pub struct Scale {
-    /// The path of the field with the desired number of replicas, below `.spec`.
+    /// The path of the field that contains the desired number of replicas. The field is below `.spec`.
     pub spec_replicas: &'static str,
-    /// The path of the field with the observed number of replicas, below `.status`.
+    /// The path of the field that contains the observed number of replicas. The field is below `.status`.
     pub status_replicas: &'static str,
-    /// The path of the field with the label selector as a string. A HorizontalPodAutoscaler needs this path.
+    /// The path of the field that contains the label selector as a string. A HorizontalPodAutoscaler needs this path.
     pub label_selector: Option<&'static str>,
 }
 
@@ -49,7 +49,7 @@ pub struct Column {
     /// The JSON path of the value.
     pub json_path: &'static str,
     /// The type of the column: `integer`, `number`, `string`, `boolean` or `date`. `None` means the type that the
-    /// schema has at `json_path`.
+    /// schema declares for `json_path`.
     pub column_type: Option<&'static str>,
     /// The OpenAPI format of the value.
     pub format: Option<&'static str>,

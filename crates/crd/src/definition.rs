@@ -78,7 +78,7 @@ impl CustomResourceDefinition {
     ///
     /// - The definitions have different names.
     /// - A version occurs twice.
-    /// - The number of stored versions is not one. The error contains this number.
+    /// - The number of stored versions is not one. The error contains the number of stored versions.
     ///
     /// # Examples
     ///

@@ -260,7 +260,7 @@ fn normalize(schema: &mut Object) {
     if schema.get("format").and_then(Value::as_str).is_some_and(|format| !FORMATS.contains(&format)) {
         schema.remove("format");
     }
-    // For a map with numeric keys, schemars generates this keyword.
+    // For a map with numeric keys, schemars generates `patternProperties`.
     if let Some(Value::Object(patterns)) = schema.remove("patternProperties")
         && let Some((_, values)) = patterns.into_iter().next()
     {

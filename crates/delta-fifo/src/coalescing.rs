@@ -8,8 +8,8 @@ use crate::line::Line;
 /// A queue of changes for a listener that can be slower than its producer.
 ///
 /// Queued changes of one key are merged. Therefore, the queue has at most one entry for each key that exists or that
-/// the listener knows. With [ordered delivery](Delivery::Ordered), up to `bound` more changes can be queued. If a
-/// listener applies all changes in order, it reaches the state of the source, with every [`Delivery`].
+/// the listener knows. With [ordered delivery](Delivery::Ordered), up to `bound` more changes can be queued. With
+/// every [`Delivery`], a listener that applies all changes in order reaches the state of the source.
 ///
 /// Keys are popped in the order of their first change, and a key keeps its position while more changes are merged. An object that was added
 /// and deleted between two pops is not delivered, except with ordered delivery.
@@ -63,7 +63,7 @@ pub enum Delivery {
     },
 }
 
-/// The result of [overtaking](CoalescingFifo::overtake) a queued change.
+/// The result of [`CoalescingFifo::overtake`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Overtaken<T> {
     /// The newest state of the object, or `None` if it was deleted.
@@ -137,7 +137,7 @@ impl<K: Clone + Eq + Hash, T: Clone> CoalescingFifo<K, T> {
     }
 
     /// Queues an update of an object. If the listener will no longer receive a queued state, returns this state. A
-    /// caller that holds a lock can drop the state later. The call drops no other objects except its arguments.
+    /// caller that holds a lock can drop the state later. Apart from its arguments, the call drops no objects.
     pub fn updated(&mut self, key: K, old: T, new: T) -> Option<T> {
         self.present(key, new, |fifo, new| match (fifo.same_identity)(&old, &new) {
             true => fifo.update(old, new),
@@ -185,10 +185,10 @@ impl<K: Clone + Eq + Hash, T: Clone> CoalescingFifo<K, T> {
         }
     }
 
-    /// Removes the queued change of a key, because the caller is about to deliver the object of this key as an initial
-    /// object. Returns the newest state of the object. The caller must deliver this state instead. If the queued change
-    /// also adds another object with the same key, the addition stays queued. Returns `None` if no change of the key is
-    /// queued, or if the queue has [ordered delivery](Delivery::Ordered).
+    /// Removes the queued change of a key. Call this method before you deliver the object of this key as an initial
+    /// object. Returns the newest state of the object. The caller must deliver the returned state instead of the
+    /// initial object. If the queued change also adds another object with the same key, the addition stays queued.
+    /// Returns `None` if no change of the key is queued, or if the queue has [ordered delivery](Delivery::Ordered).
     pub fn overtake(&mut self, key: &K) -> Option<Overtaken<T>> {
         if matches!(self.delivery, Delivery::Ordered { .. }) {
             return None;

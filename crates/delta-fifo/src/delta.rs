@@ -192,7 +192,7 @@ impl fmt::Display for DeltaType {
     }
 }
 
-/// The error for the conversion of an empty list to [`Deltas`].
+/// The error that the conversion of an empty list to [`Deltas`] returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ZeroLengthDeltas;
 

@@ -100,8 +100,8 @@ impl<K: Clone + Eq + Hash, T: Clone> DeltaFifo<K, T> {
 
     /// Queues the deletion of an object. `object` is the final state of the object.
     ///
-    /// Does nothing if the key is not queued and is not the key of a known object. If the lookup of the known object
-    /// fails, the deletion is queued.
+    /// Has an effect only if the key is queued or belongs to a known object. If the lookup of the known object fails,
+    /// the deletion is queued.
     ///
     /// # Errors
     ///

@@ -9,7 +9,7 @@ use hashbrown::HashMap;
 use crate::KeyError;
 use crate::config::KeyFunc;
 
-/// A store of objects by key that expire, like client-go's `ExpirationCache`.
+/// A store that keeps objects by key until they expire, like client-go's `ExpirationCache`.
 ///
 /// The store reads no clock, so callers pass the current time. Expired objects are removed when their key is looked up,
 /// or when [`list`](Self::list) is called.

@@ -190,8 +190,8 @@ impl<K: Clone + Eq + Hash, T: Clone> Heap<K, T> {
         Some(entry.object)
     }
 
-    /// Returns the final index of `object` after an insertion at `at` among the first `len` items and a move up or
-    /// down. This method changes nothing, so the heap stays consistent if `less` panics.
+    /// Returns the index at which `object` belongs, after an insertion at `at` among the first `len` items and moves
+    /// up or down the tree. This method changes nothing, so the heap stays consistent if `less` panics.
     fn target(&self, at: usize, object: &T, len: usize) -> usize {
         let mut to = at;
         while to > 0 && (self.less)(object, self.object((to - 1) / 2)) {

@@ -59,7 +59,7 @@ impl<K, V> Keyed<K, V> {
         Some((&record.key, &record.value))
     }
 
-    /// Inserts a record. `hash` is the hash of the key. Lookups must not find a record with this key yet.
+    /// Inserts a record. `hash` is the hash of the key. Before this call, a lookup must not find a record with this key.
     ///
     /// # Panics
     ///

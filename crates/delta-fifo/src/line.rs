@@ -51,7 +51,7 @@ impl<K, V> Line<K, V> {
         })
     }
 
-    /// Appends an entry. `hash` is the hash of the key. Lookups must not find an entry with this key yet.
+    /// Appends an entry. `hash` is the hash of the key. Before this call, a lookup must not find an entry with this key.
     pub(crate) fn push_back(&mut self, hash: KeyHash, key: K, value: V) -> Place {
         let place = self.nodes.insert(hash, key, Node { prev: END, next: END, value });
         self.link(place);

@@ -10,7 +10,7 @@ use crate::config::{KeyFunc, Transformer};
 use crate::keyed::Keyed;
 use crate::{BoxError, Indexer, KeyError, KeyGetter, KeyLister, Store, StoreError};
 
-/// A store of objects by key, with named indexes, like client-go's `Store` and `Indexer`.
+/// A store that keeps objects by key and has named indexes, like client-go's `Store` and `Indexer`.
 ///
 /// The store takes no lock. The store computes the index values of an object once, when the object is stored.
 ///
@@ -42,7 +42,7 @@ type IndexFunc<T> = Box<dyn Fn(&T) -> Vec<String> + Send + Sync>;
 
 struct Stored<T> {
     object: T,
-    /// The index values of the object, for each index. The entries have the order of the indexes.
+    /// The index values of the object, for each index. The entries have the same order as the indexes.
     values: Vec<Vec<String>>,
 }
 

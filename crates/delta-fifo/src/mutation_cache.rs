@@ -107,7 +107,7 @@ impl<K: Clone + Eq + Hash, T: Clone> MutationCache<K, T> {
     }
 
     /// Returns the written object or the stored object of a key, whichever is newer. Returns `None` if neither object
-    /// exists. Also returns `None` if the store has no object with this key and [adds are not
+    /// exists. The result is also `None` if the store has no object with this key and [adds are not
     /// included](MutationCacheConfig::includes_adds).
     pub fn get_by_key(&mut self, key: &K, stored: Option<T>, now: Instant) -> Option<T> {
         match stored {
@@ -120,7 +120,8 @@ impl<K: Clone + Eq + Hash, T: Clone> MutationCache<K, T> {
     /// Returns the objects that have a given index value, including the client's own writes. `stored` contains the
     /// objects that the store's index returns for this value. If a written object is newer than the stored object, it
     /// replaces the stored object. If [adds are included](MutationCacheConfig::includes_adds), written objects that are
-    /// not in `stored` are added. Objects for which `matches` returns `false` are removed from the result.
+    /// not in `stored` are added to the result. Objects for which `matches` returns `false` are removed from the
+    /// result.
     pub fn by_index(&mut self, stored: Vec<T>, matches: impl Fn(&T) -> bool, now: Instant) -> Vec<T> {
         let mut keys = Vec::new();
         let mut found = Vec::with_capacity(stored.len());

@@ -49,8 +49,8 @@ pub struct RealFifo<K, T> {
     items: VecDeque<Item<K, T>>,
     progress: Progress,
     hasher: DefaultHashBuilder,
-    /// The hashes of the keys in the current batch, with the index of each item in the batch. This map is a field only
-    /// so that its memory can be reused.
+    /// For each key in the current batch, the hash of the key and the index of its item in the batch. This map is a
+    /// field only so that its memory can be reused.
     keys: HashTable<(u64, usize)>,
 }
 

@@ -196,8 +196,8 @@ impl<Q: Queue> SharedFifo<Q> {
     /// # Panics
     ///
     /// Panics if the queue has [known objects](Queue::has_known_objects). Between `pop` and the update of the known
-    /// objects, the popped object would not be queued and not be known. If `replace` were called at that time,
-    /// `replace` would miss the deletion of the object.
+    /// objects, the popped object would be missing from the queue and from the known objects. If `replace` were called
+    /// at that time, `replace` would miss the deletion of the object.
     ///
     /// # Cancel safety
     ///

@@ -33,8 +33,8 @@ use crate::{Event, EventCounts, EventRecorder, EventSource, SeriesEvent};
 /// ```
 #[derive(Clone, Debug)]
 pub struct BroadcasterConfig {
-    /// The maximum number of events in the queue of a sink or watcher. The minimum is 1. The default is 1000. If the
-    /// queue is full, the sink or watcher loses new events.
+    /// The maximum number of events in the queue of each sink and each watcher. The minimum is 1. The default is 1000.
+    /// If the queue is full, the sink or watcher loses new events.
     pub queue: usize,
     /// The number of attempts to write an event while the server is unreachable. The minimum is 1. The default is 12.
     pub tries: u32,
@@ -45,9 +45,9 @@ pub struct BroadcasterConfig {
     /// The rules for event series of the API `events.k8s.io`. The rules determine when the sink updates a series and
     /// when the series ends.
     pub series: SeriesConfig,
-    /// The metrics provider. `None` disables metrics. The broadcaster uses this provider until the broadcaster and its
-    /// last recorder are dropped. If there are several broadcasters, or several sinks of one broadcaster, their counts
-    /// are added up.
+    /// The metrics provider. `None` disables metrics. The broadcaster uses the metrics provider until the broadcaster
+    /// and its last recorder are dropped. With several broadcasters, or several sinks of one broadcaster, each metric
+    /// is the sum of all their counts.
     ///
     /// | name | kind | meaning |
     /// |---|---|---|

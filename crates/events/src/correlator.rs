@@ -12,19 +12,19 @@ use serde_json::{Value, json};
 use crate::lru::Lru;
 use crate::{Event, EventSource, ObjectReference};
 
-/// The start of the message of each combined event.
+/// The text with which the message of each combined event begins.
 pub const COMBINED_PREFIX: &str = "(combined from similar events): ";
 
 /// The limits of a [`Correlator`]. The default values come from client-go.
 #[derive(Clone)]
 pub struct CorrelatorConfig {
-    /// The number of different messages about the same subject at which the sink begins to combine the messages. For
-    /// example, with 10, the tenth message and all later messages become one event. The default is 10.
+    /// The sink begins to combine different messages about the same subject when it has received this number of them.
+    /// For example, with 10, the tenth message and all later messages become one event. The default is 10.
     pub max_similar: usize,
     /// The maximum time between two messages that become one event. The default is 10 minutes.
     pub similar_interval: Duration,
-    /// The burst of the spam filter, which is the number of events of one flow that may be written without a pause. The
-    /// default is 25.
+    /// The burst of the spam filter: the number of events of one flow that may be written without a pause. The default
+    /// is 25.
     pub spam_burst: u32,
     /// The interval after which the spam filter allows one more event of a flow, once the burst is used up. The default
     /// is 5 minutes.
@@ -32,9 +32,9 @@ pub struct CorrelatorConfig {
     /// The maximum number of flows that the sink stores. The same maximum applies to the number of groups of similar
     /// events, and to the number of stored events. If the value is 0, it counts as 1. The default is 4096.
     pub cache_size: usize,
-    /// A function that returns the key of an event's flow. The spam filter limits the events of each flow separately.
-    /// By default, the key consists of the source, the object and the type. Events with different reasons then share
-    /// one limit. If this function panics, the event is lost and counts as failed.
+    /// A function that returns the key of the flow to which an event belongs. The spam filter limits the events of each
+    /// flow separately. By default, the key consists of the source, the object and the type. Events with different
+    /// reasons then share one limit. If this function panics, the event is lost and counts as failed.
     pub spam_key: Arc<dyn Fn(&Event) -> String + Send + Sync>,
 }
 
@@ -196,7 +196,7 @@ impl Correlator {
             let key = key(&[&similar_key, &event.involved_object.field_path, &event.message]);
             return (event, key, false);
         }
-        // Keep only as many messages as the decision to combine needs.
+        // Keep only as many messages as are needed to decide whether to combine them.
         similar.messages.pop_first();
         event.message = format!("{COMBINED_PREFIX}{}", event.message);
         (event, similar_key, true)
@@ -225,7 +225,7 @@ fn object_key(event: &Event) -> String {
     key(&[kind, namespace, name, uid, api_version])
 }
 
-/// Joins strings with a separator that is not part of any of them.
+/// Joins strings with a separator that occurs in none of them.
 fn key(parts: &[&str]) -> String {
     parts.join("\0")
 }

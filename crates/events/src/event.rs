@@ -93,7 +93,7 @@ pub struct EventSeries {
     /// The number of occurrences when the series was last updated. The number of occurrences is at least 2.
     #[serde(default)]
     pub count: i32,
-    /// The time of the last occurrence before the last update of the series.
+    /// The time of the latest occurrence when the series was last updated.
     #[serde(default)]
     pub last_observed_time: Option<MicroTime>,
 }

@@ -13,8 +13,8 @@ pub struct SeriesConfig {
     /// The time between two writes of a series that has not ended. Each write updates the count on the server, and
     /// keeps the server from deleting the event. The default is 30 minutes.
     pub refresh: Duration,
-    /// How long after its last repetition a series ends. If an event has no repetitions, the sink forgets the event
-    /// after this time. The default is 6 minutes.
+    /// The time between the last repetition of a series and the end of the series. If an event has no repetitions,
+    /// the sink forgets the event after this time. The default is 6 minutes.
     pub finish: Duration,
     /// The maximum number of events that are stored. If the value is 0, it counts as 1. The default is 4096. If there
     /// are more events, the event with the oldest last repetition is evicted, and its count is written.
@@ -27,7 +27,7 @@ impl Default for SeriesConfig {
     }
 }
 
-/// The recent events and the numbers of their repetitions. This type does no I/O and does not read a clock.
+/// The recent events, each with the number of its repetitions. This type does no I/O and does not read a clock.
 #[derive(Debug)]
 pub(crate) struct Series {
     config: SeriesConfig,
@@ -65,7 +65,7 @@ impl Entry {
 pub(crate) struct SeriesUpdate {
     /// A new event, or the first repetition of an event. The second occurrence of an event starts a series.
     pub(crate) write: Option<SeriesEvent>,
-    /// The evicted series, which is written one last time.
+    /// The evicted series. The caller must write this series one last time.
     pub(crate) evicted: Option<SeriesEvent>,
 }
 

@@ -22,7 +22,7 @@ pub struct SeriesEvent {
     /// The time of the first occurrence of the event.
     #[serde(default)]
     pub event_time: Option<MicroTime>,
-    /// The repetitions. `None` for a single event.
+    /// The repetitions. `None` if the event has no repetitions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub series: Option<EventSeries>,
     /// The name of the controller that recorded the event, such as `example.com/website-controller`.

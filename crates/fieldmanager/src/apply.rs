@@ -81,7 +81,7 @@ impl fmt::Display for Conflicts {
 }
 
 impl fmt::Display for ManagerId {
-    /// Formats a manager for messages. Only updaters have a version.
+    /// Formats a manager for messages. Only managers that update have a version.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:?}", self.manager)?;
         if !self.subresource.is_empty() {
@@ -292,7 +292,7 @@ fn prune_in(
     Some(remove(of, merged, &dangling.intersection(&last)))
 }
 
-/// Returns only those parts of the merged object whose paths `pruned` or `owned` contains.
+/// Returns the parts of the merged object whose paths are in `pruned` or `owned`.
 fn keep_owned(of: &Type, merged: &Json, pruned: &Json, owned: &Set) -> Json {
     let all = |value: &Json| field_set(of, value).with_named_fields(Some(of));
     let mut kept = all(pruned);

@@ -174,8 +174,8 @@ fn value(of: &Type, old: Option<&Json>, new: Option<&Json>, found: &mut Comparis
     marks
 }
 
-/// Compares two values. The shape of the value `after` determines how. Returns whether the values were compared as
-/// single values.
+/// Compares two values. The shape of the value `after` determines how the values are compared. Returns whether the
+/// values were compared as single values.
 fn shaped(
     of: &Type,
     shape: Shape,

@@ -80,7 +80,7 @@ pub(super) fn check_cel_value(of: &Type, value: &Json) -> Vec<String> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Nulls {
     Fit,
-    /// In a CEL value, null is the value of a protobuf enum, which fits no type.
+    /// In a CEL value, null is the value of a protobuf enum, and such an enum fits no type.
     Differ,
 }
 

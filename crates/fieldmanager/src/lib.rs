@@ -70,7 +70,8 @@ pub struct WriteContext<'a> {
     pub manager: &'a str,
     /// The API version of the request, in the form `version` or `group/version`.
     pub api_version: &'a str,
-    /// The subresource of the write. Empty for the object itself. In entries for the subresource `scale`, the server records no time.
+    /// The subresource of the write. The subresource is empty for a write of the object itself. In entries for the
+    /// subresource `scale`, the server records no time.
     pub subresource: &'a str,
     /// The time of the write. The format is RFC 3339, in UTC and with whole seconds.
     pub now: &'a str,

@@ -129,7 +129,7 @@ impl Managers {
             }
             if let Some(into) = self.0.get_mut(&folded) {
                 into.set.extend(managed.set);
-                // A merged entry gets the time of the later one of the two entries.
+                // A merged entry gets the later time of the two entries.
                 into.time = managed.time;
             }
             self.0.remove(&id);

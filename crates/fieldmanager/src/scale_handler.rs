@@ -9,8 +9,8 @@ use super::set::Set;
 
 const SCALE: &str = "autoscaling/v1";
 
-/// Returns the `managedFields` that the scale of an object has before a write of the scale. A manager owns the replicas field of the scale
-/// if it owns the replicas field of the object. `replicas` is the path of the replicas field in the object, for example `.spec.replicas`.
+/// Returns the `managedFields` of an object's scale before a write of the scale. A manager owns the replicas field of the scale if it owns
+/// the replicas field of the object. `replicas` is the path of the replicas field in the object, for example `.spec.replicas`.
 pub fn scale_entries(object: &Json, replicas: &str) -> Json {
     let path = steps(replicas);
     let mut shown = Managers::default();
@@ -29,7 +29,7 @@ pub fn scale_entries(object: &Json, replicas: &str) -> Json {
 ///
 /// If a manager owns the replicas field through an update, this ownership becomes a separate entry without a time. The entry must be
 /// separate because entries for the scale have a different version. Therefore, as in kube-apiserver, a write changes the entries even if
-/// the number of replicas stays the same. If a manager has two entries for updates after this, the next write reads the last entry.
+/// the number of replicas stays the same. If the manager then has two entries for updates, the next write reads the last entry.
 pub fn keep_scale_entries(object: &mut Json, scale: &Json, replicas: &str, api_version: &str) {
     let path = steps(replicas);
     let mut written = Managers::read(scale).unwrap_or_default();

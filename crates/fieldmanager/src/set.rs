@@ -77,7 +77,7 @@ impl Set {
         self.members.contains(step)
     }
 
-    /// Returns whether the set contains exactly this path. Paths above or below it do not count.
+    /// Returns whether the set contains exactly this path. Paths above or below this path do not count.
     pub fn contains(&self, path: &[PathElement]) -> bool {
         match path {
             [] => false,

@@ -76,12 +76,13 @@ pub(super) struct VersionView<'a> {
 }
 
 impl<'a> VersionView<'a> {
-    /// Creates the view for the API version of the request.
+    /// Creates the `VersionView` of the API version of the request.
     pub(super) fn own(ctx: &'a WriteContext<'a>) -> Self {
         Self { schema: Cow::Borrowed(ctx.schema), ctx, version: ctx.api_version }
     }
 
-    /// Creates the view for another API version. Returns `None` if the fields have the same names in both versions.
+    /// Creates the `VersionView` of another API version. Returns `None` if the fields have the same names in both
+    /// versions.
     pub(super) fn of(ctx: &'a WriteContext<'a>, version: &'a str) -> Option<Self> {
         ctx.convert.filter(|_| version != ctx.api_version)?;
         let schema = Cow::Owned(Schema::builtin(version, ctx.schema.kind())?);

@@ -101,7 +101,7 @@ impl<T: 'static> Compact<T> {
     /// Decodes and returns the object. If this compressed object was decoded recently, returns the same decoded object
     /// again.
     ///
-    /// Decoding takes the time to deserialize a `T`, and some microseconds to decompress it. This call does not wait
+    /// Decoding takes the time to deserialize a `T`, plus some microseconds to decompress it. This call does not wait
     /// for other threads.
     ///
     /// # Errors

@@ -150,7 +150,7 @@ pub enum DecodePolicy {
 const LARGE: usize = 1 << 10;
 
 impl<T> InformerConfig<T> {
-    /// Returns whether objects are decoded when they are read, not when they arrive.
+    /// Returns whether objects are decoded at their first read, and not at their arrival.
     pub(crate) fn decodes_on_read(&self) -> bool {
         let is_wanted = match self.decode {
             DecodePolicy::Auto => size_of::<T>() >= LARGE,

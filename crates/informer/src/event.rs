@@ -90,7 +90,7 @@ impl<T> ResourceEvent<T> {
         }
     }
 
-    /// Returns whether an object was stored as JSON and has been read through this event.
+    /// Returns whether an object of this event was stored as JSON, and a reader of the event has decoded it.
     pub(crate) fn has_decoded(&self) -> bool {
         match self {
             Self::Updated { old, new } => old.has_decoded() || new.has_decoded(),

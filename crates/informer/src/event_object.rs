@@ -53,7 +53,7 @@ impl<T> EventObject<T> {
         Self { state, object }
     }
 
-    /// Returns whether the object was stored as JSON and has been read through this value.
+    /// Returns whether the object was stored as JSON, and a reader of this handle has decoded it.
     pub(crate) fn has_decoded(&self) -> bool {
         matches!(self.state, Stored::Lazy(_)) && self.object.get().is_some()
     }

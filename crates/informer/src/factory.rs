@@ -17,8 +17,8 @@ use crate::{ErrorHandler, InformerConfig, InformerStatus, Namespaces, NotSynced,
 /// Shares informers between callers that request the same objects.
 ///
 /// In client-go, most settings belong to a factory; in controller-runtime, they belong to a cache. In this crate, each
-/// caller passes its own configuration. The factory ignores none of these settings. If an existing informer has another
-/// value for a setting, the result depends on that setting:
+/// caller passes its own configuration. The factory takes all settings of a caller into account. If an existing
+/// informer has another value for a setting, the result depends on that setting:
 ///
 /// | setting of a caller | result if the existing informer has another value |
 /// |---|---|
@@ -264,7 +264,7 @@ struct Found<T: Object> {
     users: Arc<Users>,
 }
 
-/// Finds a fitting informer. Informers that have ended fit a request only after a shutdown.
+/// Finds a fitting informer. Informers that have ended fit a request only after a shutdown of the factory.
 fn find<T: Object>(inner: &Inner, wanted: &Wanted<T>) -> Option<Found<T>> {
     inner.informers.iter().find_map(|Entry { informer, users, .. }| {
         let found = wanted.is(&**informer).filter(|found| inner.is_shut_down || !found.state().has_ended())?;
@@ -283,7 +283,8 @@ impl<T: Object> Found<T> {
 }
 
 impl<T: Object> Wanted<T> {
-    /// Splits the configuration of a caller into its request and the configuration for a new informer.
+    /// Splits the configuration that a caller passes into the requested settings and the configuration for a new
+    /// informer.
     fn new(resource: ApiResource, covered: Covered, mut config: InformerConfig<T>) -> (Self, InformerConfig<T>) {
         let (projection, transform) = (config.projection.clone(), config.transform.clone());
         let scope = Scope { resource, covered, projection, transform };

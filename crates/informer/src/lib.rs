@@ -51,7 +51,8 @@
 //! - A [`Lister`] reads the cache by key, namespace, [`LabelSelector`](pintle_meta::LabelSelector) or index, or as a [`Snapshot`].
 //! - An [`Overlay`] is a lister that immediately shows the writes of this process. The overlay either
 //!   [wraps](Overlay::api) an API and observes its writes, or the caller reports the writes.
-//! - A [`Cache`] is the store of an informer. A [`Reflector`](reflector::Reflector) is the state machine that lists and watches to fill it.
+//! - A [`Cache`] is the store of an informer. A [`Reflector`](reflector::Reflector) is the state machine that lists and
+//!   watches to fill the cache.
 //! - A [`Projection`] selects the fields that the cache keeps. Read its page before you write cached objects back.
 //! - Objects of large types are [decoded when they are read](#when-objects-are-decoded). A [`DecodePolicy`] changes
 //!   when an informer decodes objects.
@@ -94,7 +95,7 @@
 //!
 //! - The state shows why an informer is not up to date. Retries have delays, so an informer never retries in a hot
 //!   loop.
-//! - A request fails if no data arrives for [`list_idle_timeout`](ReflectorConfig::list_idle_timeout). This rule
+//! - A request fails if no data arrives for [`list_idle_timeout`](ReflectorConfig::list_idle_timeout). The limit
 //!   applies to every kind of source. An informer has at most 16 list requests in flight. Offloaded work does not
 //!   depend on tokio's pool of blocking threads. The informers of a process share a limit for offloaded functions: at
 //!   most one function for each processor runs at the same time.
@@ -122,7 +123,7 @@
 //!
 //! The cache of a large type stores the JSON of each object, without the fields that the [`Projection`] drops. A type
 //! is large if its values take at least 1 KiB, as `Pod` of k8s-openapi does. An informer with a transform decodes
-//! objects when they arrive, and [`InformerConfig::decode`] can override the rule. An object that is stored as JSON is
+//! objects when they arrive. [`InformerConfig::decode`] can override these rules. An object that is stored as JSON is
 //! decoded in these cases:
 //!
 //! | when | on which thread |
@@ -146,8 +147,8 @@
 //! have been read.
 //!
 //! The check in the last row of the table finds objects that cannot be decoded. The check decodes each object once
-//! after its last change, and drops the decoded object. If the informer is busy for 30 seconds, the check takes at most
-//! a tenth of the time of one processor.
+//! after its last change, and drops the decoded object. If the informer is not idle within 30 seconds, the check also
+//! runs between writes, but uses at most a tenth of the time of one processor.
 //!
 //! # Choosing the object type
 //!
@@ -165,9 +166,9 @@
 //!
 //! The bytes in the table are heap bytes. The measured bytes include the key and the entry in the cache, but no
 //! indexes. The times in the table are for one processor. Memory and times were measured in a loop over the pods of
-//! this project's load generator: 7.9 KB of JSON, 5.3 KB without managed fields, 20 pods for each replica set, six
-//! labels each. If pods have less text in common, compressed pods are larger. `cargo xtask bench cache` measures the
-//! same values for the whole path from a server to the cache.
+//! this project's load generator. Each of these pods has 7.9 KB of JSON (5.3 KB without managed fields) and six labels.
+//! Each replica set has 20 pods. If pods have less text in common, compressed pods are larger.
+//! `cargo xtask bench cache` measures the same values for the whole path from a server to the cache.
 //!
 //! The types of k8s-openapi are large because they reserve space for every field of the API. In these types, an absent
 //! string, map or list takes 24 bytes. An empty `Container` takes 2,120 bytes. A `Volume` takes 3,208 bytes, because it
@@ -175,10 +176,10 @@
 //! allocation, and a map takes 544 bytes for up to eleven short entries. Managed fields take the most memory, because
 //! each field name becomes a key of a tree.
 //!
-//! - Start with the type without changes. Reads are fastest if all objects fit into
+//! - Start with the type of k8s-openapi and the default configuration. Reads are fastest if all objects fit into
 //!   [`hot_bytes`](InformerConfig::hot_bytes). By default, about 7,000 pods of this size fit.
 //! - If you know which fields you read, use a struct with these fields. Such a struct is small, and it is the fastest
-//!   to decode. In the last row of the table, six labels in a map are about half of the bytes.
+//!   to decode. In the last row of the table, six labels in a map take about half of the bytes.
 //! - For many objects that are rarely read, or if other code needs a whole `Pod`, use [`Compact`].
 //!
 //! # How a change flows through an informer

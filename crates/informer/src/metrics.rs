@@ -163,7 +163,7 @@ impl Metrics {
         self.queued.set(i64::try_from(items).unwrap_or(i64::MAX));
     }
 
-    /// Records how long a batch has taken since its start.
+    /// Records how long the processing of a batch took. `begun` is the time at which the processing began.
     pub(crate) fn processed(&self, begun: Instant) {
         observe(&*self.processing_latency, begun, now());
     }

@@ -77,8 +77,9 @@ impl Namespaces {
     }
 
     /// Replaces the namespaces of the set. Informers delete the objects of removed namespaces from their caches.
-    /// Informers list added namespaces and add their objects. Namespaces that stay in the set are not affected.
-    /// [`wait_for_sync`](crate::SharedInformer::wait_for_sync) waits until the informer follows the new set.
+    /// Informers list the added namespaces, and add the objects of these namespaces to their caches. Namespaces that
+    /// stay in the set are not affected. [`wait_for_sync`](crate::SharedInformer::wait_for_sync) waits until the
+    /// informer follows the new set.
     pub fn set(&self, names: impl IntoIterator<Item: Into<String>>) {
         self.follow(Some(set(names)));
     }

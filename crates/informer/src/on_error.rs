@@ -46,8 +46,8 @@ impl ErrorHandlers {
             if let Err(panic) = catch(|| handler(error)) {
                 tracing::error!(informer, panic, "an error handler panicked");
             }
-            // If the caller has removed the handler during the call, this drops the last reference to the handler,
-            // which runs user code.
+            // If the caller has removed the handler during the call, this statement drops the last reference to the
+            // handler, which runs user code.
             if let Err(panic) = catch(|| drop(handler)) {
                 tracing::error!(informer, panic, "the Drop of an error handler panicked");
             }

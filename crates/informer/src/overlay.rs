@@ -29,17 +29,17 @@ pub use self::own_writes::OwnWrites;
 /// - After a write with version *w*, the read returns the written object while both the cache and the cached object
 ///   with this key have a version below *w*. Later reads return the cached object. The cached object is then the
 ///   written object or a later state.
-/// - After a deletion of an object with uid *u* whose last known state has version *v*, the read finds nothing while
-///   the cache has a version below *v* or an object with uid *u*. Later reads return the cached state. The cached state
-///   is then nothing or another object with the same name.
+/// - After a deletion of an object with uid *u*, let *v* be the last known version of the object. The read finds
+///   nothing while the cache has a version below *v*, or while the cache has an object with uid *u*. Later reads return
+///   the cached state. The cached state is then nothing or another object with the same name.
 ///
 /// For an informer of several [namespaces](crate::SharedInformer::of_namespaces), each namespace has its own version.
 ///
-/// So a read is never older than the last write of this process to that key. The same guarantee applies to each object
-/// of a [`list`](Self::list). All objects of a list that this process has not written are from the same moment. The
-/// guarantee for a write ends when the write is older than [`max_age`](OverlayConfig::max_age), or after writes to
-/// [`capacity`](OverlayConfig::capacity) other keys. After this time or these writes, a read returns the cached object,
-/// even if the cached object is older than the write.
+/// So a read never returns a state that is older than the last write of this process to the same key. The same
+/// guarantee applies to each object that [`list`](Self::list) returns. In such a list, all objects that this process
+/// has not written are from the same moment. The guarantee for a write ends when the write is older than
+/// [`max_age`](OverlayConfig::max_age), or after writes to [`capacity`](OverlayConfig::capacity) other keys. After this
+/// time or these writes, a read returns the cached object, even if the cached object is older than the write.
 ///
 /// Reads by [index](Self::by_index) include the writes. The index function also computes the values of written objects.
 ///
@@ -321,8 +321,8 @@ impl<T> Writes<T> {
         now.saturating_duration_since(write.at) < self.config.max_age
     }
 
-    /// Evicts writes if there are too many. The first writes to be evicted are too old or already in the cache. The
-    /// oldest other writes follow.
+    /// Evicts writes if there are too many. Writes that are too old or already in the cache are evicted first. The
+    /// oldest of the other writes follow.
     fn make_room(&mut self, now: Instant, version_of: impl Fn(&ObjectKey) -> u64) -> Vec<Write<T>> {
         if self.by_key.len() <= self.config.capacity {
             return Vec::new();

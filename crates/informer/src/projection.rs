@@ -57,9 +57,10 @@ impl Projection {
     /// field managers, and so do programs that use server-side apply.
     pub const MANAGED_FIELDS: &[&str] = &["metadata", "managedFields"];
 
-    /// The path of the annotation with the last manifest of a client-side `kubectl apply`. The annotation is a copy of
-    /// most of the object. The default projection keeps this annotation. If this annotation is dropped, an update with
-    /// a cached object deletes the annotation in the cluster: see [above](Self#writing-a-cached-object-back).
+    /// The path of the annotation that contains the last manifest of a client-side `kubectl apply`. The annotation is a
+    /// copy of most of the object. The default projection keeps this annotation. If this annotation is dropped, an
+    /// update with a cached object deletes the annotation in the cluster: see
+    /// [above](Self#writing-a-cached-object-back).
     pub const LAST_APPLIED: &[&str] = &["metadata", "annotations", "kubectl.kubernetes.io/last-applied-configuration"];
 
     /// Creates a projection that keeps all fields of an object.
@@ -67,8 +68,8 @@ impl Projection {
         Self { left_out: Vec::new() }
     }
 
-    /// Also drops the field at `path`, which lists the field names from the root. If a name on the path is an array,
-    /// the path applies to each item: `["spec", "containers", "env"]` drops the field from all containers.
+    /// Drops the field at `path` as well. `path` lists the field names from the root. If a field on the path is an
+    /// array, the path applies to each item: `["spec", "containers", "env"]` drops the field from all containers.
     ///
     /// # Panics
     ///

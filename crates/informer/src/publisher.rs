@@ -25,7 +25,8 @@ use crate::{Cache, IndexFailed, SubscriptionStatus, Undecodable};
 /// Only the drivers of the informer write and start resyncs, and only while they have the [turn](Publisher::turn). A
 /// change is stored first and then sent to all current subscribers. A new subscriber starts with a snapshot of the
 /// cache. If a write is in progress, the snapshot is taken after the write. So each subscriber receives the content of
-/// the cache, and then each later change exactly once. The list of subscribers is locked at most for one pass over it.
+/// the cache, and then each later change exactly once. The list of subscribers is locked for at most one iteration over
+/// the subscribers.
 pub(crate) struct Publisher<T> {
     /// The informer's name.
     name: String,
@@ -131,7 +132,8 @@ impl<T: Object> Publisher<T> {
         queue
     }
 
-    /// Waits for the exclusive right to change the cache. Tasks get this right in the order of their calls.
+    /// Waits for the exclusive right to change the cache. Tasks get the exclusive right in the order in which they call
+    /// this method.
     pub(crate) async fn turn(&self) -> OwnedMutexGuard<()> {
         self.turns.clone().lock_owned().await
     }
@@ -354,7 +356,7 @@ impl<T: Object> Publisher<T> {
                 && let Some(known) = self.cache.store().get(&key)
             {
                 match next {
-                    // A subscriber receives the deletion of the known object either way.
+                    // Do not compare the uids here, because a subscriber receives the deletion of the known object anyway.
                     NewState::Gone { .. } => object.falls_back_to(&known),
                     _ => fall_back(object, &known),
                 }

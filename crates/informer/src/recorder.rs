@@ -32,8 +32,8 @@ use self::writer::Lines;
 /// # The file
 ///
 /// The file consists of header lines, each followed by a body. A header line is `MICROSECONDS REQUEST TYPE BYTES`. The
-/// parts of the header line are the time since the start of the recording, the number of the request starting from 1,
-/// the type of the entry, and the length of the body. The body ends with a line feed.
+/// header line contains the time since the start of the recording, the number of the request (starting from 1), the
+/// type of the entry, and the length of the body. The body ends with a line feed.
 ///
 /// | type | body |
 /// |---|---|
@@ -109,8 +109,8 @@ impl<L: ListWatch> Recorder<L> {
     ///
     /// # Errors
     ///
-    /// Returns an error if the file already exists, since a recording never overwrites another file. Also returns an
-    /// error if the file cannot be created, or if the operating system cannot start a thread.
+    /// Returns an error if the file already exists, since a recording never overwrites another file. The call also
+    /// fails if the file cannot be created, or if the operating system cannot start a thread.
     pub fn create(list_watch: L, path: impl AsRef<Path>, limit: u64) -> io::Result<Self> {
         let mut options = OpenOptions::new();
         options.write(true).create_new(true);

@@ -217,7 +217,7 @@ pub struct Step<T> {
     pub error: Option<ReflectorError>,
     /// The next command for the driver.
     pub command: Command,
-    /// The objects of an abandoned list, which the driver must drop. The objects are no longer needed, but dropping
+    /// The objects of an abandoned list. The driver must drop these objects. They are no longer needed, but dropping
     /// them may take long.
     pub discarded: Vec<T>,
 }

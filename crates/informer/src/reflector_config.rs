@@ -37,7 +37,7 @@ pub struct ReflectorConfig {
     /// default, accepts any state.
     pub not_older_than: String,
     /// The page size of lists. `None`, the default, uses pages of 500 objects if pages cause no extra work for the
-    /// server, and otherwise no pages.
+    /// server. Otherwise, a list is not split into pages.
     pub page_size: Option<u32>,
     /// Whether to request the initial state as a stream (`sendInitialEvents`). A stream needs less memory in both the
     /// client and the server. If the server rejects or does not finish a streaming list, the reflector uses a paged

@@ -22,7 +22,7 @@ pub(crate) struct Scanner {
 
 type Node = Vec<(String, Action)>;
 
-/// What the scanner does with a field.
+/// The action of the scanner for a field.
 #[derive(Clone, Copy, Debug)]
 enum Action {
     Enter(usize),

@@ -37,8 +37,8 @@ struct State {
 }
 
 /// A source that lists and watches only objects that match the current selectors. When the selectors change, the open
-/// watch fails with an "expired" error, and so does each watch that is opened before the next list. So the reflector
-/// lists again, and the new list contains no objects that do not match.
+/// watch fails with an "expired" error. Each watch that is opened before the next list fails in the same way. So the
+/// reflector lists again, and the new list contains only objects that match.
 pub(crate) struct Selected<L> {
     source: L,
     selection: Arc<Selection>,

@@ -143,8 +143,8 @@ impl<T: Object> SharedInformer<T> {
     /// state shows the failure that has lasted longest.
     ///
     /// The cached objects of each namespace equal the state of the server at some revision. Different namespaces may be
-    /// at different revisions. The revision of the cache is the lowest revision of its namespaces. So
-    /// [waiting](Lister::wait_for) for a write may take until a quiet namespace receives its next bookmark. If one
+    /// at different revisions. The revision of the cache is the lowest revision of its namespaces. So a
+    /// [wait](Lister::wait_for) for a write may last until a quiet namespace receives its next bookmark. If one
     /// namespace cannot be listed, the revision of the cache does not advance, so waits for newer revisions do not
     /// complete.
     ///
@@ -374,7 +374,7 @@ impl<T: Object> SharedInformer<T> {
     }
 
     /// Returns the [namespaces](Self::of_namespaces) of the informer, so that the caller can read or change them.
-    /// Returns `None` if the informer has a single source. Also returns `None` if the informer comes from an
+    /// Returns `None` if the informer has a single source. The result is also `None` if the informer comes from an
     /// [`InformerFactory`](crate::InformerFactory). Only the caller that passed the set to the factory may change the
     /// set.
     pub fn namespaces(&self) -> Option<&Namespaces> {

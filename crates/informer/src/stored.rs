@@ -47,8 +47,8 @@ impl<T> Stored<T> {
         }
     }
 
-    /// Returns whether [`read`](Self::read) is already known to return an object. This requires that the object's
-    /// `Deserialize` is deterministic.
+    /// Returns whether [`read`](Self::read) is already known to return an object. The result is correct only if the
+    /// object's `Deserialize` is deterministic.
     fn is_readable(&self) -> bool {
         let mut state = self.clone();
         loop {

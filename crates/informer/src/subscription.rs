@@ -28,22 +28,24 @@ pub(crate) use self::walk::{Entry, Walk};
 use crate::panic::isolated;
 use crate::{EventObject, ResourceEvent};
 
-/// The events of an informer for one subscriber. Dropping the subscription unsubscribes from the informer.
+/// Delivers the events of an informer to one subscriber. Dropping the subscription unsubscribes from the informer.
 ///
 /// A subscription starts with a [`ResourceEvent::Added`] for each cached object, and then delivers each change after
-/// the cache has changed. The initial objects are read on demand, each in its current state. Until the subscriber has
-/// read all initial objects, their superseded states stay in memory, as with a [`Snapshot`](crate::Snapshot).
+/// the cache has changed. The subscription reads each initial object from the cache when the subscriber requests it,
+/// and delivers the object's current state. Until the subscriber has read all initial objects, the cache keeps the
+/// replaced states of these objects in memory, as with a [`Snapshot`](crate::Snapshot).
 ///
 /// A slow subscriber does not delay the informer or other subscribers, and its backlog is bounded:
 ///
 /// - By default, at most one event for each key is waiting. The `old` state of a waiting event is the last delivered
 ///   state, and its `new` state is the newest state. Events wait in the order in which their keys first changed. Both
-///   states stay in memory until the subscriber receives the event. In the worst case, the queue keeps a second state
-///   of each known object. If you do not need the old state, use a [`NewestSubscription`], which keeps no second state.
+///   states of an event stay in memory until the subscriber receives the event. In the worst case, the queue keeps a
+///   second state of each known object. If you do not need the old state, use a [`NewestSubscription`], which keeps no
+///   second state.
 /// - With [`subscribe_ordered`](crate::SharedInformer::subscribe_ordered), the subscription delivers every change in
-///   order, until a given number of changes wait. When this number is reached, a new change is merged into the last
-///   queued change of its key. The subscriber then receives the merged change before changes of other keys that
-///   happened between the two changes. The subscriber always receives the final state of each object.
+///   order while the number of waiting changes is below a given limit. When this limit is reached, a new change is
+///   merged into the last queued change of its key. If other keys changed between the two merged changes, the
+///   subscriber receives the merged change first. The subscriber always receives the final state of each object.
 ///   [`status`](Self::status) returns the number of merged changes.
 ///
 /// An [`EventChannel`] delivers the events to threads without a runtime.
@@ -108,7 +110,7 @@ pub struct SubscriptionStatus {
     /// shorter. `None` if no event waits.
     pub age: Option<Duration>,
     /// The number of changes that the subscriber does not receive as separate events. Each of these changes was merged
-    /// with another change, or another change cancelled it.
+    /// with another change or cancelled by another change.
     pub joined: u64,
     /// Whether the subscriber has handled all initial objects.
     pub has_synced: bool,

@@ -15,15 +15,15 @@ pub(crate) struct Users {
 /// A handle, lister or subscription that counts as a user of an informer. Each clone counts as another user.
 pub(crate) struct User {
     users: Arc<Users>,
-    /// The registration of the error handler of the caller that requested the informer. The registration stays active
-    /// after the caller's own handle is dropped.
+    /// The caller that requested the informer may have an error handler. This field keeps that handler registered after
+    /// the caller's own handle is dropped.
     errors: Option<Arc<Listening>>,
     standing: AtomicU8,
 }
 
 /// The user counts.
 const COUNTS: u8 = 0;
-/// The user counts until an index function reads the cache through it.
+/// The user counts until an index function reads the cache through this user's lister.
 const UNDECIDED: u8 = 1;
 /// The user does not count.
 const LEFT: u8 = 2;

@@ -40,7 +40,7 @@ fn version_in(snapshot: &Snapshot<PartialObject>, name: &str) -> String {
     snapshot.get(&key(name)).map(|pod| pod.metadata.resource_version.clone()).unwrap_or_default()
 }
 
-/// Stores a value without another reference to it.
+/// Stores a pod, and returns only a weak reference to it.
 fn put(pods: &Pods, name: &str, version: u64) -> Weak<PartialObject> {
     let pod = pod(name, version);
     let weak = Arc::downgrade(&pod);

@@ -15,7 +15,7 @@ use crate::{Json, Text};
 /// The members of a JSON object, sorted by key.
 ///
 /// Up to 32 members are stored as a sorted list, because most objects have few members. A map with more members is stored as a tree.
-/// Inserting `n` members takes O(`n` log `n`) time, in any order of the keys.
+/// Inserting `n` members takes O(`n` log `n`) time, even if the keys are not sorted.
 #[derive(Clone)]
 pub struct Map(MapLayout);
 

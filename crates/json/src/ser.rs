@@ -31,8 +31,8 @@ impl Serialize for Map {
 /// Converts a serializable value to JSON.
 ///
 /// # Errors
-/// Returns an error if the value's implementation of `Serialize` fails. Also returns an error if a map key is not a
-/// string, an integer, a boolean, a char or a unit variant.
+/// Returns an error if the value's implementation of `Serialize` fails, or if a map key is not a string, an integer, a
+/// boolean, a char or a unit variant.
 pub fn to_json<T: Serialize + ?Sized>(value: &T) -> Result<Json, Error> {
     value.serialize(JsonSerializer)
 }

@@ -109,7 +109,8 @@ named_list!(contexts, "context", crate::Context);
 named_list!(users, "user", crate::AuthInfo);
 named_list!(extensions, "extension", serde_json::Value);
 
-/// A secret string. Error messages do not contain the text, and its memory is wiped when it is dropped.
+/// A secret string. Error messages do not contain the text, and the memory of the text is wiped when the text is
+/// dropped.
 struct HiddenText(Option<Zeroizing<String>>);
 
 impl<'de> Deserialize<'de> for HiddenText {

@@ -33,7 +33,7 @@ impl Kubeconfig {
         Ok(minified)
     }
 
-    /// Returns a copy of the configuration that contains certificates and keys as data instead of the paths of their
+    /// Returns a copy of the configuration in which file paths are replaced by the certificates and keys in these
     /// files. The copy can be used on another machine. The copy keeps the paths of token files, because the content of
     /// token files changes.
     ///
@@ -53,8 +53,8 @@ impl Kubeconfig {
     }
 
     /// Returns a copy of the configuration that has no secrets and can be printed. The copy contains no tokens,
-    /// passwords or keys. The copy also contains no arguments and variables of credential plugins, and no user names
-    /// and passwords in URLs. The copy also does not contain the values of unknown fields and of other programs' data.
+    /// passwords or keys. The copy also omits the arguments and variables of credential plugins, and the user names and
+    /// passwords in URLs. The copy omits the values of unknown fields, and the data that other programs have stored.
     ///
     /// # Examples
     ///

@@ -8,8 +8,8 @@ use zeroize::Zeroizing;
 use crate::yaml::{self, Lines};
 use crate::{Kubeconfig, Overrides};
 
-/// Parses a file. If parsing succeeds, checks that the configuration can be written and read again. The check includes
-/// the configuration without its secrets. The function also checks that the line numbers of problems exist in the file.
+/// Parses a file. If parsing succeeds, checks that the configuration can be written and read again, both with and
+/// without its secrets. The function also checks that the line numbers of problems exist in the file.
 pub fn kubeconfig(bytes: &[u8]) {
     let Ok(text) = yaml::decode(Zeroizing::new(bytes.to_vec())) else { return };
     let Ok(config) = Kubeconfig::parse(&text) else { return };

@@ -21,8 +21,8 @@ const NAME: &str = "in-cluster";
 /// Overrides apply to a service account in the same way as to a kubeconfig. Each override replaces only its
 /// own setting. For example, if only the server is overridden, the client still uses the service account's token.
 ///
-/// A kubeconfig that cannot be read or is invalid is an error. Overrides that choose a context, cluster or user that
-/// does not exist are also an error. In both cases, the function returns the error and does not try the next source.
+/// An unreadable or invalid kubeconfig is an error. Overrides that choose a context, cluster or user that does not
+/// exist are also an error. In both cases, the function returns the error and does not try the next source.
 ///
 /// # Errors
 ///
@@ -86,7 +86,8 @@ pub fn in_cluster(env: &Environment) -> Result<ClientConfig, Error> {
     service_account(env)?.client_config(&Overrides::default())
 }
 
-/// Returns the pod's service account as a kubeconfig, so that overrides apply to both in the same way.
+/// Returns the pod's service account as a kubeconfig, so that overrides apply to a service account in the same way as
+/// to a kubeconfig file.
 fn service_account(env: &Environment) -> Result<Kubeconfig, Error> {
     let set = |value: &Option<String>, variable| match value.as_deref() {
         None | Some("") => Err(Error::NotInCluster { variable }),

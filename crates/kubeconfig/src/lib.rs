@@ -26,7 +26,7 @@
 //!
 //! - [`Kubeconfig`] is the content of one file, or of several merged files: [`ClusterInfo`]s, [`AuthInfo`]s and
 //!   [`Context`]s by name.
-//! - [`Files`] is the list of the files of a configuration. A `Files` loads the configuration, and writes each changed
+//! - [`Files`] lists the files that make up a configuration. A `Files` loads the configuration, and writes each changed
 //!   entry to the file that contains the entry.
 //! - [`Overrides`] are values that a program uses instead of the values in the files. A program usually gets the
 //!   overrides from its command-line flags. An [`Environment`] contains the environment variables and paths that a

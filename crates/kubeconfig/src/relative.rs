@@ -14,12 +14,12 @@ pub(crate) fn resolve(config: &mut Kubeconfig, directory: &Path) {
     });
 }
 
-/// Makes those paths of a cluster relative to `directory` that are inside the directory.
+/// Makes paths of a cluster relative to `directory` if they are inside the directory.
 pub(crate) fn relativize_cluster(cluster: &mut ClusterInfo, directory: &Path) {
     cluster_paths(cluster).for_each(|path| relativize(path, directory));
 }
 
-/// Makes those paths of a user relative to `directory` that are inside the directory.
+/// Makes paths of a user relative to `directory` if they are inside the directory.
 pub(crate) fn relativize_user(user: &mut AuthInfo, directory: &Path) {
     user_paths(user, |path| relativize(path, directory));
 }
@@ -65,7 +65,7 @@ fn user_paths(user: &mut AuthInfo, mut change: impl FnMut(&mut PathBuf)) {
     }
 }
 
-/// Removes `.` from a path. Also removes `..` where this needs no access to the file system.
+/// Removes `.` from a path. Removes `..` only where this needs no access to the file system.
 fn clean(path: &Path) -> PathBuf {
     let mut cleaned = PathBuf::new();
     for component in path.components() {

@@ -126,8 +126,9 @@ impl Kubeconfig {
     /// the credentials of the user.
     ///
     /// As in client-go, the client uses credentials and CA certificates only with `https`. For an `http` server, such
-    /// as `kubectl proxy`, the client configuration therefore contains neither of them. This function opens the files
-    /// with certificates and CA certificates to check that they are readable, but does not keep their content.
+    /// as `kubectl proxy`, the client configuration therefore contains no credentials and no CA certificates. This
+    /// function opens the files with certificates and CA certificates to check that they are readable, but does not
+    /// keep their content.
     ///
     /// # Errors
     ///

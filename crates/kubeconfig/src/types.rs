@@ -15,9 +15,10 @@ use crate::de::{self, null_default, optional_data, optional_path, text_lists, te
 
 /// A kubeconfig: clusters, users, and the contexts that combine them.
 ///
-/// The lists of the file format are maps in this struct, with the names as keys. Unknown fields are kept. If a file is
-/// read and written again, only comments and the order of the fields are lost. `Debug` shows no secrets. To print a
-/// configuration as YAML without secrets, use [`redacted`](Self::redacted).
+/// In the file format, clusters, users and contexts are lists of named entries. In this struct, they are maps with the
+/// names as keys. Unknown fields are kept. If a file is read and written again, only comments and the order of the
+/// fields are lost. `Debug` shows no secrets. To print a configuration as YAML without secrets, use
+/// [`redacted`](Self::redacted).
 ///
 /// # Examples
 ///

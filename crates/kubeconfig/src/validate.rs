@@ -88,7 +88,7 @@ impl Kubeconfig {
 #[derive(Default)]
 pub(crate) struct Report {
     problems: Vec<Problem>,
-    /// The file of the entry that is validated now.
+    /// The file that contains the entry under validation.
     file: Option<PathBuf>,
 }
 

@@ -1,4 +1,5 @@
-//! Writes changes to the files. Writes only the changed entries, each to the file that it was read from.
+//! Writes the changes of a configuration to its files. Writes only the changed entries, each to the file that it was
+//! read from.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fs::{self, File, OpenOptions};
@@ -22,10 +23,10 @@ impl Files {
     /// - Each file is written in place, as kubectl does. The owner, mode, inode and links of the file stay the same. A
     ///   new file is created with the mode 0600. Missing directories are created.
     /// - The file is not truncated before new content is written. After a crash, the file contains either the old or
-    ///   the new content. There is one exception: after a crash during the single write, the file can contain a mixture
-    ///   of old and new content. A process that reads the file without the lock can also see such a mixture for a short
-    ///   time. In contrast, kubectl truncates the file first, so after a crash of kubectl the file can be empty or
-    ///   incomplete.
+    ///   the new content. There is one exception: the new content is written in a single write, and after a crash
+    ///   during this write, the file can contain a mixture of old and new content. A process that reads the file
+    ///   without the lock can also see such a mixture for a short time. In contrast, kubectl truncates the file first,
+    ///   so after a crash of kubectl the file can be empty or incomplete.
     /// - The list may contain several names for the same file, such as links or relative paths. Such a file is written
     ///   only once, under the first name.
     /// - Each file is locked with a lock file `FILE.lock` in the same directory. Other programs that use such lock
@@ -123,8 +124,8 @@ fn merged(contents: &[(PathBuf, Option<Kubeconfig>)]) -> Kubeconfig {
     whole
 }
 
-/// Applies those differences between `before` and `after` that concern one file. Differences that concern other files
-/// are skipped.
+/// Applies the differences between `before` and `after` to one file, if they concern this file. Differences that
+/// concern other files are skipped.
 fn apply(file: &mut Kubeconfig, before: &Kubeconfig, after: &Kubeconfig, path: &Path, main: &Path) {
     let is_main = path == main;
     let home = directory(path);
@@ -204,7 +205,7 @@ fn write(path: &Path, config: &Kubeconfig) -> Result<(), Error> {
 /// Replaces the content of a file in place, as kubectl does. The file keeps its owner, mode, links and inode. A new
 /// file is created with the mode 0600.
 ///
-/// kubectl truncates the file first. This function does not. It works in three steps:
+/// kubectl truncates the file first. This function does not. It replaces the content in three steps:
 ///
 /// 1. Append line breaks until the file has room for the new content.
 /// 2. Overwrite the whole file in a single write, with the new content and line breaks after it.

@@ -18,8 +18,8 @@ use self::node::Document;
 pub(crate) use self::node::MAX_SIZE;
 use crate::{Error, Kubeconfig};
 
-/// Parses the first document of a text as a kubeconfig. An empty document is an empty configuration. `path` is the path
-/// of the file that errors and warnings contain.
+/// Parses the first document of a text as a kubeconfig. An empty document is an empty configuration. `path` is the file
+/// path that errors and warnings contain.
 pub(crate) fn parse(text: &str, path: &Path) -> Result<Kubeconfig, Error> {
     let fault = |message| Error::Parse { path: path.into(), message };
     let document = Document::read(text).map_err(fault)?;

@@ -61,8 +61,8 @@ struct Seen {
     /// The number of partitions and suspends in those worlds in which no two leaders worked at the same time.
     cuts: usize,
     terms: usize,
-    /// The number of requests that were in progress when the leader's machine was suspended, and that continued
-    /// afterwards while another contender led.
+    /// The number of requests that were in progress when the leader's machine was suspended. These requests continued
+    /// after the suspend, while another contender led.
     outlived: usize,
 }
 
@@ -88,7 +88,7 @@ fn main() -> Result<(), String> {
     println!("the permitted work of two leaders overlapped in {overlaps}");
     let mut figures =
         json!({"overlaps of permitted work": overlaps, "partitions and suspends": cuts, "worlds": args.worlds});
-    // The model of client-go's elector sends no requests while it works.
+    // In the model of client-go's elector, the leader's work sends no requests.
     if !args.client_go {
         println!("{outlived} effects slept during a suspend and resumed while another contender led");
         figures["effects that slept and met another leader"] = outlived.into();

@@ -35,7 +35,7 @@ pub struct AnnotationLock<A> {
     /// Whether the elector watches the object, so that it detects a release of the lock immediately. Default: `true`.
     /// If the watch is forbidden, fails or reports no events, the elector reads the object at intervals instead.
     pub watch: bool,
-    /// The default observers of electors that use this lock. Default: none.
+    /// The metrics provider and the event hook for electors whose configuration does not set them. Default: none.
     pub observers: Observers,
     api: A,
     resource: ApiResource,

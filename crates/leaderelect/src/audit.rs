@@ -28,7 +28,7 @@ pub struct Audit {
     /// Whether the watch should report each version of the lock.
     is_watched: bool,
     last_read: Option<Read>,
-    /// The time when the auditor sent the last read that returned an older version.
+    /// The time when the auditor sent the last read that did not return the version in `last_read` yet.
     read_before: Option<Duration>,
     term: Option<AuditedTerm>,
     /// The last record with a holder, and the earliest time when it can have been written.
@@ -53,7 +53,7 @@ pub struct AuditSummary {
     pub terms: usize,
     /// The longest time between the end of one leadership term and the beginning of the next one.
     pub longest_gap: Duration,
-    /// A lower bound for the longest time between two renewals.
+    /// The longest time between two renewals was at least this long.
     pub slowest_renewal: Duration,
     /// The number of [unsafe](Finding::is_unsafe) findings.
     pub unsafe_findings: usize,
@@ -88,7 +88,7 @@ const PAST: usize = 8;
 const SKEW: i64 = 5;
 
 impl Audit {
-    /// Creates an audit without observations.
+    /// Creates an audit that has no observations yet.
     pub fn new() -> Self {
         Self::default()
     }
@@ -104,8 +104,8 @@ impl Audit {
         self.is_watched = false;
     }
 
-    /// Records the result of a read of the lock. `sent` is the time when the auditor sent the read, on the monotonic
-    /// clock. `found` is `None` if the lock does not exist.
+    /// Records the result of a read of the lock. `sent` is the time on the monotonic clock when the auditor sent the
+    /// read. `found` is `None` if the lock does not exist.
     pub fn read(&mut self, found: Option<&LockState>, sent: Duration, now: Now) -> Vec<Finding> {
         let version = found.map(|state| state.version.clone());
         if let Some(last) = self.last_read.take()

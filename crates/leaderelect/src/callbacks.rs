@@ -30,10 +30,10 @@ pub struct LeaderCallbacks<W, T> {
     /// The leader's work. The elector starts the work when a leadership term begins, and drops the work when the term
     /// is over.
     ///
-    /// The leader's work should return when [`Leadership::cancelled`] returns. If a stop of the elector was requested,
-    /// the elector renews the leadership term until the work has ended. If the leader's work ends although the elector
-    /// did not ask it to end, the election ends, too. If the work returns because its leadership term is over, the
-    /// election continues and can begin another term.
+    /// The leader's work should return when [`Leadership::cancelled`] returns. If the elector was asked to stop, it
+    /// renews the leadership term until the work has ended. If the leader's work ends although the elector did not ask
+    /// it to end, the election ends, too. If the work returns because its leadership term is over, the election
+    /// continues and can begin another term.
     pub on_started_leading: W,
     /// Called when a leadership term ends, even if the term's work panicked. Before the call, the elector waits until
     /// the leader's work has ended. The elector also waits for all concurrent work that [runs](Leadership::run) inside
@@ -45,7 +45,7 @@ pub struct LeaderCallbacks<W, T> {
     pub on_new_leader: Box<dyn FnMut(&str) + Send>,
 }
 
-/// A callback whose argument is the end of a leadership term.
+/// A callback that receives the reason and the result with which a leadership term ended.
 pub type StoppedHook<T> = Box<dyn FnMut(&TermEnd<T>) + Send>;
 
 impl<W, Fut> LeaderCallbacks<W, Fut::Output>
@@ -65,8 +65,9 @@ impl<W, T> fmt::Debug for LeaderCallbacks<W, T> {
     }
 }
 
-/// The content of a Kubernetes Event that describes a change of a lock's leader. The Event should have the type
-/// `Normal`, the reason `LeaderElection`, and the `Display` output of this value as its message.
+/// The content of a Kubernetes Event. The Event reports that a contender has become the leader or has stopped leading.
+/// The Event should have the type `Normal`, the reason `LeaderElection`, and the `Display` output of this value as its
+/// message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeaderEvent {
     /// What happened.

@@ -34,7 +34,7 @@ pub struct LeaseCandidate {
     /// The metadata.
     #[serde(default)]
     pub metadata: ObjectMeta,
-    /// The description of the contender.
+    /// The contender's Lease, versions and strategy.
     #[serde(default)]
     pub spec: LeaseCandidateSpec,
 }
@@ -92,9 +92,9 @@ impl LeaseCandidateSpec {
 ///
 /// Run the candidate together with a [coordinated](crate::LeaderElectionConfig::coordinated) elector. The candidate and
 /// the elector must have the same identity. The server must enable the feature gate `CoordinatedLeaderElection`.
-/// Kubernetes has the API `v1alpha2` since 1.32 and `v1beta1` since 1.33. The candidate writes the object in the API
-/// version of the field `api`. The clocks of all contenders and of the control plane may differ by at most a few
-/// seconds: see [`coordinated`](crate::LeaderElectionConfig::coordinated).
+/// Kubernetes supports the API version `v1alpha2` since 1.32, and `v1beta1` since 1.33. The candidate writes the object
+/// in the API version of the field `api`. The clocks of all contenders and of the control plane may differ by at most a
+/// few seconds: see [`coordinated`](crate::LeaderElectionConfig::coordinated).
 ///
 /// # Examples
 ///
@@ -127,7 +127,7 @@ pub struct Candidate<A> {
     /// The key of the object. The candidate creates this object if it does not exist, and creates it again after it is
     /// deleted.
     pub key: ObjectKey,
-    /// The published description. The candidate ignores the two times in the description.
+    /// The published description. The candidate ignores `ping_time` and `renew_time` in this field.
     pub spec: LeaseCandidateSpec,
     /// The clocks.
     pub clocks: Arc<dyn Clocks>,

@@ -6,7 +6,7 @@ use std::pin::pin;
 use std::task::Poll;
 use std::thread;
 
-/// Polls the future `work` and catches its panic. Drops `work` after the catch.
+/// Polls the future `work` and catches its panic. `work` is dropped after its panic has been caught.
 pub(crate) async fn caught<F: Future>(work: F) -> thread::Result<F::Output> {
     let mut work = pin!(work);
     poll_fn(|context| match catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(context))) {

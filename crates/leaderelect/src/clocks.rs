@@ -19,7 +19,7 @@ pub struct Now {
     pub wall: Timestamp,
 }
 
-/// The moment when a leadership term ends, on each clock.
+/// The moment when a leadership term ends, as a time on each clock.
 ///
 /// A deadline has passed when any of the clocks reaches it, because ending a leadership term early is safe. While a
 /// machine is suspended, its monotonic clock stops and the other two clocks run. While a virtual machine is paused, all
@@ -66,8 +66,8 @@ impl Deadline {
         }
     }
 
-    /// Returns a deadline that applies only to the monotonic clock. Use this kind of deadline for a wait that may last
-    /// longer because of a suspend.
+    /// Returns a deadline that applies only to the monotonic clock. Use such a deadline for a wait that may become
+    /// longer if the machine is suspended.
     pub fn monotonic(at: Duration) -> Self {
         Self { monotonic: at, ..Self::NEVER }
     }
@@ -77,8 +77,8 @@ impl Deadline {
         self.remaining(now).is_zero()
     }
 
-    /// Returns the time left. The result is the smallest remaining time of all clocks. The result is zero if any clock
-    /// has reached the deadline.
+    /// Returns the time left. The result is the smallest of the remaining times on all clocks. The result is zero if
+    /// any clock has reached the deadline.
     pub fn remaining(&self, now: Now) -> Duration {
         let wall = Duration::try_from(self.wall.duration_since(now.wall)).unwrap_or_default();
         self.boot.saturating_sub(now.boot).min(self.monotonic.saturating_sub(now.monotonic)).min(wall)
@@ -89,7 +89,7 @@ impl Deadline {
         Self { monotonic: Duration::MAX, ..*self } == Self::NEVER
     }
 
-    /// Returns a deadline that has the earlier value of two deadlines on each clock.
+    /// Combines two deadlines. On each clock, the returned deadline has the earlier of the two values.
     pub(crate) fn or(self, other: Self) -> Self {
         Self {
             boot: self.boot.min(other.boot),

@@ -17,9 +17,9 @@ pub(crate) const JITTER_FACTOR: f64 = 1.2;
 /// The configuration of an elector. This type corresponds to client-go's `LeaderElectionConfig`. The defaults are the
 /// same as for the Kubernetes core components.
 ///
-/// A candidate takes over after the record has been unchanged for the lease duration in the record. A leader's work
-/// ends `renew_deadline` after the elector sent the last renewal that was stored. The difference between the two
-/// durations (5 s by default) is a reserve for clocks that run at different rates.
+/// A candidate takes over if the record does not change for the lease duration that the record contains. A leader's
+/// work ends `renew_deadline` after the elector sent the last renewal that the lock stored. The difference between the
+/// two durations (5 s by default) is a reserve for clocks that run at different rates.
 ///
 /// # Examples
 ///
@@ -40,9 +40,9 @@ pub struct LeaderElectionConfig {
     /// How long the record must be unchanged before a candidate takes over. The lock stores this duration in whole
     /// seconds and rounds it up.
     pub lease_duration: Duration,
-    /// The duration of a leadership term, counted from the time when the elector sent the last renewal that was stored.
-    /// A leadership term is extended at most once per second, so this duration should be longer than one second plus
-    /// `retry_period`.
+    /// The duration of a leadership term, counted from the time when the elector sent the last renewal that the lock
+    /// stored. A leadership term is extended at most once per second, so this duration should be longer than one second
+    /// plus `retry_period`.
     pub renew_deadline: Duration,
     /// The pause between two renewals of a leader, and the minimum pause between two attempts of a candidate.
     pub retry_period: Duration,
@@ -56,7 +56,7 @@ pub struct LeaderElectionConfig {
     /// a fixed identity can lead immediately after a restart and does not wait until its old record expires. The
     /// process also does not wait for permits that another elector in the same process has issued.
     pub reuse_identity: bool,
-    /// Whether a candidate waits for a lease duration after a lock that it has observed was deleted or replaced.
+    /// Whether a candidate that has observed the lock waits for a lease duration after the lock is deleted or replaced.
     /// Default: `true`. This wait is needed because the holder may not have observed the deletion. The holder sent its
     /// last renewal before the deletion, and can work for `renew_deadline` after it sent that renewal. A candidate that
     /// has never observed the lock does not wait. A former leader that held the lock until its leadership term ended

@@ -119,7 +119,7 @@ impl<L: Lock> LeaderElector<L> {
     ///
     /// Panics if the lock panics, or if a callback other than the leader's work panics. After such a panic, the elector
     /// does not release the lock. The next leader has to wait until the lock expires. The next call of this method
-    /// waits for the leadership term's permits and concurrent work, as after a dropped future.
+    /// waits for the permits and the concurrent work of the leadership term, as it does after the future is dropped.
     ///
     /// # Cancel safety
     ///
@@ -236,8 +236,8 @@ impl<L: Lock> LeaderElector<L> {
         match ended.await {
             Ok(Ok(())) => {}
             Ok(Err(panic)) => resume_unwind(panic),
-            // The contest ended without returning a result and without a panic. A `Contest` ends in this way only when
-            // the runtime shuts down.
+            // The `Contest` ended without returning a result and without a panic. A `Contest` ends in this way only
+            // when the runtime shuts down.
             Err(_) => {
                 if let Some(panic) = place.panic_message().await {
                     resume_unwind(Box::new(panic));
@@ -300,7 +300,7 @@ async fn meanwhile<F: Future>(
             notice = notices.recv() => match notice {
                 Some(Notice::NewLeader(identity)) => catch_unwind(AssertUnwindSafe(|| new_leader(identity)))?,
                 // A `Started` notice cannot arrive here, because the `Machine` begins the next leadership term only
-                // after it has reported the end of this one.
+                // after it has reported the end of the current term.
                 Some(Notice::Started(_)) | None => return Ok(None),
             },
         }

@@ -33,7 +33,7 @@ pub struct LeaseGroupConfig {
     pub labels: BTreeMap<String, String>,
     /// The maximum number of requests that are in flight at the same time. The default is 8. The effective maximum is
     /// at least half the number of electors, even if this value is smaller. With this maximum, no leadership term is
-    /// lost only because requests wait in the queue. The queue sends the request first whose leadership term has the
+    /// lost only because requests wait in the queue. The queue first sends the request whose leadership term has the
     /// earliest deadline. The timeout of a request begins when the request leaves the queue. The queue treats the
     /// request of a candidate like the request of a leader whose deadline is a full `renew_deadline` away. Therefore,
     /// candidates do not starve.
@@ -109,8 +109,8 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> LeaseGroup<A> {
         Self::start_with(api, namespace, config, &common, |_| {})
     }
 
-    /// Like [`start`](Self::start). `common` contains the labels that the group's watches and lists select. The
-    /// function `tap` is called with each event of the watch.
+    /// Like [`start`](Self::start). `common` contains the labels by which the group's watches and lists select leases.
+    /// The function `tap` is called with each event of the watch.
     pub(crate) fn start_with(
         api: A,
         namespace: &str,

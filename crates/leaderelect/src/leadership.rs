@@ -17,8 +17,8 @@ use crate::{Clocks, Deadline, EndReason, Term, Token};
 /// The right to act as the leader until a deadline. Clones share the same right.
 ///
 /// Work runs *inside* a leadership: [`Leadership::run`] drops the work at the deadline, or earlier if the leadership
-/// term ends earlier. Work in other threads or programs needs a [`Permit`] for each action. While a permit exists, the
-/// elector does not release the lock to another contender before the permit's deadline.
+/// term ends earlier. Work in other threads or programs needs a [`Permit`] for each action. The elector does not
+/// release the lock to another contender until each permit is dropped or its deadline has passed.
 ///
 /// A request cannot be taken back after it was sent. A process can be frozen after it has checked its leadership and
 /// before it sends a request. The process then sends the request even if the leadership term has ended. Only a resource
@@ -61,7 +61,7 @@ struct Shared {
     gives_up: AtomicBool,
 }
 
-/// The state of a leadership term that the elector publishes.
+/// The published state of a leadership term. The elector updates this state.
 #[derive(Clone, Debug)]
 struct TermState {
     deadline: Deadline,
@@ -129,9 +129,9 @@ impl Leadership {
         }
     }
 
-    /// Waits until the elector asks the work to end. The elector asks the work to end when a stop of the elector is
-    /// requested, and when the leadership term is over. The elector also asks concurrent work to end when the work of
-    /// the callback has ended.
+    /// Waits until the elector asks the work to end. The elector asks the work to end when the elector is asked to
+    /// stop, and when the leadership term is over. The elector also asks concurrent work to end when the work of the
+    /// callback has ended.
     ///
     /// After a stop was requested, the elector continues to renew the leadership term until the work has ended.
     ///
@@ -279,7 +279,7 @@ impl fmt::Debug for Permit {
     }
 }
 
-/// The handle that the elector uses to control a [`Leadership`]. Dropping it ends the term.
+/// The handle that the elector uses to control a [`Leadership`]. Dropping the handle ends the leadership term.
 #[derive(Clone)]
 pub(crate) struct TermHandle {
     shared: Arc<Shared>,
@@ -295,7 +295,7 @@ impl TermHandle {
         deadline: Deadline,
     ) -> Self {
         let permits = TaskTracker::new();
-        // Close the tracker now, because a wait for an empty tracker ends only if the tracker is closed.
+        // Close the tracker of permits now, because a wait for an empty tracker ends only if the tracker is closed.
         permits.close();
         let shared = Shared {
             lock,

@@ -43,7 +43,7 @@ impl Lease {
 pub struct LeaseSpec {
     /// The holder.
     pub holder_identity: Option<String>,
-    /// The number of seconds that the lease stays valid after a renewal. Servers accept 1 or more.
+    /// The number of seconds that the lease stays valid after a renewal. Servers reject values below 1.
     pub lease_duration_seconds: Option<i32>,
     /// The time when the leadership term of the current holder began. If the time cannot be parsed, it counts as
     /// missing. As a result, a wrong time from another program does not make the whole lease unreadable.

@@ -46,9 +46,9 @@
 //!
 //! The work of two electors with different identities does not overlap if their clocks run at similar rates. The rates
 //! must differ by a factor of less than `lease_duration / renew_deadline` (1.5 by default). Clock offsets do not
-//! matter. The deadline is computed from the time when the elector *sent* the last renewal that was stored. While the
-//! response to a renewal is pending, the renewal does not extend the deadline. In this guarantee, work means code that
-//! runs [inside](Leadership::run) a leadership or holds a [permit](Leadership::permit), in any task or thread. The
+//! matter. The deadline is computed from the time when the elector *sent* the last renewal that the lock stored. While
+//! the response to a renewal is pending, the renewal does not extend the deadline. In this guarantee, work means code
+//! that runs [inside](Leadership::run) a leadership or holds a [permit](Leadership::permit), in any task or thread. The
 //! deadline has passed when any of the three [clocks](Now) reaches it. As a result, the leadership term is already over
 //! when a machine wakes from a long suspend. The leadership term is also over after a paused virtual machine resumes
 //! and its time of day is corrected.

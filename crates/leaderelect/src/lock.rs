@@ -109,12 +109,14 @@ pub trait Lock: Send + Sync + 'static {
     }
 
     /// Returns whether the control plane can choose the holder of this lock, as in a
-    /// [coordinated](crate::LeaderElectionConfig::coordinated) election. Default: `true`. Only a Lease supports this.
+    /// [coordinated](crate::LeaderElectionConfig::coordinated) election. Default: `true`. Only a Lease supports
+    /// coordinated elections.
     fn can_be_coordinated(&self) -> bool {
         true
     }
 
-    /// Returns the default observers of electors that use this lock. Default: none.
+    /// Returns the metrics provider and the event hook for electors whose configuration does not set them. Default:
+    /// none.
     fn observers(&self) -> Observers {
         Observers::default()
     }
@@ -147,10 +149,10 @@ pub trait Lock: Send + Sync + 'static {
     ) -> impl Future<Output = Result<LockSnapshot<Self::Object>, ApiError>> + Send;
 }
 
-/// A stream of the events of a lock's watch.
+/// A stream of the events that a watch of a lock delivers.
 pub type LockEvents<O> = Pin<Box<dyn Stream<Item = LockEvent<O>> + Send>>;
 
-/// An event of a lock's watch.
+/// An event that a watch of a lock delivers.
 #[derive(Clone, Debug)]
 pub enum LockEvent<O> {
     /// The object had this state when the server sent the event.
@@ -160,11 +162,11 @@ pub enum LockEvent<O> {
         /// The uid of the deleted object.
         uid: String,
     },
-    /// The lock may be free. The elector should read it.
+    /// The lock may be free. The elector should read the lock.
     MaybeChanged,
 }
 
-/// The object that stores a record, and the record.
+/// An object that stores a record, together with this record.
 #[derive(Clone, Debug)]
 pub struct LockSnapshot<O> {
     /// The record and its version.
@@ -175,9 +177,9 @@ pub struct LockSnapshot<O> {
 
 /// A [`Lock`] in a [`Lease`].
 ///
-/// Use a client for the lock that sends no other requests. If the leader's work used the same client, a renewal might
-/// have to wait in the client's rate limiter behind requests of the work. The leadership term could end during this
-/// wait.
+/// Give the lock its own client, and do not use this client for other requests. If the leader's work used the same
+/// client, a renewal might have to wait in the client's rate limiter behind requests of the work. The leadership term
+/// could end during this wait.
 ///
 /// # Examples
 ///
@@ -201,7 +203,7 @@ pub struct LeaseLock<A> {
     /// Whether the elector watches the lease, so that it detects a release of the lock immediately. Default: `true`. If
     /// the watch is forbidden, fails or reports no events, the elector reads the lease at intervals instead.
     pub watch: bool,
-    /// The default observers of electors that use this lock. Default: none.
+    /// The metrics provider and the event hook for electors whose configuration does not set them. Default: none.
     pub observers: Observers,
 }
 

@@ -36,7 +36,7 @@ use stamps::Stamp;
 
 use crate::term::{EndReason, Term};
 
-/// One contender for one lock.
+/// A state machine that contends for one lock.
 ///
 /// # Examples
 ///
@@ -86,16 +86,16 @@ pub struct Machine {
     /// The time of the next tick, unless a signal arrives first.
     next_try: Duration,
     observed: Option<Observation>,
-    /// The time until which a deleted lock still counts as held.
+    /// A deleted lock still counts as held until this time.
     held_until: Duration,
-    /// The time since which the lock has been known not to exist.
+    /// The time when the `Machine` first observed that the lock does not exist. `None` if the lock exists.
     absent_since: Option<Duration>,
     preference: Preference,
     reported: Option<String>,
-    /// Failed writes of the current contest or leadership term that the server may have stored. If a client sends a
-    /// write twice, the first attempt may be stored and cause a conflict of the second attempt. Each version of the
-    /// object can be replaced only once. When one of these writes is known to be stored, no other write in this list
-    /// can be stored.
+    /// Failed writes that the server may have stored. The list is emptied when a leadership term begins or ends. If a
+    /// client sends a write twice, the first attempt may be stored and cause a conflict of the second attempt. Each
+    /// version of the object can be replaced only once. When one of these writes is known to be stored, no other write
+    /// in this list can be stored.
     in_doubt: Vec<Doubt>,
     /// The uid of the lock and the record of the last leadership term, after that term is over. If the lock still
     /// contains that record, no contender leads.
@@ -175,9 +175,9 @@ struct Doubt {
     sent: Now,
 }
 
-/// The maximum number of writes with an unknown result that the `Machine` stores. If there are more, the `Machine`
-/// drops the oldest ones. If a dropped write was stored after all, the `Machine` treats its record as a record of
-/// another contender. Dropping a write is safe, but can delay the next leadership term.
+/// The `Machine` stores at most this number of writes with an unknown result. If there are more, the `Machine` drops
+/// the oldest ones. If a dropped write was stored after all, the `Machine` treats its record as a record of another
+/// contender. Dropping a write is safe, but can delay the next leadership term.
 const MAX_DOUBTS: usize = 8;
 
 /// The maximum random delay before a candidate takes a lock whose record has expired. In a group of a hundred
@@ -242,7 +242,7 @@ impl Machine {
         }
     }
 
-    /// Returns the time when to send a renewal that becomes due at `due`.
+    /// Returns the time at which the `Machine` sends a renewal that becomes due at `due`.
     fn renewal_at(&self, due: Duration) -> Duration {
         let early = due.as_nanos().checked_rem(self.grain.as_nanos()).unwrap_or_default();
         due.saturating_sub(Duration::from_nanos_u128(early))
@@ -506,8 +506,8 @@ impl Machine {
         instructions.push(Instruction::StopLeading(reason));
     }
 
-    /// Records a state of the lock after it was observed. The time until the record expires starts again if the record
-    /// or the uid has changed, and otherwise continues. Returns whether the record or the uid has changed.
+    /// Records a state of the lock after it was observed. If the record or the uid has changed, the wait for the
+    /// record's expiry starts again. Otherwise the wait continues. Returns whether the record or the uid has changed.
     fn observe(&mut self, found: Option<&LockState>, now: Now, instructions: &mut Vec<Instruction>) -> bool {
         let Some(found) = found else {
             if let Some(gone) = self.observed.take() {
@@ -552,8 +552,8 @@ impl Machine {
         instructions.push(Instruction::NewLeader(holder.into()));
     }
 
-    /// Returns the state of the lock with the newest known version. The watch may have reported a later write of
-    /// another program than the read returned.
+    /// Returns the state of the lock with the newest known version. Another program may have written the object after
+    /// the read, and the watch may have reported this write.
     fn newest(&self, mut found: LockState) -> LockState {
         let seen = self.observed.as_ref().map(|observed| &observed.state);
         for known in seen.into_iter().chain(&self.last_hint) {

@@ -63,8 +63,8 @@ pub(crate) struct Instruments {
     pub(crate) malformed: Box<dyn Counter>,
     /// The counters of ended leadership terms, one for each reason.
     term_ends: [(&'static str, Box<dyn Counter>); EndReason::NAMES.len()],
-    /// The gauges that show whether this elector leads, and the remaining time of its leadership term. Dropping them
-    /// unregisters the gauges.
+    /// The gauges that show whether this elector leads, and the remaining time of its leadership term. Dropping this
+    /// field unregisters the gauges.
     _pulled: [Box<dyn Any + Send + Sync>; 2],
 }
 

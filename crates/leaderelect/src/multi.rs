@@ -17,7 +17,7 @@ pub const UNKNOWN_LEADER: &str = "leaderelection.k8s.io/unknown";
 ///
 /// A `MultiLock` migrates a set of replicas from an [`AnnotationLock`](crate::AnnotationLock) to a
 /// [`LeaseLock`](crate::LeaseLock) in two rollouts. The annotation is the primary half of the lock, and the Lease is
-/// the secondary half. With the first rollout, the replicas change from the annotation to both halves. With the second
+/// the secondary half. In the first rollout, the replicas change from the annotation to both halves. In the second
 /// rollout, the replicas change from both halves to the Lease. Programs that use only the annotation do not detect
 /// programs that use only the Lease. Therefore, these two kinds of programs must not run at the same time. The primary
 /// object must exist as long as any program uses both halves.
@@ -76,7 +76,7 @@ impl<P: Lock, S: Lock> MultiLock<P, S> {
         let raw = Some(both_raw(&primary.state, secondary.as_ref().map(|half| &half.state)));
         let first = self.cut(primary.state.record);
         let Some(secondary) = secondary else {
-            // Leave out the renew time, because both halves have not accepted this record.
+            // Leave out the renew time, because at least one half has not accepted this record.
             let record = LeaderElectionRecord { renew_time: None, ..first };
             return LockSnapshot { state: LockState { version, record, raw }, object: (primary.object, None) };
         };

@@ -58,10 +58,10 @@ impl Default for ShardsConfig {
 /// Divides all objects into [shards](Shard), and assigns the shards to several replicas. One replica leads each shard.
 /// Each value of this type represents one replica.
 ///
-/// Each replica has a membership lease and contends for all shards. Rendezvous hashing assigns each shard to one
-/// member, which is called the preferred replica of the shard. If a replica joins or leaves, only the shards of that
-/// replica move. If the leader of a shard is not the preferred replica, this leader ends its work and releases the
-/// shard. The preferred replica then takes the shard immediately.
+/// Each replica has a membership lease and contends for all shards. For each shard, rendezvous hashing puts the members
+/// into an order. The first member in this order is called the preferred replica of the shard. If a replica joins or
+/// leaves, only the shards of that replica move. If the leader of a shard is not the preferred replica, this leader
+/// ends its work and releases the shard. The preferred replica then takes the shard immediately.
 ///
 /// # What is guaranteed
 ///
@@ -77,11 +77,12 @@ impl Default for ShardsConfig {
 ///   number of shards.
 /// - After a replica releases a shard, the shard has no leader for up to 40 ms, plus the time for four requests. The
 ///   four requests are a GET and a PUT that release the lease, and a PUT and a LIST by the next leader.
-/// - If the preferred replica does not take a free shard, the second replica takes the shard after twice the
-///   `retry_period`. If the second replica does not take the shard either, the third replica takes it after four times
-///   the `retry_period`, and so on. The replica that takes the shard keeps it until another replica joins or leaves.
+/// - If the preferred replica does not take a free shard, the second replica in the order takes the shard after twice
+///   the `retry_period`. If the second replica does not take the shard either, the third replica takes it after four
+///   times the `retry_period`, and so on. The replica that takes the shard keeps it until another replica joins or
+///   leaves.
 ///
-/// In two cases, there is no upper bound for the time without a leader of a shard:
+/// In two cases, a shard can be without a leader for an unlimited time:
 ///
 /// - Lists fail.
 /// - Two replicas with different numbers of shards take leases at the same time. Both replicas may then release their
@@ -122,7 +123,7 @@ pub struct Shards<A: ObjectApi<Lease> + ListWatch<Object = Lease>> {
     /// The elector for this replica's membership lease.
     member: LeaderElector<LeaseLock<A>>,
     /// One elector for each shard. The electors are kept after the future of `run` is dropped, so that the next `run`
-    /// waits for the permits of the previous one.
+    /// waits for the permits of the previous `run`.
     electors: Vec<LeaderElector<LeaseLock<A>>>,
 }
 
@@ -207,8 +208,8 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> Shards<A> {
         let LeaderElectionConfig { clocks, lease_duration, retry_period, .. } = fleet.election();
         // End the membership first, so that the other replicas compute a new assignment of the shards.
         let present = async {
-            // Become a member of the fleet only after a list request has succeeded. If the replica became a member
-            // earlier, other replicas would wait for a replica that cannot list and therefore never works.
+            // Become a member only after a list request has succeeded. If the replica became a member earlier, other
+            // replicas would wait for a replica that cannot list and therefore never works.
             tokio::select! {
                 biased;
                 () = stop.cancelled() => return,
@@ -253,10 +254,10 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> Shards<A> {
                     Some(work(shard, leadership).await)
                 });
                 // After a leadership term is lost, contend again without a list request. The list request after each
-                // acquisition finds rivals.
+                // acquisition finds replicas that use another number of shards.
                 match elector.run(&stop, callbacks).await {
-                    // The work has not begun, because a rival leads a shard. The pause is random, so one of two
-                    // conflicting replicas tries again before the other.
+                    // The work has not begun, because a replica that uses another number of shards leads a shard. The
+                    // pause is random, so one of two conflicting replicas tries again before the other.
                     Some(TermEnd { reason: EndReason::Completed, work: Some(Ok(None)) }) => {
                         pause = jitter.up_to(*retry_period);
                     }

@@ -299,7 +299,7 @@ impl<L: Lock> Running<L> {
         }
     }
 
-    /// Waits for an event of a `Contest`. Also returns if the elector of the `Contest` is dropped.
+    /// Waits for an event of a `Contest`. The method also returns if the elector of the `Contest` is dropped.
     fn listen(&self, id: u64, gone: CancellationToken, event: impl Future<Output = Event<L::Object>> + Send + 'static) {
         self.events.push(Box::pin(async move {
             tokio::select! {

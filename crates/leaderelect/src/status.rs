@@ -11,7 +11,7 @@ use crate::{Clocks, LeaderElectionConfig, Leadership};
 
 /// The state of an election, for use in health checks, logs and status pages.
 ///
-/// The status is only information. Do not use the status to decide whether to work. Instead, work must check its
+/// The status is only for information. Do not use the status to decide whether to work. Instead, work must check its
 /// [`Leadership`].
 ///
 /// # Examples

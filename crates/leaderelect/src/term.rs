@@ -48,7 +48,7 @@ pub struct TermEnd<T> {
 pub enum EndReason {
     /// The elector was dropped.
     Dropped,
-    /// A stop of the elector was requested, and the leader's work has ended.
+    /// The elector was asked to stop, and the leader's work has ended.
     Cancelled,
     /// The leader's work ended although the elector did not ask it to end.
     Completed,

@@ -1,4 +1,4 @@
-//! Fencing tokens, with which a resource can reject requests of former leaders.
+//! Fencing tokens. A resource can use them to reject requests of former leaders.
 
 use std::cmp::Ordering;
 use std::fmt;

@@ -16,7 +16,7 @@ use tokio::sync::mpsc;
 use crate::lock::{LockEvent, LockSnapshot};
 use crate::{Clocks, Deadline};
 
-/// A message of a watcher.
+/// A message from [`follow`] to its receiver.
 pub(crate) enum WatchMessage<E> {
     Up,
     Down,
@@ -26,11 +26,13 @@ pub(crate) enum WatchMessage<E> {
 /// The events of a watch.
 pub(crate) type Events<E> = Pin<Box<dyn Stream<Item = E> + Send>>;
 
-/// The maximum time for opening a watch. After this timeout, the next attempt may use another connection.
+/// The maximum time that an attempt to open a watch may take. After this timeout, the next attempt may use another
+/// connection.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Forwards the events of a watch to a receiver. When the watch ends, the function opens it again. `pauses` contains
-/// the pauses after failures. The function returns if the lock has no watch or the receiver was dropped.
+/// Forwards the events of a watch to a receiver. When the watch ends, the function opens it again. `pauses` determines
+/// how long the function pauses after each failure. The function returns if the lock has no watch or the receiver was
+/// dropped.
 pub(crate) async fn follow<E, F>(
     watched: impl fmt::Display,
     open: impl Fn() -> F,

@@ -260,7 +260,7 @@ pub struct ExecConfig {
     pub install_hint: Option<String>,
     /// Whether the program receives information about the cluster.
     pub provide_cluster_info: bool,
-    /// Additional cluster data for the program. A kubeconfig file stores it in the cluster's extension
+    /// Additional cluster data for the program. A kubeconfig file stores this data in the cluster's extension
     /// `client.authentication.k8s.io/exec`.
     pub cluster_extension: Option<serde_json::Value>,
     /// Whether the program may interact with the user.
@@ -331,10 +331,10 @@ pub struct OidcConfig {
     pub client_secret: Option<Secret>,
     /// The last id token. The client uses this token until shortly before it expires.
     pub id_token: Option<Secret>,
-    /// The refresh token, with which the client requests new id tokens. Without a refresh token, the login ends when
-    /// the id token expires. Most issuers accept a refresh token only once. Therefore, all clients in a process that
-    /// use the same refresh token at the same time share one login. The shared login uses the token store of the client
-    /// that was created first.
+    /// The client uses this refresh token to request new id tokens. Without a refresh token, the login ends when the id
+    /// token expires. Most issuers accept a refresh token only once. Therefore, all clients in a process that use the
+    /// same refresh token at the same time share one login. The shared login uses the token store of the client that
+    /// was created first.
     pub refresh_token: Option<Secret>,
     /// The certificate authorities that verify the issuer's certificate. `None` means the certificate authorities of
     /// the operating system.
@@ -401,7 +401,7 @@ pub enum PluginPolicy {
 /// The identity to impersonate.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Impersonate {
-    /// The user name. The name is required if any other field of the entry is set.
+    /// The user name. The name is required if any other field of this struct is set.
     pub user: String,
     /// The user's uid.
     pub uid: Option<String>,

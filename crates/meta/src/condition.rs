@@ -77,7 +77,7 @@ impl From<Option<Vec<Condition>>> for Conditions {
 impl Conditions {
     /// Adds a condition, or replaces the existing condition of the same type. Returns whether anything changed. The
     /// transition time changes only if the status changes. The new transition time is the time in `condition`. If
-    /// `condition` has no time, it is `now`.
+    /// `condition` has no time, the new transition time is `now`.
     pub fn set(&mut self, condition: Condition, now: Time) -> bool {
         let at = condition.last_transition_time.unwrap_or(now);
         let Some(present) = self.0.iter_mut().find(|other| other.condition_type == condition.condition_type) else {

@@ -27,7 +27,7 @@ pub struct ApiError {
     pub kind: ErrorKind,
     /// The request that failed, if the client provided it.
     pub request: Option<Arc<RequestLine>>,
-    /// The delay before a retry that the server asks for, if any.
+    /// The delay that the server asks for before a retry, if any.
     pub retry_after: Option<Duration>,
     /// Whether the server may already have executed an earlier attempt of the same request. If this is true, that
     /// earlier attempt can be the cause of a conflict.

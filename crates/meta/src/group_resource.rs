@@ -22,12 +22,12 @@ use crate::GroupVersionResource;
 pub struct GroupResource {
     /// The group. Empty for the core group.
     pub group: String,
-    /// The plural, in lower case.
+    /// The plural name of the resource, in lower case.
     pub resource: String,
 }
 
 impl GroupResource {
-    /// Creates a group and resource.
+    /// Creates a value from a group and the plural name of a resource.
     pub fn new(group: impl Into<String>, resource: impl Into<String>) -> Self {
         Self { group: group.into(), resource: resource.into() }
     }

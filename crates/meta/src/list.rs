@@ -47,7 +47,7 @@ pub struct ListMeta {
     /// The revision of the list. A watch that starts at this revision sends all changes after the list.
     #[serde(default, deserialize_with = "or_empty", skip_serializing_if = "String::is_empty")]
     pub resource_version: String,
-    /// The token with which a client requests the next page. The token is empty on the last page. The content of the
+    /// The token that a client sends to request the next page. The token is empty on the last page. The content of the
     /// token is opaque.
     #[serde(default, deserialize_with = "or_empty", rename = "continue", skip_serializing_if = "String::is_empty")]
     pub continue_token: String,

@@ -71,8 +71,8 @@ pub struct ObjectMeta {
     /// The time at which the server created the object. The server sets it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub creation_timestamp: Option<Time>,
-    /// The time at which a client requested the deletion. If there is a grace period, it is the time at which the grace
-    /// period ends. The server sets it.
+    /// The time at which a client requested the deletion. If there is a grace period, this is the time at which the
+    /// grace period ends. The server sets it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deletion_timestamp: Option<Time>,
     /// The grace period before the deletion, in seconds.
@@ -81,7 +81,7 @@ pub struct ObjectMeta {
     /// The labels. Label selectors select objects by their labels.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
-    /// Annotations, for tools and libraries.
+    /// Annotations contain data for tools and libraries.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub annotations: BTreeMap<String, String>,
     /// The owners of the object. The garbage collector deletes the object when all its owners are deleted.

@@ -15,7 +15,7 @@ use crate::{ApiError, ApiResource, List, ListOptions, ListPart, ListWatch, RawOb
 ///
 /// # Cancel safety
 ///
-/// The same as for [`ListWatch`].
+/// Dropping a future or a stream has the same effect as for [`ListWatch`].
 ///
 /// # Examples
 ///
@@ -52,7 +52,7 @@ pub trait ObjectSource: Send + Sync + 'static {
     /// The type of the objects.
     type Object: Serialize + Send + 'static;
 
-    /// The stream of the events of a watch.
+    /// The stream that delivers the events of a watch.
     type Events: Stream<Item = Result<WatchEvent<Self::Object>, ApiError>> + Send + Unpin + 'static;
 
     /// Returns the resource.
@@ -108,12 +108,12 @@ impl<S: ObjectSource> ListWatch for Encoded<S> {
     }
 }
 
-/// A page of a list whose items are all in memory.
+/// A page of a list. All items of the page are in memory.
 #[derive(Debug)]
 pub struct Parts(vec::IntoIter<Result<ListPart, ApiError>>);
 
 impl Parts {
-    /// Creates a page from these parts.
+    /// Creates a page that returns these parts in order.
     pub fn new(parts: Vec<Result<ListPart, ApiError>>) -> Self {
         Self(parts.into_iter())
     }

@@ -97,7 +97,7 @@ pub enum ResourceVersionMatch {
 }
 
 impl ResourceVersionMatch {
-    /// Returns the value of the query parameter in a URL.
+    /// Returns the value of the query parameter `resourceVersionMatch`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Exact => "Exact",
@@ -127,21 +127,21 @@ pub struct WriteOptions {
     /// The field manager, which becomes the owner of the written fields. If it is empty, the server derives a field
     /// manager from the user agent.
     pub field_manager: String,
-    /// The way in which the server treats unknown and duplicate fields. `None` means the server's default.
+    /// How the server treats unknown and duplicate fields. `None` means the server's default.
     pub field_validation: Option<FieldValidation>,
     /// Whether the request takes over fields that other managers own. Allowed only for apply patches.
     pub force: bool,
 }
 
 impl WriteOptions {
-    /// Returns the options with which a controller uses server-side apply. The field manager is the name of the
+    /// Returns the options that a controller uses for server-side apply. The field manager is the name of the
     /// controller. The option `force` is set, because a controller owns the fields that it applies.
     pub fn apply(field_manager: impl Into<String>) -> Self {
         Self { field_manager: field_manager.into(), force: true, ..Self::default() }
     }
 }
 
-/// The way in which a server treats unknown and duplicate fields.
+/// How a server treats unknown and duplicate fields.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum FieldValidation {
     /// The server drops the fields without a warning.
@@ -154,7 +154,7 @@ pub enum FieldValidation {
 }
 
 impl FieldValidation {
-    /// Returns the value of the query parameter in a URL.
+    /// Returns the value of the query parameter `fieldValidation`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Ignore => "Ignore",
@@ -190,7 +190,7 @@ pub struct DeleteOptions {
     /// Conditions that the object must meet before it is deleted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preconditions: Option<Preconditions>,
-    /// The way in which the dependents of the object are treated. `None` means the default of the kind.
+    /// How the server treats the dependents of the object. `None` means the default of the kind.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub propagation_policy: Option<PropagationPolicy>,
     /// Whether the server processes the request without deleting the object. The JSON of this field is the list of
@@ -234,7 +234,7 @@ pub struct Preconditions {
     pub resource_version: Option<String>,
 }
 
-/// The way in which the dependents of a deleted object are treated.
+/// How the server treats the dependents of a deleted object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub enum PropagationPolicy {
     /// The object is deleted immediately, and its dependents are deleted afterwards.

@@ -44,11 +44,11 @@ pub enum RawObject {
 pub struct Oversized {
     /// The key of the object. `None` if no name was found.
     pub key: Option<ObjectKey>,
-    /// The uid. The value is empty if the object contains none.
+    /// The uid. Empty if the object contains no uid.
     pub uid: String,
-    /// The resourceVersion. The value is empty if the object contains none.
+    /// The resourceVersion. Empty if the object contains no resourceVersion.
     pub resource_version: String,
-    /// The size in bytes. In a watch, the size includes the other parts of the event.
+    /// The size in bytes. In a watch, the size is the size of the whole event.
     pub size: u64,
     /// The size limit that the source applies.
     pub limit: usize,

@@ -153,7 +153,7 @@ pub struct GroupVersionResource {
     pub group: String,
     /// The version.
     pub version: String,
-    /// The plural, in lower case.
+    /// The plural name of the resource, in lower case.
     pub resource: String,
 }
 
@@ -180,7 +180,7 @@ impl fmt::Display for GroupVersionResource {
     }
 }
 
-/// The data that a client needs for sending requests for a resource.
+/// The data that a client needs to send requests for a resource.
 ///
 /// # Examples
 ///
@@ -198,7 +198,7 @@ pub struct ApiResource {
     pub group_version: GroupVersion,
     /// The kind of the objects.
     pub kind: String,
-    /// The plural, as in URLs.
+    /// The plural name of the resource, as in URLs.
     pub plural: String,
     /// Whether the objects are namespaced.
     pub scope: Scope,

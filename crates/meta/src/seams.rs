@@ -12,10 +12,10 @@ use crate::{
 
 /// The list and watch requests of a reflector for one resource, like client-go's `ListerWatcher`.
 ///
-/// The resource and the namespace of a value are fixed. Each request contains its selectors in the options. Objects are
-/// delivered as JSON bytes, and the caller decodes them. Therefore, an object that cannot be decoded or exceeds the
-/// size limit does not affect the other objects of the list. For a source that has objects instead of JSON bytes,
-/// implement [`ObjectSource`](crate::ObjectSource).
+/// Each `ListWatch` has a fixed resource and a fixed namespace. The options of each request contain the selectors.
+/// Objects are delivered as JSON bytes, and the caller decodes them. Therefore, an object that cannot be decoded or
+/// exceeds the size limit does not affect the other objects of the list. For a source that has objects instead of JSON
+/// bytes, implement [`ObjectSource`](crate::ObjectSource).
 ///
 /// # Cancel safety
 ///
@@ -42,7 +42,7 @@ use crate::{
 /// }
 /// ```
 pub trait ListWatch: Send + Sync + 'static {
-    /// The type as which the caller will decode the objects.
+    /// The type to which the caller decodes the objects.
     type Object: 'static;
 
     /// The stream that delivers the parts of a page. The stream ends after it has delivered the metadata and all items

@@ -36,7 +36,7 @@ pub struct Status {
     /// A message for humans.
     #[serde(default, deserialize_with = "or_empty", skip_serializing_if = "String::is_empty")]
     pub message: String,
-    /// The reason in a form for programs, if the server sent one.
+    /// The machine-readable reason, if the server sent one.
     #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
     pub reason: Option<Reason>,
     /// Details of the failure.
@@ -100,7 +100,7 @@ pub struct StatusDetails {
 /// One cause in the details of a [`Status`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub struct StatusCause {
-    /// The reason in a form for programs, such as `FieldValueRequired`.
+    /// The machine-readable reason, such as `FieldValueRequired`.
     #[serde(default, deserialize_with = "or_empty", skip_serializing_if = "String::is_empty")]
     pub reason: String,
     /// A message for humans.
@@ -113,7 +113,7 @@ pub struct StatusCause {
 
 macro_rules! reasons {
     ($($(#[$doc:meta])* $name:ident,)*) => {
-        /// The reason of a failure, in a form for programs.
+        /// The machine-readable reason for a failure.
         #[derive(Clone, Debug, PartialEq, Eq, Hash)]
         #[non_exhaustive]
         pub enum Reason {
@@ -123,7 +123,7 @@ macro_rules! reasons {
         }
 
         impl Reason {
-            /// Returns the text by which the server represents the reason.
+            /// Returns the text that the server sends for this reason.
             pub fn as_str(&self) -> &str {
                 match self {
                     $(Self::$name => stringify!($name),)*

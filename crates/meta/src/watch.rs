@@ -37,7 +37,7 @@ pub enum WatchEvent<T> {
     Deleted(T),
     /// A bookmark: the watch has sent all events up to this revision.
     Bookmark(Bookmark),
-    /// An error status, with which the server ends the watch.
+    /// The server ends the watch with this error status.
     Error(Box<Status>),
 }
 
@@ -66,7 +66,7 @@ impl<T> WatchEvent<T> {
     ///
     /// # Errors
     ///
-    /// Returns the errors of `change`.
+    /// Returns the error that `change` returns.
     pub fn try_map<U, E>(self, change: impl FnOnce(T) -> Result<U, E>) -> Result<WatchEvent<U>, E> {
         Ok(match self {
             Self::Added(object) => WatchEvent::Added(change(object)?),
@@ -121,7 +121,7 @@ impl WatchEvent<RawObject> {
     ///
     /// # Errors
     ///
-    /// The same as for [`RawObject::decode`].
+    /// Returns the same errors as [`RawObject::decode`].
     pub fn decode<T: DeserializeOwned>(self) -> Result<WatchEvent<T>, ApiError> {
         self.try_map(|object| object.decode())
     }

@@ -12,10 +12,10 @@ use crate::{Counter, Gauge, Histogram, Metric, Provider, Pulled};
 /// Wraps a metrics provider and catches its panics. A panic disables only the metrics, and the component continues to
 /// work.
 ///
-/// If the provider or one of its instruments panics for the first time, the wrapper reports this panic. After the first
-/// panic, the wrapper does not use the provider and its instruments again. The wrapper catches panics during the
-/// creation, the use and the drop of an instrument. A component needs this wrapper if it uses instruments in a `Drop`
-/// implementation, because a second panic during unwinding would abort the process.
+/// When the provider or one of its instruments panics for the first time, the wrapper reports the panic. After that,
+/// the wrapper no longer calls the provider or its instruments. The wrapper catches panics when an instrument is
+/// created, used or dropped. A component needs this wrapper if it uses instruments in a `Drop` implementation, because
+/// a second panic during unwinding would abort the process.
 ///
 /// # Examples
 ///
@@ -109,7 +109,7 @@ impl<T: fmt::Debug> fmt::Debug for Caught<T> {
     }
 }
 
-/// Disables all instruments after the first panic.
+/// Catches panics, reports the first panic, and records that all instruments are disabled after it.
 struct Fuse {
     is_blown: AtomicBool,
     report: fn(&str),
@@ -125,7 +125,8 @@ impl Fuse {
             let text = panic.downcast_ref::<&str>().copied();
             (self.report)(text.or(panic.downcast_ref::<String>().map(|text| &**text)).unwrap_or("(no message)"));
         }
-        // Dropping the payload of a panic can cause another panic, whose payload can also panic when it is dropped.
+        // Dropping the payload of a panic can cause a second panic. The payload of the second panic can also panic when
+        // it is dropped, so it is forgotten.
         if let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
             forget(again);
         }

@@ -26,14 +26,15 @@ pub struct Distribution {
     /// The number of values in each bucket of the metric. The last bucket counts the values above the last bound.
     buckets: Vec<u64>,
     sum: f64,
-    /// The number of values in each fine bucket. Each fine bucket is as wide as a sixteenth of the values in it. Fine
-    /// buckets are needed because the metric's own buckets are too wide to compute quantiles. The vector ends with the
-    /// bucket that contains the largest value.
+    /// The number of values in each fine bucket. The width of a fine bucket is at most one sixteenth of the values in
+    /// the bucket. Fine buckets are needed because the metric's own buckets are too wide to compute quantiles. The
+    /// vector ends with the bucket that contains the largest value.
     fine: Vec<u64>,
 }
 
 /// The number of bits by which an `f64` is shifted right to get the number of its fine bucket. The exponent and the
-/// first four binary digits of the mantissa remain, so neighboring buckets differ by a sixteenth.
+/// first four binary digits of the mantissa remain, so the bounds of neighboring buckets differ by at most one
+/// sixteenth.
 const FINE_SHIFT: u32 = 48;
 /// The number of the fine bucket that contains the value 10⁻⁹. Smaller values are counted in this bucket, too.
 const FINE_FIRST: usize = (1e-9f64.to_bits() >> FINE_SHIFT) as usize;
@@ -54,8 +55,8 @@ impl Distribution {
     }
 
     /// Returns an upper bound for the quantile `q`. At least the fraction `q` of the values is less than or equal to
-    /// this bound. The bound exceeds the exact quantile by at most a sixteenth, or by 10⁻⁹ for very small values. `0.5`
-    /// is the median. Returns `None` if no values were recorded.
+    /// this bound. The bound is at most one sixteenth greater than the exact quantile. For very small values, it is at
+    /// most 10⁻⁹ greater. `0.5` is the median. Returns `None` if no values were recorded.
     pub fn quantile(&self, q: f64) -> Option<f64> {
         let rank = ((q.clamp(0.0, 1.0) * self.count() as f64).ceil() as u64).max(1);
         let mut seen = 0;
@@ -86,7 +87,8 @@ impl Distribution {
         self.fine[at] += 1;
     }
 
-    /// Adds the values of another distribution to this distribution. The bounds should be equal.
+    /// Adds the values of another distribution to this distribution. Both distributions should have the same bucket
+    /// bounds.
     pub fn merge(&mut self, other: &Self) {
         let add = |mine: &mut [u64], theirs: &[u64]| zip(mine, theirs).for_each(|(mine, theirs)| *mine += theirs);
         add(&mut self.buckets, &other.buckets);

@@ -41,22 +41,22 @@
 //! - A [`Provider`] creates instruments. An instrument is a [`Counter`], a [`Gauge`], a [`Histogram`], or a
 //!   [pulled](Provider::pulled) gauge. The configuration of each component has a field `metrics: Option<Arc<dyn
 //!   Provider>>`. There is no global provider.
-//! - An [`InMemoryProvider`] is a provider that this crate contains (feature `memory`). A program can read its
-//!   [`Sample`]s, or register the provider in a `prometheus_client` registry (feature `prometheus-client`). A
-//!   [`Distribution`] contains the values that a histogram has recorded.
+//! - This crate contains one provider, the [`InMemoryProvider`] (feature `memory`). A program can read its [`Sample`]s,
+//!   or register the provider in a `prometheus_client` registry (feature `prometheus-client`). A [`Distribution`]
+//!   contains the values that a histogram has recorded.
 //!
 //! # Rules
 //!
-//! - **An instrument is a share of its series.** Several components may have instruments for the same series. For
-//!   example, two queues with the same name have instruments for the same series. The value of a gauge series is the
-//!   sum of its gauges. When a gauge is dropped, its value is no longer part of this sum. A counter or histogram series
-//!   keeps the values of dropped instruments until its last instrument is dropped. If the values decreased earlier,
-//!   Prometheus would interpret the decrease of a counter as a reset.
+//! - **A series combines the values of its instruments.** Several components may have instruments for the same series.
+//!   For example, two queues with the same name have instruments for the same series. The value of a gauge series is
+//!   the sum of its gauges. The sum does not include the values of dropped gauges. A counter or histogram series keeps
+//!   the values of dropped instruments until its last instrument is dropped. If a counter lost the values of a dropped
+//!   instrument earlier, Prometheus would interpret this decrease as a reset.
 //! - **Without a provider, nothing is recorded.** A component stores an `Option` with its instruments.
-//! - **A component may use its instruments while it holds its locks.** Therefore, instruments must not block and must
-//!   not call the component. The provider reads a pulled gauge without holding a lock, so the gauge's function may take
-//!   the component's locks.
-//! - **A provider is user code.** If a component must survive a panic of its provider, it wraps the provider in
+//! - **A component may use its instruments while it holds locks.** Therefore, instruments must not block, and must not
+//!   call the component. The provider reads a pulled gauge without holding a lock, so the gauge's function may take the
+//!   component's locks.
+//! - **A provider is user code.** A component that must survive a panic of its provider wraps the provider in
 //!   [`CatchPanic`].
 //! - **If client-go or controller-runtime has the same metric, Pintle uses the same name.**
 

@@ -43,7 +43,7 @@ pub struct InMemoryProvider {
 pub struct Sample {
     /// The metric.
     pub metric: &'static Metric,
-    /// The values of the metric's labels, in the metric's order.
+    /// The values of the metric's labels, in the order in which the metric lists the label names.
     pub labels: Vec<String>,
     /// The value.
     pub value: Value,
@@ -72,8 +72,8 @@ impl InMemoryProvider {
         self.select(|_| true)
     }
 
-    /// Returns the sum of all counters or gauges that have this name and at least these labels. The result is `None` if
-    /// there are no such counters and gauges.
+    /// Returns the sum of all counters or gauges that have this name and all of these labels. They may also have other
+    /// labels. The result is `None` if no such counter or gauge exists.
     pub fn value(&self, name: &str, labels: &[(&str, &str)]) -> Option<f64> {
         let samples = self.select(|key| key.matches(name, labels)).into_iter();
         let numbers = samples.filter_map(|sample| match sample.value {
@@ -84,8 +84,8 @@ impl InMemoryProvider {
         numbers.reduce(|sum, value| sum + value)
     }
 
-    /// Returns the merged distribution of all histograms that have this name and at least these labels. Returns `None`
-    /// if no such histogram exists.
+    /// Returns the merged distribution of all histograms that have this name and all of these labels. They may also
+    /// have other labels. Returns `None` if no such histogram exists.
     pub fn distribution(&self, name: &str, labels: &[(&str, &str)]) -> Option<Distribution> {
         let samples = self.select(|key| key.matches(name, labels)).into_iter();
         let distributions = samples.filter_map(|sample| match sample.value {
@@ -99,8 +99,8 @@ impl InMemoryProvider {
     }
 
     fn select(&self, wanted: impl Fn(&Key) -> bool) -> Vec<Sample> {
-        // Read the values while the lock of the series map is held. Without the lock, an instrument that is created or
-        // dropped at the same time could be counted twice.
+        // Read the values while the lock of the series map is held. Without the lock, the result could count an
+        // instrument twice if it is created or dropped at the same time.
         let wanted = self.series.iter().filter(|series| wanted(series.key()));
         let mut found: Vec<_> = wanted.map(|series| series.read(series.key())).collect();
         found.sort_by(|(one, _), (other, _)| (one.metric.name, &one.labels).cmp(&(other.metric.name, &other.labels)));
@@ -191,15 +191,15 @@ impl Key {
     }
 }
 
-/// A series and its shares. A series always has at least one instrument.
+/// A series and the values of its instruments. A series always has at least one instrument.
 struct Series {
     metric: &'static Metric,
     shares: Vec<Arc<Cell>>,
 }
 
 impl Series {
-    /// Returns the values of the series' instruments, and its pulled gauges. The caller must read the pulled gauges
-    /// while it holds no lock.
+    /// Returns the combined value of the series' instruments, except for its pulled gauges. Also returns the pulled
+    /// gauges. The caller must read them while no lock is held.
     fn read(&self, key: &Key) -> (Sample, Vec<Arc<Cell>>) {
         let mut sample =
             Sample { metric: self.metric, labels: key.labels.to_vec(), value: Value::zero(self.metric.kind) };
@@ -236,7 +236,7 @@ impl Cell {
         }
     }
 
-    /// Adds the value of a dropped instrument to the series, if the kind of the metric keeps such values.
+    /// Adds the value of a dropped counter or histogram to the series. For gauges, this method does nothing.
     fn take_over(&self, from: &Self) {
         match (self, from) {
             (Self::Counter(count), Self::Counter(other)) => {
@@ -255,7 +255,7 @@ fn lock(distribution: &Mutex<Distribution>) -> MutexGuard<'_, Distribution> {
     distribution.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// An instrument, which is one share of its series.
+/// An instrument. The value in `cell` is one part of the value of the series.
 struct Share {
     memory: InMemoryProvider,
     key: Key,

@@ -52,7 +52,7 @@ pub enum MetricKind {
 /// Creates instruments. The caller owns them. When an instrument is dropped, it no longer contributes to its series.
 /// When the last instrument of a series is dropped, the provider removes the series.
 ///
-/// In all methods, `labels` contains one value for each label of the metric, in the order of the metric.
+/// In all methods, `labels` contains one value for each label of the metric, in the order of [`Metric::labels`].
 ///
 /// # Panics
 ///
@@ -85,11 +85,11 @@ pub trait Provider: Debug + Send + Sync {
     /// Creates an empty histogram.
     fn histogram(&self, metric: &'static Metric, labels: &[&str]) -> Box<dyn Histogram>;
 
-    /// Registers a gauge. The provider calls the function `read` whenever it needs the value. The provider stops
-    /// calling `read` when the value that this method returns is dropped. A call of `read` that started before the drop
-    /// may still be running after the drop.
+    /// Registers a gauge. The provider calls the function `read` whenever it needs the value. When the returned value
+    /// is dropped, the provider stops calling `read`. A call of `read` that started before the drop may still be
+    /// running after the drop.
     ///
-    /// While the provider calls or drops `read`, it holds no lock, so `read` may take the component's locks.
+    /// The provider holds no lock while it calls or drops `read`. Therefore, `read` may take the component's locks.
     fn pulled(&self, metric: &'static Metric, labels: &[&str], read: Pulled) -> Box<dyn Any + Send + Sync>;
 }
 

@@ -16,7 +16,7 @@ use crate::contention::Contention;
 /// The applied object: its type, its key, and whether its status was applied.
 pub(crate) type Target = (TypeId, ObjectKey, bool);
 
-/// The last applies for one reconciled object.
+/// For one reconciled object, the last apply of each child and of the status.
 #[derive(Debug, Default)]
 pub(crate) struct Applied {
     by_target: HashMap<Target, Last>,
@@ -26,7 +26,7 @@ pub(crate) struct Applied {
 struct Last {
     configuration: u64,
     uid: String,
-    /// The version of the cached object in which the applied configuration was last found.
+    /// The resourceVersion of the cached object when it was last found to contain the applied configuration.
     version: String,
     contention: Contention,
 }
@@ -34,7 +34,7 @@ struct Last {
 /// The result of a comparison with the cached object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Comparison {
-    /// The cached object has the configuration.
+    /// The cached object contains the applied configuration.
     Current,
     /// The configuration is new, or this process has not applied it.
     Changed,
@@ -68,7 +68,7 @@ impl Applied {
         Comparison::Overwritten(path)
     }
 
-    /// Counts one more apply of an overwritten field. If a report of the overwritten field is due, returns the number
+    /// Counts one more apply of an overwritten field. If it is time to report the overwritten field, returns the number
     /// of such applies within the last minute.
     pub(crate) fn revert(&mut self, target: &Target, now: Instant) -> Option<usize> {
         self.by_target.get_mut(target)?.contention.revert(now)
@@ -96,8 +96,8 @@ fn digest(configuration: &Value) -> u64 {
 /// The members that identify the type of an object. The live object may lack these members.
 const IDENTITY: [&str; 2] = ["apiVersion", "kind"];
 
-/// Returns whether `live` has all fields of `applied` with the same values. If a field differs, `path` is set to the
-/// path of a field that differs.
+/// Returns whether `live` has all fields of `applied` with the same values. If the result is false, `path` is the path
+/// of a field that is missing or has another value.
 fn contains(live: &Value, applied: &Value, path: &mut Vec<String>) -> bool {
     match (live, applied) {
         (Value::Object(live), Value::Object(applied)) => applied
@@ -114,7 +114,7 @@ fn has_field(live: Option<&Value>, applied: &Value, path: &mut Vec<String>) -> b
             applied.iter().all(|(name, field)| at(name, path, |path| has_field(live.get(name), field, path)))
         }
         // Defaults may add fields to the items of a list. If the number of items differs, another manager may have
-        // added items, so the server must decide.
+        // added items, so only the server can decide whether the apply would change anything.
         (Some(Value::Array(live)), Value::Array(applied)) => {
             let mut pairs = live.iter().zip(applied).enumerate();
             live.len() == applied.len()

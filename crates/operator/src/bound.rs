@@ -1,4 +1,4 @@
-//! A controller that is bound to a cluster, and the reconciler that the engine calls.
+//! A controller that is bound to a cluster, and the reconciler that `pintle_controller` calls for it.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,19 +16,19 @@ use crate::applied::Applied;
 use crate::caches::{Cached, Caches};
 use crate::reconciler::{AnyReconciler, CleanupFn, GoneFn};
 
-/// The data that all calls of one controller share.
+/// The data that all calls of one controller's reconciler share.
 pub(crate) struct Shared<K: Resource> {
     pub(crate) name: String,
     pub(crate) field_manager: String,
     pub(crate) cluster: Cluster,
     pub(crate) caches: Caches,
     pub(crate) recorder: EventRecorder,
-    /// The last applies for each reconciled object, by the object's key.
+    /// Each reconciled object's key, with the last applies of this object's children and status.
     pub(crate) applied: Mutex<HashMap<ObjectKey, Arc<Mutex<Applied>>>>,
     pub(crate) functions: Functions<K>,
 }
 
-/// The functions of the user.
+/// The functions that the user of the crate provides, and the name of the finalizer.
 pub(crate) struct Functions<K: Resource> {
     pub(crate) reconciler: Arc<dyn AnyReconciler<K>>,
     pub(crate) finalizer: Option<String>,
@@ -72,8 +72,8 @@ impl<K: Resource + Serialize + DeserializeOwned> pintle_controller::Reconciler f
 }
 
 impl<K: Resource + Serialize + DeserializeOwned> Bound<K> {
-    /// Adds the finalizer before the first effect, if the controller has one. Returns the object that the server
-    /// stored.
+    /// Adds the controller's finalizer, if any, to the object before the reconciler is called. Returns the object that
+    /// the server stored.
     async fn add_finalizer(&self, object: Arc<K>) -> Result<Arc<K>, ReconcileError> {
         let Some(finalizer) = &self.shared.functions.finalizer else { return Ok(object) };
         match add_finalizer(&self.api(), &*object, finalizer, &self.write_options()).await? {
@@ -104,7 +104,7 @@ impl<K: Resource> Bound<K> {
         Ok(Action::await_change())
     }
 
-    /// Returns the finalizer of this controller if the object has this finalizer.
+    /// Returns the name of this controller's finalizer if the object has this finalizer.
     fn present_finalizer(&self, object: &K) -> Option<&str> {
         let name = self.shared.functions.finalizer.as_deref()?;
         object.metadata().finalizers().iter().any(|present| present == name).then_some(name)
@@ -116,7 +116,8 @@ impl<K: Resource> Bound<K> {
 }
 
 impl<K: Resource> Shared<K> {
-    /// Returns the last applies for this key. If the object does not exist, the returned value is not kept.
+    /// Returns the last applies for the object with this key. If the object does not exist, the returned value is empty
+    /// and is not stored.
     pub(crate) fn applied_for(&self, key: &ObjectKey) -> Arc<Mutex<Applied>> {
         let exists = self.caches.get::<K>().is_ok_and(|cached| cached.get(key).is_some());
         if exists { self.applied().entry(key.clone()).or_default().clone() } else { Arc::default() }

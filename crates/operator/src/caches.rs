@@ -33,7 +33,7 @@ impl<T: Object> Clone for Cached<T> {
     }
 }
 
-/// The objects of a kind that a controller caches.
+/// Selects which objects of a kind a controller caches.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Selection {
     /// The namespace in which objects of namespaced kinds are cached. `None` selects all namespaces.

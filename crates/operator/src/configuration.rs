@@ -59,8 +59,8 @@ pub(crate) fn of_status<K: Resource>(key: &ObjectKey, status: &impl Serialize) -
     Ok(serde_json::json!({"apiVersion": K::API_VERSION, "kind": K::KIND, "metadata": metadata, "status": status}))
 }
 
-/// Removes members that are null. Most types serialize an absent field as null, and an apply that includes this field
-/// would own it.
+/// Removes members that are null. Most types serialize an absent field as null. If an apply included this null, the
+/// controller would own the field.
 fn remove_nulls(members: &mut Map<String, Value>) {
     members.retain(|_, value| !value.is_null());
     members.values_mut().for_each(remove_nulls_below);

@@ -8,10 +8,10 @@ use tokio::time::Instant;
 
 /// The length of the time window in which reverts are counted.
 const WINDOW: Duration = Duration::from_secs(60);
-/// The number of reverts within the window that causes a report. There is at most one report per window.
+/// The number of reverts within the window that causes a report. At most one report is made per window.
 const REVERTS: usize = 5;
 
-/// The reverts of one applied object.
+/// The recent reverts of the fields of one applied object. A revert is a change by another writer that undoes an apply.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Contention {
     reverts: VecDeque<Instant>,
@@ -19,7 +19,7 @@ pub(crate) struct Contention {
 }
 
 impl Contention {
-    /// Counts a revert. If a report is due, returns the number of reverts within the last minute.
+    /// Counts a revert. If it is time for a report, returns the number of reverts within the last minute.
     pub(crate) fn revert(&mut self, now: Instant) -> Option<usize> {
         self.reverts.push_back(now);
         while self.reverts.front().is_some_and(|at| now.duration_since(*at) > WINDOW) {
@@ -55,8 +55,8 @@ pub(crate) fn other_managers(object: &Value, path: &[String], own: &str) -> Vec<
 /// Returns whether `fields` contains the field at `path`, or a whole list or map that contains this field.
 fn owns(fields: &Map<String, Value>, path: &[String]) -> bool {
     let Some((name, below)) = path.split_first() else { return true };
-    // In `fields`, the items of lists have keys instead of positions, so a path that names any item of the list counts
-    // as a match.
+    // `fields` identifies the items of a list by keys instead of positions. Therefore, an index in the path matches
+    // every item of the list.
     let is_item = name.parse::<usize>().is_ok();
     let mut matching = fields
         .iter()
@@ -64,7 +64,7 @@ fn owns(fields: &Map<String, Value>, path: &[String]) -> bool {
     matching.any(|(_, inner)| inner.as_object().is_none_or(|inner| inner.is_empty() || owns(inner, below)))
 }
 
-/// Writes a path for people, such as `.spec.containers[0].image`.
+/// Formats a path for messages that people read, such as `.spec.containers[0].image`.
 pub(crate) fn display(path: &[String]) -> String {
     path.iter()
         .map(|name| if name.parse::<usize>().is_ok() { format!("[{name}]") } else { format!(".{name}") })

@@ -21,10 +21,10 @@ use crate::bound::Shared;
 ///
 /// - **Reads** use the caches of the kinds that the controller declares with [`owns`](crate::ControllerBuilder::owns),
 ///   [`watches`](crate::ControllerBuilder::watches) or [`reads`](crate::ControllerBuilder::reads). Reads from these
-///   caches show the writes of this controller immediately. Reading an undeclared kind is a terminal error. The error
-///   message explains how to declare the kind.
-/// - **Writes** are sent only while this replica leads. When the leadership term ends, a write in flight is dropped,
-///   even in another task.
+///   caches show the writes of this controller immediately. Reading a kind that the controller does not declare returns
+///   a terminal error. The error message explains how to declare the kind.
+/// - **Writes** are sent only while this replica leads. When the leadership term ends, writes in flight are dropped,
+///   even if another task awaits them.
 /// - **Applies** send no request if nothing would change.
 ///
 /// Clones are handles to the same context.
@@ -71,8 +71,8 @@ struct Call<K> {
     request: ReconcileRequest,
     /// The reconciled object. `None` if the object no longer exists.
     object: Option<Arc<K>>,
-    /// The last applies for the reconciled object. This cell is filled at the first use, because most reconciliations
-    /// apply nothing.
+    /// The last applies of the reconciled object's children and status. The cell is filled at the first use, because
+    /// most reconciliations apply nothing.
     applied: OnceLock<Arc<Mutex<Applied>>>,
 }
 
@@ -97,7 +97,7 @@ impl<K: Resource> Context<K> {
         self.call.request.failures
     }
 
-    /// Returns the leadership term of this call, or `None` if there is no leader election.
+    /// Returns the leadership term in which the reconciler was called, or `None` if there is no leader election.
     pub fn leadership(&self) -> Option<&Leadership> {
         self.call.request.leadership.as_ref()
     }

@@ -74,7 +74,7 @@ pub struct ControllerBuilder<K: Resource> {
     filter: Filter<K>,
     config: ControllerConfig,
     concurrency: Option<Concurrency>,
-    /// The functions that [`Controller::bind`] calls, one for each other kind and source.
+    /// The functions that [`Controller::bind`] calls: one for each additional kind, and one for each additional source.
     steps: Vec<Step>,
     finalizer: Option<String>,
     cleanup: Option<CleanupFn<K>>,
@@ -84,7 +84,7 @@ pub struct ControllerBuilder<K: Resource> {
 type Filter<K> = Box<dyn FnOnce(Kind<K>) -> Kind<K> + Send>;
 type Step = Box<dyn FnOnce(EngineBuilder, &mut Binding<'_>) -> EngineBuilder + Send>;
 
-/// The values that each function called by [`Controller::bind`] needs.
+/// The values that [`Controller::bind`] passes to each of these functions.
 struct Binding<'a> {
     cluster: &'a Cluster,
     selection: Selection,
@@ -92,8 +92,8 @@ struct Binding<'a> {
 }
 
 impl<K: Resource> Controller<K> {
-    /// Starts to build a controller for objects of type `K`. The default name of the controller is its kind in lower
-    /// case.
+    /// Starts to build a controller for objects of type `K`. By default, the name of the controller is the name of the
+    /// kind `K` in lower case.
     #[expect(clippy::new_ret_no_self, reason = "a controller without a reconciler does not exist")]
     pub fn new() -> ControllerBuilder<K> {
         ControllerBuilder {
@@ -124,8 +124,8 @@ impl<K: Resource> ControllerBuilder<K> {
     }
 
     /// Sets the field manager of the controller's writes. The default is the name of the manager. If two controllers of
-    /// one manager apply fields of the same object, they need different field managers. Otherwise, each apply removes
-    /// the fields that the other controller applied.
+    /// one manager apply fields of the same object, they need different field managers. With the same field manager,
+    /// each apply of one controller would remove the fields that the other controller applied.
     pub fn field_manager(mut self, name: impl Into<String>) -> Self {
         self.field_manager = Some(name.into());
         self
@@ -167,7 +167,7 @@ impl<K: Resource> ControllerBuilder<K> {
     }
 
     /// Caches the objects of type `T`. When one of these objects changes, the controller reconciles the object's
-    /// controller owner. A controller needs this declaration to [`apply`](Context::apply) or
+    /// controller owner. The controller needs this declaration to [`apply`](Context::apply) or
     /// [`create`](Context::create) such objects.
     pub fn owns<T: Resource + DeserializeOwned>(mut self) -> Self {
         self.steps.push(Box::new(|engine, binding| {
@@ -202,21 +202,21 @@ impl<K: Resource> ControllerBuilder<K> {
         self
     }
 
-    /// Reconciles the keys that another source adds, such as a [`Trigger`](pintle_controller::Trigger).
+    /// Reconciles the keys that an additional source adds, such as a [`Trigger`](pintle_controller::Trigger).
     pub fn source(mut self, source: impl Source) -> Self {
         self.steps.push(Box::new(|engine, _| engine.source(source)));
         self
     }
 
-    /// Adds the finalizer to each object before its first reconciliation, and calls [`Reconciler::cleanup`] before the
-    /// object is deleted.
+    /// Adds the finalizer to each object before the object is first reconciled. Calls [`Reconciler::cleanup`] before
+    /// the object is deleted.
     pub fn finalizer(mut self, finalizer: impl Into<String>) -> Self {
         self.finalizer = Some(finalizer.into());
         self
     }
 
-    /// Adds the finalizer to each object before its first reconciliation. Before the object is deleted, calls `cleanup`
-    /// until it returns [`Cleanup::Done`]. `cleanup` must be idempotent.
+    /// Adds the finalizer to each object before the object is first reconciled. Before the object is deleted, calls
+    /// `cleanup` until it returns [`Cleanup::Done`]. `cleanup` must be idempotent.
     pub fn cleanup<Fut>(
         self,
         finalizer: impl Into<String>,
@@ -250,7 +250,7 @@ impl<K: Resource> ControllerBuilder<K> {
     }
 }
 
-/// The settings of the manager for its controllers.
+/// The settings that the manager passes to its controllers.
 pub(crate) struct Surroundings {
     pub(crate) cluster: Cluster,
     /// The name of the manager.
@@ -289,7 +289,7 @@ impl<K: Resource + Serialize + DeserializeOwned> Controller<K> {
 }
 
 impl Binding<'_> {
-    /// Returns the selection for all kinds except the reconciled kind.
+    /// Returns the selection of objects for all kinds except the reconciled kind.
     fn others(&self) -> Selection {
         Selection { namespace: self.selection.namespace.clone(), ..Selection::default() }
     }

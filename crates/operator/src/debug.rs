@@ -142,7 +142,8 @@ fn response(status: StatusCode, content_type: &'static str, body: impl Into<Byte
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    // Without this header, pages of other origins could embed the response, and learn from its size and timing.
+    // Without this header, a page of another origin could embed the response, and draw conclusions from its size and
+    // timing.
     headers.insert("cross-origin-resource-policy", HeaderValue::from_static("same-origin"));
     response
 }

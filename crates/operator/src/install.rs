@@ -14,7 +14,7 @@ use crate::OperatorError;
 
 /// How long the API server may take to serve a custom resource, and how long failed requests are retried.
 const LIMIT: Duration = Duration::from_secs(60);
-/// The delay between two tries.
+/// The delay between two attempts.
 const RETRY: Duration = Duration::from_secs(1);
 /// The delay between two checks of whether the server serves the resource.
 const SERVED_POLL: Duration = Duration::from_millis(100);
@@ -51,8 +51,9 @@ pub(crate) async fn install(
     }
 }
 
-/// Waits until discovery lists the resource in all served versions. kube-apiserver sets the condition `Established` a moment before it
-/// serves the resource. Requests in between get 404.
+/// Waits until the server's discovery documents list the resource in all served versions. kube-apiserver sets the
+/// condition `Established` a moment before it serves the resource. Between these two moments, requests get the status
+/// 404.
 async fn wait_until_served(
     cluster: &Cluster,
     definition: &CustomResourceDefinition,

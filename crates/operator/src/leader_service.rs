@@ -12,8 +12,9 @@ use crate::reconciler::BoxFuture;
 
 pub(crate) type LeaderService = Arc<dyn Fn(CancellationToken) -> BoxFuture<'static, ()> + Send + Sync>;
 
-/// Returns a controller with a single key. Reconciling this key runs the service. So the controller drops the service
-/// when the leadership term ends, and retries it with a growing delay after an error.
+/// Returns a controller with a single key. Reconciling this key runs the service. The controller therefore drops the
+/// service when the leadership term ends. After an error, the controller starts the service again after a growing
+/// delay.
 pub(crate) fn controller(name: &str, service: LeaderService, stop: &CancellationToken) -> Engine {
     let stop = stop.clone();
     Engine::named(name).source(EachTerm).reconciler(move |_: ReconcileRequest| {

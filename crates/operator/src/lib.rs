@@ -37,14 +37,15 @@
 //!
 //! # Guarantees
 //!
-//! - [`Context::apply`] sends no request if the configuration equals the last apply of this process and the cached object still has its
-//!   fields.
+//! - [`Context::apply`] sends no request if the configuration equals the last apply of this process, and the cached
+//!   object still has all fields of this configuration.
 //! - Reads through the context include the writes of the same controller, before the watch delivers them.
 //! - A write through the context is sent only while this replica leads. If the leadership term ends, a write in flight
 //!   is dropped.
-//! - The finalizer of a controller is stored before its reconciler is called, and is removed after the cleanup is complete.
-//! - Stopping takes at most the [shutdown timeout](Manager::shutdown_timeout). If this time is exceeded, the error of
-//!   the manager names the unfinished keys.
+//! - The finalizer of a controller is stored in the object before the reconciler is called for this object. The
+//!   finalizer is removed after the cleanup is complete.
+//! - Stopping takes at most the [shutdown timeout](Manager::shutdown_timeout). If stopping takes longer, the error of
+//!   the manager names the keys whose reconciliation has not finished.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 

@@ -79,7 +79,7 @@ use crate::{Controller, OperatorError, Result, init_tracing, signal};
 pub struct Manager {
     name: String,
     cluster: Cluster,
-    /// Whether the manager shuts the cluster down at the end of the run.
+    /// Whether the manager shuts the cluster down when the manager has stopped.
     owns_cluster: bool,
     metrics: InMemoryProvider,
     election: Option<LeaderElectionConfig>,
@@ -97,7 +97,7 @@ pub struct Manager {
     config: ManagerConfig,
 }
 
-/// A function that adds a controller to the engine of the manager.
+/// A function that adds a controller to the underlying `pintle_controller::Manager`.
 type Bind = Box<dyn FnOnce(Engine, &Surroundings) -> Engine + Send>;
 type ServiceFuture = Pin<Box<dyn Future<Output = Result<(), Box<dyn Error + Send + Sync>>> + Send>>;
 type Service = Box<dyn FnOnce(CancellationToken) -> ServiceFuture + Send>;
@@ -135,7 +135,7 @@ impl Manager {
     }
 
     /// Creates a manager for a cluster that is already connected, for example for an embedded cluster. The caller must
-    /// shut the cluster down. The metrics of the cluster's client and informers go to the provider of the cluster.
+    /// shut the cluster down. The cluster's client and informers report to the metrics provider of the cluster.
     pub fn new(name: impl Into<String>, cluster: Cluster) -> Self {
         Self::with(name.into(), cluster, InMemoryProvider::new())
     }
@@ -167,7 +167,8 @@ impl Manager {
         &self.cluster
     }
 
-    /// Returns the metrics provider of this manager. Tests and other exporters can read the metrics from this provider.
+    /// Returns the metrics provider of this manager. Tests and additional exporters can read the metrics from this
+    /// provider.
     pub fn metrics(&self) -> &InMemoryProvider {
         &self.metrics
     }
@@ -229,8 +230,9 @@ impl Manager {
     }
 
     /// Installs the CustomResourceDefinition of `K` with server-side apply when the manager starts. The manager waits
-    /// up to a minute until the API server serves the resource. If a program does not install the resource, its
-    /// controllers wait until the resource exists, and the readiness check names the resource.
+    /// up to a minute until the API server serves the resource. If the program does not install the resource, the
+    /// controllers of this kind wait until the resource exists. While they wait, the readiness check names the
+    /// resource.
     pub fn install<K: CustomResource>(self) -> Self {
         self.install_definition(K::crd())
     }
@@ -316,14 +318,14 @@ impl Manager {
         self
     }
 
-    /// Runs the manager until SIGTERM or SIGINT arrives, or until a part fails. This call can be the last expression of
-    /// `main`. A second signal exits the process immediately, with code 1. Logs go to stderr, unless the program has
-    /// installed a tracing subscriber: see [`init_tracing`].
+    /// Runs the manager until SIGTERM or SIGINT arrives, or until a part of the manager fails. This call can be the
+    /// last expression of `main`. A second signal exits the process immediately, with code 1. Logs go to stderr, unless
+    /// the program has installed a tracing subscriber: see [`init_tracing`].
     ///
     /// # Errors
     ///
-    /// Returns an error if the handlers for signals cannot be installed. Also returns the errors of [`run`](Self::run).
-    /// The cause of the error is an [`OperatorError`].
+    /// Returns an error if the handlers for signals cannot be installed. This method also returns the errors of
+    /// [`run`](Self::run). The cause of the error is an [`OperatorError`].
     ///
     /// # Panics
     ///

@@ -63,8 +63,8 @@ pub trait Reconciler<K: Resource>: Send + Sync + 'static {
     ///
     /// # Cancel safety
     ///
-    /// The controller drops the future if it exceeds the controller's timeout, if leadership is lost, or if stopping
-    /// takes too long. A later call must then continue the unfinished work.
+    /// The controller drops the future if the call exceeds the controller's timeout, if leadership is lost, or if
+    /// stopping takes too long. A later call must then continue the unfinished work.
     fn reconcile(&self, object: Arc<K>, cx: Context<K>) -> impl Future<Output = Result<Action>> + Send;
 
     /// Cleans up after an object that is being deleted. If the controller has a
@@ -112,7 +112,7 @@ pub(crate) trait AnyReconciler<K: Resource>: Send + Sync {
 
 impl<K: Resource, R: Reconciler<K>> AnyReconciler<K> for R {
     fn reconcile(&self, object: Arc<K>, cx: Context<K>) -> BoxFuture<'_, Action> {
-        // Call the function when the future is polled, so that a panic of the function happens during the poll.
+        // Call the function only when the future is polled, so that a panic of the function occurs during the poll.
         Box::pin(async move { Reconciler::reconcile(self, object, cx).await })
     }
 

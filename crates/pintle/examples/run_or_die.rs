@@ -31,8 +31,8 @@ async fn main() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// One call for a Lease. Unlike client-go's function, this function does not exit the process but returns, so `main`
-/// decides what to do.
+/// Runs an election with a Lease, in one call. Unlike client-go's `RunOrDie`, this function returns instead of exiting
+/// the process, so `main` decides what to do.
 async fn run_or_die(cluster: &Cluster) -> anyhow::Result<()> {
     let stop = CancellationToken::new();
     let callbacks = LeaderCallbacks {

@@ -1,6 +1,7 @@
 //! Replicas that share the work on objects. Each object belongs to one shard, and each shard has one leader.
 //!
-//! Two replicas divide six shards. When one replica stops, the other replica takes its shards immediately.
+//! Two replicas divide six shards. When one replica stops, the other replica immediately takes over the shards of the
+//! stopped replica.
 #![allow(clippy::print_stdout, reason = "a program that talks to a terminal")]
 
 use std::collections::BTreeMap;

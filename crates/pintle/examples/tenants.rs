@@ -1,5 +1,5 @@
-//! A controller with its own key type. Several objects map to one unit of work. This is `TypedReconciler` of
-//! controller-runtime.
+//! A controller with its own key type. Several objects map to one unit of work. Such a controller corresponds to a
+//! `TypedReconciler` of controller-runtime.
 #![allow(clippy::print_stdout, reason = "a program that talks to a terminal")]
 
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};

@@ -81,7 +81,7 @@ async fn main() -> pintle::Result<()> {
     }
 }
 
-/// Sends the requests that an API server sends when a user creates a site and reads it in the old version.
+/// Sends the same requests as an API server would if a user created a site and read it in the old version.
 async fn send_reviews(cluster: &Cluster, client: RestClient) -> pintle::Result<()> {
     cluster.api::<ValidatingWebhookConfiguration>().wait_for("websites", |found| found.is_some()).await?;
     let ask = async |path: &str, review| client.post().abs_path(path.split('/')).json(review).object::<Value>().await;

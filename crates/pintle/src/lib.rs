@@ -59,9 +59,9 @@
 //! - A [`Cluster`] represents the connection to one cluster. The `Cluster` creates clients, informers, recorders and
 //!   electors, which share connections and caches. `Cluster::embedded`, with the feature `apiserver`, starts an API
 //!   server in the same process.
-//! - The types below the operator can be used without it. Use [`controller::Controller`] and [`controller::Manager`],
-//!   or use single crates such as `pintle-workqueue`. The lower crates do not depend on Kubernetes or on an async
-//!   runtime.
+//! - The types that the operator is built on can be used without the operator. Use [`controller::Controller`] and
+//!   [`controller::Manager`], or use single crates such as `pintle-workqueue`. The lower crates do not depend on
+//!   Kubernetes or on an async runtime.
 //!
 //! # The crates
 //!

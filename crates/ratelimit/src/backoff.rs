@@ -9,8 +9,8 @@ use crate::jitter::scale;
 ///
 /// This type corresponds to client-go's `wait.Backoff`. This type also corresponds to client-go's `BackoffManager`, but
 /// the reset differs. A `Backoff` only computes delays. A `Backoff` does not sleep and does not read a clock. The owner
-/// calls [`reset`](Backoff::reset) after a success. In contrast, client-go's manager resets itself if there has been no
-/// failure for some time, such as two minutes. With client-go's reset, the delays are still long for some time after a
+/// calls [`reset`](Backoff::reset) after a success. In contrast, client-go's manager resets itself after some time
+/// without a failure, such as two minutes. With client-go's reset, the delays are still long for some time after a
 /// success. If each attempt takes longer than this time, the delays never grow.
 ///
 /// # Examples

@@ -34,12 +34,12 @@ pub struct TokenBucket {
     /// The number of tokens in the bucket, in units of `1 / ONE`. The number is at most `burst`. The number is negative
     /// if callers have reserved tokens that the bucket has not gained yet.
     level: i128,
-    /// The time of `level`. The value is `None` before the first use, when the bucket is full.
+    /// The time for which `level` was computed. The value is `None` before the first use, when the bucket is full.
     at: Option<Instant>,
 }
 
-/// The fixed-point scale. This unit is small enough for the largest burst, and for rates as low as one token in a
-/// million years.
+/// The fixed-point scale. With this scale, the level of the largest burst still fits into the integer, and a rate as
+/// low as one token in a million years can be represented.
 const ONE: i128 = 1 << 80;
 
 impl TokenBucket {
@@ -48,7 +48,7 @@ impl TokenBucket {
         Self { at: Some(now), ..Self::full(qps, burst) }
     }
 
-    /// Creates a bucket that is full at its first use. Use this function in code that has not read the clock yet.
+    /// Creates a bucket that is full when it is first used. Use this function in code that has not read the clock yet.
     pub fn full(qps: f64, burst: u32) -> Self {
         let per_nano = if qps >= 1e18 {
             None
@@ -100,21 +100,21 @@ impl TokenBucket {
     }
 
     /// Returns the time until a token is available. If a token is available now, the result is zero. If the bucket will
-    /// never have a token, the result is [`Duration::MAX`] if the bucket will never have a token. The method takes no
-    /// token.
+    /// never have a token, the result is [`Duration::MAX`]. The method does not take a token.
     pub fn wait_for_one(&mut self, now: Instant) -> Duration {
         self.wait(0, now)
     }
 
-    /// Returns the number of available tokens, or [`u32::MAX`] if the rate is unlimited. The method takes no token.
+    /// Returns the number of available tokens, or [`u32::MAX`] if the rate is unlimited. The method does not take a
+    /// token.
     pub fn tokens(&mut self, now: Instant) -> u32 {
         let Some(per_nano) = self.per_nano else { return u32::MAX };
         self.advance(now, per_nano);
         u32::try_from(self.level / ONE).unwrap_or(0)
     }
 
-    /// Returns the time when a token would be available if callers returned the number of reserved tokens in
-    /// `given_back`. `None` means never.
+    /// Returns the time when a token would be available if callers first returned `given_back` reserved tokens. `None`
+    /// means never.
     pub(crate) fn earned_at(&mut self, given_back: usize, now: Instant) -> Option<Instant> {
         let wait = self.wait(given_back, now);
         let now = self.at.map_or(now, |at| now.max(at));
@@ -137,7 +137,7 @@ impl TokenBucket {
         } else if self.burst == 0 || per_nano == 0 {
             Duration::MAX
         } else {
-            // Round up the wait, so that the token is available when it ends.
+            // Round up the wait, so that the token is available when the wait ends.
             let nanos = (missing + per_nano - 1) / per_nano;
             u64::try_from(nanos).map_or(Duration::MAX, Duration::from_nanos)
         }

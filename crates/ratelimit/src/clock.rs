@@ -26,7 +26,7 @@ pub type Sleep = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// A source of time that can also park threads until a deadline. `async` waits need a [`Timer`].
 ///
-/// - [`StdClock`] is the default. `StdClock` uses the machine's monotonic clock. Its [`Timer`] serves any executor.
+/// - [`StdClock`] is the default. `StdClock` uses the machine's monotonic clock. Its [`Timer`] works with any executor.
 /// - [`ManualClock`] is for tests and simulations. A `ManualClock` advances only when [`advance`](ManualClock::advance)
 ///   is called.
 /// - [`ThreadTimer`] is like `StdClock`, but has its own timer thread.
@@ -48,7 +48,7 @@ pub trait Clock: Send + Sync + 'static {
 /// A [`Clock`] that can also wake tasks, so that `async` code can wait for a deadline.
 ///
 /// A timer must not call a waker while it holds a lock that its other methods also take. A waker may read the clock or
-/// create a sleep, so calling it under the lock could deadlock.
+/// create a sleep, so calling a waker under the lock could deadlock.
 pub trait Timer: Clock {
     /// Returns a future that completes when [`Clock::now`] has reached `deadline`.
     fn sleep_until(&self, deadline: Instant) -> Sleep;
@@ -120,8 +120,8 @@ fn park_for(timeout: std::time::Duration) {
     }
 }
 
-// Time does not advance while tests run under the model checker. Tests that wait for a deadline use the manual clock
-// instead of this one.
+// Time does not advance while tests run under the model checker. Tests that wait for a deadline use `ManualClock`
+// instead.
 #[cfg(pintle_shuttle)]
 fn park_for(_timeout: std::time::Duration) {
     thread::yield_now();

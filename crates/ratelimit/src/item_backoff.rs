@@ -76,7 +76,7 @@ impl<K: Hash + Eq> ItemBackoff<K> {
         self.entries.get(id).map_or(Duration::ZERO, |entry| entry.delay)
     }
 
-    /// Increases the backoff of `id` after a failure at the time `event`. The backoff starts at `now`.
+    /// Increases the backoff of `id` after a failure at the time `event`. The new backoff starts at the time `now`.
     pub fn next(&mut self, id: impl Into<K>, event: Instant, now: Instant) {
         let ItemBackoffConfig { base, cap, jitter, .. } = self.config;
         let id = id.into();
@@ -89,7 +89,7 @@ impl<K: Hash + Eq> ItemBackoff<K> {
         self.entries.insert(id, Entry { delay, updated: now });
     }
 
-    /// Returns whether the backoff of `id` is still in progress at the time `now`. The backoff counts from `event`.
+    /// Returns whether a backoff of `id` that started at the time `event` is still in progress at the time `now`.
     pub fn is_in_backoff_since<Q: Hash + Eq + ?Sized>(&self, id: &Q, event: Instant, now: Instant) -> bool
     where
         K: Borrow<Q>,
@@ -97,8 +97,8 @@ impl<K: Hash + Eq> ItemBackoff<K> {
         self.live(id, event).is_some_and(|entry| now.saturating_duration_since(event) < entry.delay)
     }
 
-    /// Returns whether the backoff of `id` was in progress at the time `event`. The backoff is counted from its last
-    /// update.
+    /// Returns whether the backoff of `id` is in progress at the time `event`. The backoff starts at the last call of
+    /// [`next`](Self::next).
     pub fn is_in_backoff_since_update<Q: Hash + Eq + ?Sized>(&self, id: &Q, event: Instant) -> bool
     where
         K: Borrow<Q>,

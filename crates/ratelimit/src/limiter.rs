@@ -17,11 +17,11 @@ use crate::TokenBucket;
 /// A policy that computes the delay before the next attempt of an item.
 ///
 /// The limiter does not store failures. The owner of the items stores the number of failures of each item. A work queue
-/// stores these numbers in its records. Without a work queue, [`ItemRateLimiter`] stores these numbers in a map.
+/// stores these numbers itself. Without a work queue, [`ItemRateLimiter`] stores these numbers in a map.
 ///
 /// [`delay`](RateLimiter::delay) computes the delay without side effects. If the retry takes place, the owner calls
-/// [`charge`](RateLimiter::charge) and increments the failure count. Therefore, a retry that has no effect, because an earlier retry is
-/// pending, does not need to count.
+/// [`charge`](RateLimiter::charge) and increments the failure count. If a retry has no effect because an earlier retry
+/// is pending, the owner does not need to count this retry.
 ///
 /// # Examples
 ///
@@ -47,8 +47,8 @@ pub trait RateLimiter<K: ?Sized>: Send {
     /// earlier failures of the item.
     fn delay(&mut self, item: &K, failures: u32, now: Instant) -> Duration;
 
-    /// Charges the limiter for the retry of `item` for which [`delay`](RateLimiter::delay) has just computed the delay.
-    /// The owner calls this method right after `delay`, with the same value of `now`.
+    /// Charges the limiter for a retry of `item`, after [`delay`](RateLimiter::delay) has computed the delay of this
+    /// retry. The owner calls this method right after `delay`, with the same value of `now`.
     fn charge(&mut self, item: &K, now: Instant) {
         let _ = (item, now);
     }
@@ -88,7 +88,7 @@ impl<K: ?Sized, L: RateLimiter<K> + ?Sized> RateLimiter<K> for Box<L> {
 ///
 /// The first delay grows exponentially with the failures of the item, from 5 ms to 1000 s. The second delay is the time
 /// until a token is available in a bucket that all items share. The bucket gains 10 tokens per second, has a burst of
-/// 100, and is full at its first use.
+/// 100, and is full when it is first used.
 ///
 /// Because of this bucket, retrying 10,000 failing items takes 16 minutes, regardless of each item's own delay. Most
 /// controllers should use [`ExponentialFailureRateLimiter::default`], which is also controller-runtime's default.

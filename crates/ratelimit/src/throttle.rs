@@ -18,7 +18,7 @@ use crate::{Clock, Sleep, StdClock, Timer, TokenBucket};
 ///
 /// Waiters get tokens in the order in which they arrive. Each waiter reserves a token, and no other caller gets this
 /// token. If a wait is cancelled, its token is returned, and later waiters move up in the queue. A waiter that is not
-/// polled does not delay later waiters, because each of them has reserved its own token. The number of waiters is not
+/// polled does not delay later waiters, because each waiter has reserved its own token. The number of waiters is not
 /// limited.
 ///
 /// # Examples
@@ -47,7 +47,7 @@ struct State {
     /// The bucket. Each waiter has reserved one token of this bucket. A reserved token may not be available yet.
     bucket: TokenBucket,
     /// The waiters, ordered by their arrival. The first waiter always has a waker, except during its poll. When the
-    /// first waiter leaves the queue, it wakes the next one.
+    /// first waiter leaves the queue, it wakes the next waiter.
     line: BTreeMap<Place, Option<Waker>>,
     arrivals: u64,
     stopped: bool,
@@ -143,8 +143,8 @@ impl<C: Clock> Throttle<C> {
         }
     }
 
-    /// Returns the deadline of a wait that has this timeout. Returns `None` if an `Instant` cannot represent the
-    /// deadline.
+    /// Returns the deadline of a wait that starts now and has this timeout. Returns `None` if an `Instant` cannot
+    /// represent the deadline.
     fn deadline(&self, timeout: Duration) -> Option<Instant> {
         self.shared.clock.now().checked_add(timeout)
     }
@@ -160,7 +160,7 @@ impl<C: Timer> Throttle<C> {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future takes no token and does not delay other waiters.
+    /// A dropped future does not take a token and does not delay other waiters.
     pub fn accept(&self) -> Accept<'_, C> {
         self.turn(None)
     }
@@ -174,7 +174,7 @@ impl<C: Timer> Throttle<C> {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future takes no token and does not delay other waiters.
+    /// A dropped future does not take a token and does not delay other waiters.
     pub fn wait(&self, timeout: Duration) -> Accept<'_, C> {
         self.turn(self.deadline(timeout))
     }
@@ -215,7 +215,7 @@ impl<C: Timer> Future for Accept<'_, C> {
     }
 }
 
-/// A waiter in the queue. Dropping this value removes the waiter from the queue.
+/// A waiter in the queue. Dropping a `Turn` removes the waiter from the queue.
 struct Turn<'a, C> {
     shared: &'a Shared<C>,
     deadline: Option<Instant>,
@@ -225,8 +225,8 @@ struct Turn<'a, C> {
 }
 
 impl<C: Clock> Turn<'_, C> {
-    /// Returns the result of the wait, if the wait has ended. If the wait has not ended, returns the time when to poll
-    /// it again. The waker may be called before this time.
+    /// Returns the result of the wait, if the wait has ended. If the wait has not ended, returns the time at which the
+    /// caller should poll again. The waker may be called before this time.
     fn poll(&mut self, waker: &Waker) -> Result<Result<(), ThrottleError>, Instant> {
         let (place, latest) = match self.place {
             Some(known) => known,
@@ -299,14 +299,14 @@ impl<C> Drop for Turn<'_, C> {
 struct Left {
     /// The waker of the removed waiter. The caller must drop this waker outside of the lock.
     _own: Option<Waker>,
-    /// The waker of the waiter that is now first in the queue. The caller must call it.
+    /// The waker of the waiter that is now first in the queue. The caller must call this waker.
     next: Option<Waker>,
 }
 
 impl State {
-    /// Returns the time when a waiter is served, which is when its reserved token becomes available. The time is
-    /// computed when the waiter arrives. For the first waiter, this time can become earlier if other waiters have
-    /// returned their tokens.
+    /// Returns the time when the token that a waiter has reserved becomes available. The waiter is served at this time.
+    /// The time is computed when the waiter arrives. For the first waiter, this time can become earlier if other
+    /// waiters have returned their tokens.
     fn turn_of(&mut self, place: Place, latest: Instant, now: Instant) -> Instant {
         if !self.is_first(place) {
             return latest;

@@ -188,7 +188,8 @@ impl<T> Api<T> {
         &self.client
     }
 
-    /// Returns a request that can decode the response as an object, and can decode a watch of objects.
+    /// Returns a request for objects in this `Api`'s representation. The response can be one object, or a watch of
+    /// objects.
     fn request(&self, method: Method) -> Request {
         self.accepting(self.client.verb(method), self.representation.object())
     }

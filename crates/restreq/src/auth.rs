@@ -39,7 +39,7 @@ pub(crate) struct Login {
 }
 
 impl Login {
-    /// Returns whether two logins use the same credentials. The run numbers can differ.
+    /// Returns whether two logins use the same credentials. The logins can come from different renewals.
     fn is_same(&self, other: &Self) -> bool {
         self.header == other.header && self.pair == other.pair
     }
@@ -106,7 +106,7 @@ impl Credentials {
         }
     }
 
-    /// Returns new credentials after the server rejected the credentials `used`, if new ones are available.
+    /// Returns new credentials after the server rejected the credentials `used`, if new credentials are available.
     pub(crate) async fn after_refusal(&self, used: &Login) -> Result<Option<Login>, AuthError> {
         let fresh = match self {
             Self::None | Self::Fixed(_) => None,

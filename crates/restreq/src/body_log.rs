@@ -14,7 +14,8 @@ const MAX_PARSED: usize = 1 << 20;
 const REDACTED: &str = "[redacted]";
 /// The annotation that `kubectl apply` stores the whole object in. The object in this annotation may be a Secret.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
-/// If the name of a field contains one of these words, its value is redacted. The comparison ignores case, `-` and `_`.
+/// If the name of a field contains one of these words, the value of the field is redacted. The comparison ignores case,
+/// `-` and `_`.
 const SECRET_NAMES: [&str; 9] =
     ["apikey", "authorization", "credential", "keydata", "passphrase", "passw", "privatekey", "secret", "token"];
 /// If the request path contains one of these segments, the body is not logged. The segments are names of resources, and

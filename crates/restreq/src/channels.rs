@@ -79,7 +79,8 @@ impl Drop for Owner {
     }
 }
 
-/// Returns the data that the readers of all inputs and of the error channel get after the server sends `messages`.
+/// Passes `messages` from the server to the channels. Returns the data that each input receives, and the data that the
+/// error channel receives.
 #[cfg(any(test, fuzzing))]
 pub(crate) fn received(layout: Layout, messages: &[bytes::Bytes]) -> (Vec<Vec<u8>>, String) {
     use std::task::{Context, Poll, Waker};

@@ -188,28 +188,29 @@ pub struct RestClientConfig {
     ///
     /// Over HTTP/1.1, the connection of such a request is always dropped. Over HTTP/2, other requests share the
     /// connection, and the client detects a lost server only after 45 s. A detection after 45 s is too late for urgent
-    /// requests such as lease renewals. For urgent requests, create a separate client that has this setting. If the
-    /// separate client also opens watches, its newest connection is shared by the watches and the urgent requests.
+    /// requests such as lease renewals. For urgent requests, create a separate client with this setting. If the
+    /// separate client also opens watches, the watches and the urgent requests share its newest connection.
     pub drop_connection_on_cancel: bool,
     /// Whether the client uses HTTP/2, and when it pings idle connections. By default, the settings come from
     /// environment variables: see [`Http2Config::of_process`].
     pub http2: Http2Config,
     /// The back-off that delays all requests of the client after a response with status 429 or 5xx. The back-off grows
-    /// with each such response. Any other response resets it. [`unthrottled`](Request::unthrottled) requests do not
-    /// wait.
+    /// with each such response. Any other response resets the back-off. [`unthrottled`](Request::unthrottled) requests
+    /// do not wait.
     ///
     /// By default, the back-off is read from client-go's environment variables `KUBE_CLIENT_BACKOFF_BASE` and
     /// `KUBE_CLIENT_BACKOFF_DURATION`. If one of these variables is not set, there is no back-off. Most clients need no
     /// back-off. Servers protect themselves with API Priority and Fairness, and one rejected request should not delay
     /// all other requests.
     pub backoff: Option<ItemBackoffConfig>,
-    /// Whether requests wait for the client's rate limit and back-off. True by default. If false, all requests are
-    /// [`unthrottled`](Request::unthrottled). Use false for a client with urgent requests, such as lease renewals.
+    /// Whether requests wait for the client's rate limit and back-off. True by default. If this field is false, all
+    /// requests are [`unthrottled`](Request::unthrottled). Use false for a client with urgent requests, such as lease
+    /// renewals.
     pub throttled: bool,
-    /// Whether to use the proxies of the environment (`HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY`, `NO_PROXY`) if
-    /// [`ClientConfig::proxy_url`] is `None`. True by default. If false, the client connects directly.
+    /// Whether to use the proxies from the environment variables (`HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY`, `NO_PROXY`)
+    /// if [`ClientConfig::proxy_url`] is `None`. True by default. If this field is false, the client connects directly.
     pub proxy_from_environment: bool,
-    /// The handler that is called with each warning from the server. By default they are logged.
+    /// The handler that is called with each warning from the server. By default, the client logs the warnings.
     pub warning_handler: Arc<dyn WarningHandler>,
     /// The metrics provider. None by default. The client uses the provider from its first request until its last clone
     /// is dropped. If the provider panics, requests continue and the client does not call the provider again.
@@ -229,8 +230,8 @@ pub struct RestClientConfig {
     ///
     /// This crate does not report some metrics of client-go. For example, client-go's
     /// `rest_client_exec_plugin_ttl_seconds` is the minimum over all clients. Such a minimum cannot be reported,
-    /// because a metrics provider adds up the values of several clients. The metrics whose names begin with
-    /// `rest_client_transport_` describe client-go's transport cache, which this client does not have.
+    /// because a metrics provider adds up the values of several clients. The metrics with the prefix
+    /// `rest_client_transport_` describe client-go's transport cache. This client has no such cache.
     pub metrics: Option<Arc<dyn Provider>>,
     /// The maximum number of bytes of each body that the client logs. The log level is TRACE and the target is
     /// `pintle_restreq::body`. With `None`, the default, the client logs no bodies.

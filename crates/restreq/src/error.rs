@@ -91,7 +91,7 @@ pub enum Error {
         /// The first bytes of the response body, at most 64 KiB. The `Debug` output does not contain the body, because
         /// the body can contain any object.
         body: Bytes,
-        /// The classification of the request by API Priority and Fairness, if the server sent one.
+        /// The classification of the request by API Priority and Fairness, if the server sent such a classification.
         flow: Option<Arc<Flow>>,
         /// The `Audit-Id` of the response, which identifies the request in the server's audit log.
         audit_id: Option<Box<str>>,
@@ -189,8 +189,8 @@ impl Error {
         }
     }
 
-    /// Returns whether the status code is 404, which means that the object or the resource does not exist. To check for
-    /// other reasons, convert the error into an [`ApiError`](pintle_meta::ApiError), which has a method for each
+    /// Returns whether the status code is 404. This code means that the object or the resource does not exist. To check
+    /// for other reasons, convert the error into an [`ApiError`](pintle_meta::ApiError), which has a method for each
     /// reason.
     pub fn is_not_found(&self) -> bool {
         self.is(Reason::NotFound, StatusCode::NOT_FOUND)
@@ -254,7 +254,8 @@ pub enum Throttling<'a> {
     Server {
         /// The delay after which the server asks the client to retry, in whole seconds.
         retry_after: Option<Duration>,
-        /// The request's flow, which exceeded its share. The value is `None` if the server does not report the flow.
+        /// The flow that API Priority and Fairness assigned the request to. This flow has exceeded its share of the
+        /// server's capacity. The value is `None` if the server does not report the flow.
         flow: Option<&'a Flow>,
     },
 }
@@ -468,7 +469,7 @@ pub enum ConfigError {
         /// The I/O error.
         source: Arc<io::Error>,
     },
-    /// The configuration sets a field without another field that it requires.
+    /// The configuration sets a field, but does not set a second field that the first field requires.
     #[error("{present} is set, but {missing} is not; set both or none")]
     Missing {
         /// The name of the field that the configuration sets.

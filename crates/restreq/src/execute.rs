@@ -521,7 +521,7 @@ impl Request {
     }
 }
 
-/// The credentials and the connection that an attempt used.
+/// The credentials that an attempt used, and whether the attempt lost a reused connection.
 #[derive(Default)]
 struct Used {
     login: Login,
@@ -564,14 +564,15 @@ fn is_json(what: &str, line: &Arc<RequestLine>, answer: &http::Response<Response
     }
 }
 
-/// Adds a duration to the current time, and returns the resulting instant with the duration. Returns `None` if the
-/// platform's clock cannot represent the instant.
+/// Adds a duration to the current time. Returns the resulting instant, together with the duration. Returns `None` if
+/// the platform's clock cannot represent the instant.
 fn from_now(span: Duration) -> Option<(Instant, Duration)> {
     Some((Instant::now().checked_add(span)?, span))
 }
 
-/// Polls a future until it completes or the deadline passes. If the deadline passes first, returns the duration until
-/// the deadline. Callers pin large futures before the call, because this function would otherwise move the futures.
+/// Polls a future until it completes or the deadline passes. If the deadline passes first, returns the duration that
+/// the deadline was computed from. Callers pin large futures before the call, because this function would otherwise
+/// move the futures.
 async fn within<F: Future>(deadline: Option<(Instant, Duration)>, future: F) -> Result<F::Output, Duration> {
     match deadline {
         None => Ok(future.await),

@@ -26,8 +26,8 @@ use crate::transport::{pem_faults, tunnel};
 use crate::warning::parse::parse_all;
 use crate::watch::FrameSplitter;
 
-/// Checks a watch. The events do not depend on the chunk boundaries, no byte is lost, and the splitter finds the same
-/// events as the parser.
+/// Checks a watch. The events do not depend on the chunk boundaries, no byte is lost, and the `FrameSplitter` extracts
+/// the same events as the JSON parser.
 pub fn frames(bytes: &[u8]) {
     let split = |step: usize| {
         let mut splitter = FrameSplitter::new(1 << 20);
@@ -54,7 +54,7 @@ pub fn frames(bytes: &[u8]) {
     }
 }
 
-/// Checks a list. The items do not depend on the chunk boundaries, and the splitter accepts every body that serde
+/// Checks a list. The items do not depend on the chunk boundaries, and the `ListSplitter` accepts every body that serde
 /// accepts as JSON.
 pub fn list(bytes: &[u8]) {
     let split = |step: usize| -> (Vec<RawObject>, Result<Vec<u8>, Fault>) {
@@ -104,8 +104,8 @@ pub fn warnings(bytes: &[u8]) {
 /// A secret that must not appear in any error.
 const SECRET: &str = "hush";
 
-/// Checks the output of a credential plugin. Errors quote only the kind and the version of the output, because it
-/// contains credentials.
+/// Checks the output of a credential plugin. Errors quote only the kind and the version of the output, because the
+/// output contains credentials.
 pub fn exec_output(bytes: &[u8]) {
     if let Some(error) = exec::complaint(bytes) {
         let said = error.to_string();
@@ -236,7 +236,7 @@ pub fn failure_body(bytes: &[u8]) {
     }
 }
 
-/// Checks a discovery document. A lookup by name finds each of its resources, and finds no other resource.
+/// Checks a discovery document. A lookup by the name of one of the document's resources always returns this resource.
 pub fn discovery(bytes: &[u8]) {
     for (resource, found) in mapper::found_in(bytes) {
         let (gvr, found) = (resource.gvr(), found.unwrap().gvr());
@@ -245,7 +245,8 @@ pub fn discovery(bytes: &[u8]) {
     }
 }
 
-/// Checks a gzip body. The result does not depend on the chunk boundaries, and another decoder returns the same data.
+/// Checks a gzip body. The result does not depend on the chunk boundaries, and the decoder of the crate `flate2`
+/// returns the same data.
 #[cfg(feature = "gzip")]
 pub fn gzip(bytes: &[u8]) {
     use std::io::Read as _;
@@ -276,7 +277,8 @@ pub fn no_proxy(bytes: &[u8]) {
     }
 }
 
-/// Checks `Retry-After`. The client waits at least for the time in the header, and at most a minute.
+/// Checks `Retry-After`. If the client waits, its wait is not shorter than the time in the header, and not longer than
+/// a minute.
 pub fn retry_after_header(bytes: &[u8]) {
     const MINUTE: Duration = Duration::from_secs(60);
     let Ok(value) = HeaderValue::from_bytes(bytes) else { return };

@@ -24,7 +24,8 @@ pub struct Http2Config {
     /// How long the server may be silent before the client sends a ping. 30 s by default. With `None`, the client sends
     /// no pings, and only TCP detects a lost server.
     pub ping_after: Option<Duration>,
-    /// How long the client waits for the response to a ping before it closes the connection. 15 s by default.
+    /// How long the client waits for the response to a ping. If there is no response, the client closes the connection.
+    /// 15 s by default.
     pub ping_timeout: Duration,
 }
 

@@ -11,7 +11,8 @@ pub(crate) struct Json {
     open: Vec<Container>,
     /// The maximum nesting depth of the strings that the scanner stores.
     keep: usize,
-    /// The raw content of the last string up to this depth, limited to the maximum size.
+    /// The raw content of the last string whose nesting depth is at most `keep`. A string that is longer than
+    /// [`MAX_TEXT`] is cut off.
     text: Vec<u8>,
 }
 
@@ -38,7 +39,8 @@ pub(crate) enum Token {
 /// The maximum nesting depth that Go's decoder accepts.
 const MAX_DEPTH: usize = 10_000;
 
-/// Longer strings are not stored. This limit is large enough, because names of objects have at most 253 bytes.
+/// The maximum size of a stored string. Longer strings are not stored. This limit is large enough, because names of
+/// objects have at most 253 bytes.
 const MAX_TEXT: usize = 1024;
 
 #[derive(Clone, Copy, Debug)]
@@ -177,8 +179,8 @@ impl Json {
         at
     }
 
-    /// Consumes one byte, or several bytes of a string. If the previous bytes are a number that ends before this byte,
-    /// the method does not consume the byte.
+    /// Consumes one byte, or several bytes of a string. If this byte follows the end of a number, the method reports
+    /// the number and does not consume the byte.
     fn step(&mut self, bytes: &[u8], at: &mut usize) -> Result<Option<Token>, usize> {
         let fault = *at;
         let byte = bytes[fault];

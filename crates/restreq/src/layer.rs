@@ -173,7 +173,7 @@ impl Service<Request<TransportBody>> for TransportService {
     type Error = BoxError;
     type Future = BoxFuture<Result<Self::Response, BoxError>>;
 
-    /// The service is always ready. The future that a call returns first waits for a connection.
+    /// The service is always ready. The future of a call first waits for a connection.
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
         Poll::Ready(Ok(()))
     }

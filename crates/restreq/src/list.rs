@@ -25,10 +25,10 @@ use crate::{Error, status};
 /// stream returns `None`. The stream returns an error and then `None` in these cases:
 ///
 /// - The connection is lost.
-/// - The server sends no data for too long.
+/// - The server has not sent data for too long.
 /// - The body is not a JSON list.
 ///
-/// Dropping it cancels the request.
+/// Dropping the stream cancels the request.
 ///
 /// # Examples
 ///
@@ -64,8 +64,8 @@ impl ListStream {
     ///
     /// # Errors
     ///
-    /// Returns the same errors as the stream: see [`ListStream`]. After an error, the method returns no more items, and
-    /// the list is incomplete.
+    /// Returns the same errors as the stream: see [`ListStream`]. After an error, the list is incomplete, and the
+    /// method returns `None`.
     ///
     /// # Cancel safety
     ///
@@ -74,7 +74,7 @@ impl ListStream {
         std::future::poll_fn(|cx| Pin::new(&mut *self).poll_next(cx)).await
     }
 
-    /// Returns the request line that this response belongs to.
+    /// Returns the request line of the list request.
     pub fn request(&self) -> &Arc<RequestLine> {
         self.bytes.request()
     }

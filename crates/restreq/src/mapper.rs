@@ -24,7 +24,8 @@ use crate::RestClient;
 ///
 /// With aggregated discovery, a fetch consists of two documents that contain all groups. If the server does not support
 /// aggregated discovery, the mapper fetches one document for each group version. If an extension server is down, the
-/// mapper has no resources of its groups. If a lookup finds no resource, its error lists the groups that are missing.
+/// mapper does not know the resources of that server's groups. If a lookup finds no resource, its error lists the
+/// groups that are missing.
 ///
 /// # Examples
 ///
@@ -44,10 +45,10 @@ use crate::RestClient;
 /// ```
 pub struct RestMapper {
     client: RestClient,
-    /// The number of turns that lookups and fetches have taken so far. Each lookup and each fetch takes the next number
-    /// as its turn.
+    /// Counts the lookups and fetches so far. Each lookup and each fetch gets the next number as its turn number. The
+    /// turn numbers show the order of lookups and fetches.
     turns: AtomicU64,
-    /// Discovery documents are invalid if their fetch started before this turn number.
+    /// Discovery documents are invalid if the turn number of their fetch is below this number.
     forgotten: AtomicU64,
     known: Mutex<Option<Arc<Known>>>,
     /// Held during a fetch. A lookup that finds its resource in the cache does not take this lock.

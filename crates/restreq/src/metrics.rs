@@ -228,9 +228,9 @@ impl Drop for LookUp<'_> {
     }
 }
 
-/// The instruments of one metric. The code creates each instrument when its labels are used for the first time. The
-/// number of instruments is limited, because the labels are only methods, status codes, and the host names of the
-/// server and its proxy.
+/// The instruments of one metric. Each instrument is created when its labels are used for the first time. The number of
+/// instruments is limited, because the labels have few values: methods, status codes, and the host names of the server
+/// and its proxy.
 struct Labelled<K, I: ?Sized>(Mutex<HashMap<K, Arc<I>>>);
 
 impl<K: Eq + Hash, I: ?Sized> Labelled<K, I> {
@@ -242,8 +242,8 @@ impl<K: Eq + Hash, I: ?Sized> Labelled<K, I> {
         if let Some(instrument) = self.lock().get(&labels) {
             return Arc::clone(instrument);
         }
-        // If another thread has already inserted an instrument for these labels, drop this one. Create and drop
-        // instruments only while the lock is not held.
+        // If another thread has already inserted an instrument for these labels, drop the instrument that was just
+        // created. Create and drop instruments only while the lock is not held.
         let made = Arc::from(make());
         let mut instruments = self.lock();
         Arc::clone(instruments.entry(labels).or_insert_with(|| Arc::clone(&made)))

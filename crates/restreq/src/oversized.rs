@@ -112,8 +112,8 @@ impl IdentityScanner {
                 Token::Text => text.and_then(|text| serde_json::from_slice(&[b"\"", text, b"\""].concat()).ok()),
                 _ => None,
             };
-            // Ignore everything in arrays. If one of these fields has a value of another type, it still counts as
-            // present.
+            // Ignore everything in arrays. A field that identifies the object counts as present even if its value has
+            // the wrong type.
             if self.path.len() == self.json.depth()
                 && let Some(field) = self.field()
             {

@@ -228,9 +228,9 @@ impl AttachedProcess {
         self.protocol
     }
 
-    /// Waits until the command ends. The method first drops those streams that are still in the fields of this value.
-    /// Dropping these streams closes the input and discards the output. To use a stream after this call, take it out of
-    /// its field first.
+    /// Waits until the command ends. The method first drops the streams that are still in the fields of the
+    /// `AttachedProcess`. Dropping these streams closes the input and discards the output. To use a stream after this
+    /// call, take the stream out of its field first.
     ///
     /// # Errors
     ///

@@ -292,15 +292,15 @@ impl Request {
     ///
     /// If the request has no deadline, as with watches, the pauses between its attempts take at most a minute in total.
     /// After this minute, the request returns the last response. The request also returns the last response if the
-    /// client's retry budget is empty. The budget is 500 retries. The retry budget grows by a fifth of a retry with
-    /// each request, and by 50 retries per second.
+    /// client's retry budget is empty. The budget is at most 500 retries. It grows by a fifth of a retry with each
+    /// request, and by 50 retries per second.
     pub fn max_retries(mut self, retries: u32) -> Self {
         self.max_retries = retries;
         self
     }
 
-    /// Sets the maximum size of the response, in bytes. If the list is read item by item, this value limits the size of
-    /// each item. For a watch, this value limits the size of each frame. By default, the client's setting applies.
+    /// Sets the maximum size of the response, in bytes. If a list is read item by item, the maximum applies to each
+    /// item. For a watch, the maximum applies to each frame. By default, the client's setting applies.
     pub fn max_body(mut self, bytes: usize) -> Self {
         self.max_body = Some(bytes);
         self
@@ -362,8 +362,8 @@ impl Request {
     }
 
     /// Disables rate limiting and back-off for this request. This setter takes effect even if an earlier setter stored
-    /// an error. The setter disables the rate limiter and the back-off of the client, and also those that were set on
-    /// this request earlier. Use this setter for urgent requests, such as lease renewals.
+    /// an error. The setter disables the client's rate limiter and back-off. It also disables a rate limiter or
+    /// back-off that was set on this request earlier. Use this setter for urgent requests, such as lease renewals.
     pub fn unthrottled(mut self) -> Self {
         (self.throttled, self.limiter, self.backoff) = (false, None, None);
         self

@@ -39,7 +39,7 @@ use crate::request::Body;
 /// - If the client cannot connect, it returns the error without a retry, as in client-go. This error means that the
 ///   caller can retry safely. The caller decides about such retries, because it has its own deadline and back-off. A
 ///   missed deadline is also an error that is returned without a retry.
-/// - The client never sends a body again that it can read only once.
+/// - If the client can read a body only once, it never sends the body again.
 /// - The requests of a client share a [`Budget`] for retries. The first retry is not taken from the budget if the
 ///   server did not process the request, or if a reused connection was already dead.
 /// - The request's deadline limits the total time of all waits between attempts. If the request has no deadline, as
@@ -147,8 +147,8 @@ impl Retry {
         self.waited > LONGEST_WAIT
     }
 
-    /// Returns whether the last retry must be taken from the client's retry budget. The first retry of a request that
-    /// the server did not process is free.
+    /// Returns whether the last retry must be taken from the client's retry budget. If the server did not process the
+    /// request, its first retry is not taken from the budget.
     pub(crate) fn is_costly(&self, outcome: Outcome) -> bool {
         self.sent_again > 1 || !matches!(outcome, Outcome::Unprocessed | Outcome::Stale)
     }

@@ -57,7 +57,7 @@ impl ByteStream {
         self
     }
 
-    /// Returns the request line that this response belongs to.
+    /// Returns the request line of the request that this stream responds to.
     pub fn request(&self) -> &Arc<RequestLine> {
         &self.line
     }

@@ -53,9 +53,9 @@ pub(crate) struct Transport {
     groups: RwLock<Arc<ConnectionGroups>>,
 }
 
-/// Watches and streams use separate connections. On shared connections, they would occupy HTTP/2 streams for a long
-/// time, and short requests would have to wait. A client with `drop_connection_on_cancel` sends few requests, so all
-/// requests share one group.
+/// Watches and streams use separate connections. On shared connections, watches and streams would occupy HTTP/2 streams
+/// for a long time, and short requests would have to wait. A client with `drop_connection_on_cancel` sends few
+/// requests, so all requests share one group.
 struct ConnectionGroups {
     connector: Connector,
     short: Arc<ConnectionGroup>,
@@ -189,7 +189,7 @@ impl Transport {
                 connection.discard();
             }
             match unsent {
-                // A reused connection may have died while it was idle, or the server may have shut it down.
+                // A reused connection may have died while it was idle, or the server may have shut down the connection.
                 Some(unsent) if !is_fresh => request = *unsent,
                 unsent => return Err(Failure::of_exchange(source, unsent.is_some(), is_fresh)),
             }
@@ -232,9 +232,9 @@ impl Transport {
         }
     }
 
-    /// Sets the client certificate for new connections. The certificate comes from a credential plugin. Without one,
-    /// this is the configured certificate. If a later run of the plugin has already set the certificate, this method
-    /// does nothing.
+    /// Sets the client certificate for new connections. The certificate comes from a run of the credential plugin. If
+    /// the run returned no certificate, new connections use the configured certificate. If a later run of the plugin
+    /// has already set the certificate, this method does nothing.
     pub(crate) async fn show(&self, shown: PluginCertificate<'_>) -> Result<(), ConfigError> {
         match &self.tls {
             Some(tls) => tls.show(shown, |settings| self.replace(|connector| connector.tls = Some(settings))).await,
@@ -297,7 +297,7 @@ impl Failure {
         let source: Arc<dyn StdError + Send + Sync> = error.into();
         let is_unprocessed = is_unsent || causes(&*source).any(|cause| cause.downcast_ref().is_some_and(is_refused));
         // In TLS 1.3, the server can reject the client's certificate after the client has finished the handshake. If
-        // the connection was reused, or the TLS error is another one, the server may have processed the request.
+        // the connection was reused, or if the TLS error has another cause, the server may have processed the request.
         let is_turned_away = is_fresh && causes(&*source).any(is_refused_handshake);
         match is_turned_away {
             true => Self::Connect { refused: false, source },
@@ -306,7 +306,7 @@ impl Failure {
         }
     }
 
-    /// Returns the error for a connection whose opening task has ended.
+    /// Returns the error for a dial whose task ended before the connection was open.
     fn interrupted() -> Self {
         Self::Connect { refused: false, source: Arc::new(Interrupted) }
     }
@@ -324,9 +324,9 @@ impl fmt::Display for Interrupted {
 
 impl StdError for Interrupted {}
 
-/// Returns whether the server reported that it has not processed the stream and will not process it (RFC 9113, sections
-/// 6.8 and 8.7). The crate h2 reports a GOAWAY for a stream only if the peer sent the GOAWAY with a last stream ID
-/// below the stream's ID.
+/// Returns whether the server reported that it has not processed the stream and will not process the stream later (RFC
+/// 9113, sections 6.8 and 8.7). The crate h2 reports a GOAWAY for a stream only if the peer sent the GOAWAY with a last
+/// stream ID below the stream's ID.
 fn is_refused(error: &h2::Error) -> bool {
     error.is_remote() && (error.is_go_away() || error.reason() == Some(h2::Reason::REFUSED_STREAM))
 }

@@ -29,7 +29,7 @@ use crate::stream::ByteStream;
 ///
 /// If the server reports a failure, the stream returns the event [`WatchEvent::Error`].
 ///
-/// Dropping it ends the watch.
+/// Dropping the stream ends the watch.
 ///
 /// # Examples
 ///

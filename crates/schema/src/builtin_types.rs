@@ -7,7 +7,7 @@ use super::types::{Field, ListKey, Merge, Scalar, Struct, StructRef, Topology, T
 
 const TEXT: &str = include_str!("types.txt");
 
-/// The type table with the types of all built-in kinds.
+/// The table of the types of all built-in kinds.
 pub(super) struct BuiltinTypes {
     structs: Vec<Struct>,
     names: HashMap<&'static str, u16>,
@@ -15,7 +15,7 @@ pub(super) struct BuiltinTypes {
     kinds: HashMap<(&'static str, &'static str), &'static str>,
 }
 
-/// Returns the type table. The first call parses it from its text form.
+/// Returns the type table. The first call parses the table from its text form.
 pub(super) fn table() -> &'static BuiltinTypes {
     static TABLE: OnceLock<BuiltinTypes> = OnceLock::new();
     TABLE.get_or_init(|| BuiltinTypes::read(TEXT))
@@ -59,8 +59,8 @@ impl BuiltinTypes {
     fn read(text: &'static str) -> Self {
         let mut table = Self { structs: Vec::new(), names: HashMap::new(), atomic: Vec::new(), kinds: HashMap::new() };
         let lines = || text.lines().filter(|line| !line.starts_with('#'));
-        // The first pass over the table collects only the names of the structs, because a struct can refer to a later
-        // one.
+        // The first pass over the table collects only the names of the structs, because a struct can refer to a struct
+        // that follows later.
         for line in lines().filter(|line| !line.starts_with([' '])) {
             let mut words = line.split(' ');
             match (words.next(), words.next(), words.next(), words.next()) {

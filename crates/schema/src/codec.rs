@@ -20,7 +20,7 @@ pub enum BodyFormat<'a> {
     Protobuf,
 }
 
-/// The version and the kind of the object that the request URL specifies.
+/// The version and the kind that the request URL specifies for the object.
 #[derive(Clone, Copy, Debug)]
 pub struct Expected<'a> {
     /// The version in the form `version` or `group/version`.
@@ -78,7 +78,7 @@ pub fn decode(body: &[u8], format: BodyFormat<'_>, expected: &Expected<'_>) -> R
     let version = type_meta.api_version.text(&mut reader).map_err(syntax)?;
     let body_kind = type_meta.kind.text(&mut reader).map_err(syntax)?;
     // The body of a custom resource must contain its kind. The body of a built-in kind may omit the kind, but must not
-    // contain a different one.
+    // contain a different kind.
     match schema.is_custom() {
         true if body_kind.is_empty() => {
             let text = String::from_utf8_lossy(body);
@@ -121,8 +121,8 @@ pub fn strict_error(findings: &[StrictFinding], expected: &Expected<'_>) -> Opti
     strict_words(findings).map(|words| handled(expected, &words))
 }
 
-/// Returns the text of [`strict_error`] without the kind at the start. kube-apiserver uses this form in error messages
-/// for patches.
+/// Returns the same text as [`strict_error`], but without the kind at the start. kube-apiserver uses this form in error
+/// messages for patches.
 pub fn strict_words(findings: &[StrictFinding]) -> Option<String> {
     let is_of_yaml =
         |finding: &&StrictFinding| matches!(finding, StrictFinding::Other(text) if text.starts_with("line "));
@@ -151,12 +151,12 @@ pub(crate) fn excerpt(body: &[u8]) -> String {
 const TYPE_META: &str =
     "struct { APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }";
 
-/// Checks the version and the kind in the body of a request for a built-in kind. An empty version or kind in the body
-/// counts as the expected one.
+/// Checks the version and the kind in the body of a request for a built-in kind. If the version or the kind in the body
+/// is empty, the expected version or kind applies.
 ///
 /// # Errors
 ///
-/// Returns kube-apiserver's error if the version or the kind differs from the expected one.
+/// Returns kube-apiserver's error if the version or the kind is not the expected version or kind.
 fn check_kind(version: &str, kind: &str, expected: &Expected<'_>) -> Result<(), BodyError> {
     let version_or = if version.is_empty() { expected.api_version } else { version };
     let kind_or = if kind.is_empty() { expected.schema.kind() } else { kind };

@@ -21,7 +21,7 @@ pub struct Decoded {
 pub enum BodyError {
     /// The body is not JSON or YAML, is not an object, or has no kind.
     Unrecognized(String),
-    /// The kind or the version of the object differs from the one in the request.
+    /// The object in the body does not have the kind or the version that the request specifies.
     OtherKind(String),
     /// A value in the body has the wrong type or format.
     Value(String),

@@ -15,8 +15,8 @@ pub(super) struct StructFields<'r> {
     at: Option<&'r FieldPath<'r>>,
     /// The fields of the struct that were already read. Each field has one bit.
     seen: u128,
-    /// Whether the same struct already occurred earlier in the document. If it did, `out` starts with the members of the
-    /// earlier occurrence.
+    /// Whether the same struct already occurred earlier in the document. If this is true, `out` starts with the members of the earlier
+    /// occurrence.
     is_repeated: bool,
     out: Map,
 }
@@ -26,8 +26,8 @@ impl<'r> StructFields<'r> {
         Self { reader, of, at, seen: 0, is_repeated: false, out: Map::new() }
     }
 
-    /// Starts to read a struct with the members of an earlier occurrence of the same struct, if there is one. Go does the same,
-    /// because it decodes a repeated struct into the same memory.
+    /// Starts to read a struct. If the same struct occurred earlier, the result starts with the members of the earlier occurrence. Go does
+    /// the same, because it decodes a repeated struct into the same memory.
     pub(super) fn over(self, earlier: Option<Map>) -> Self {
         Self { is_repeated: earlier.is_some(), out: earlier.unwrap_or_default(), ..self }
     }
@@ -67,7 +67,7 @@ impl<'r> StructFields<'r> {
         Ok(())
     }
 
-    /// Returns the members that Go writes for a struct if no field is set except those that were read.
+    /// Returns the members that Go writes for the struct. Only the fields that were read are set.
     pub(super) fn finish(mut self) -> Map {
         for &place in self.of.always.iter().filter(|&&place| self.seen & bit(place) == 0) {
             let field = &self.of.fields[place];
@@ -99,8 +99,8 @@ impl<'r> StructFields<'r> {
     }
 }
 
-/// Returns the bit that represents a field in the set of fields that were read. A test of the type table checks that
-/// each struct has at most 128 fields.
+/// Returns the bit of a field in the bit set of the fields that were read. A test of the type table checks that each struct has at most 128
+/// fields.
 fn bit(place: usize) -> u128 {
     u32::try_from(place).ok().and_then(|place| 1_u128.checked_shl(place)).unwrap_or_default()
 }
@@ -131,7 +131,7 @@ pub(super) fn zero(of: &Type) -> Json {
     }
 }
 
-/// Returns the value that [`zero`] returns for a field that Go always writes.
+/// Returns the value that Go writes for an unset field that it never omits.
 fn unset(field: &Field) -> Json {
     if field.pointer { Json::Null } else { zero(&field.of) }
 }

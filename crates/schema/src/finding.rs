@@ -16,12 +16,12 @@ pub enum StrictFinding {
     Other(String),
 }
 
-/// The maximum number of findings that are kept for one body. Kubernetes has the same limit.
+/// The maximum number of findings that the decoder keeps for one body. Kubernetes has the same limit.
 const MAX_FINDINGS: usize = 100;
 /// The maximum total length of all findings of one body, in bytes. The limit is needed because a single path can be as long as the body.
 const MAX_FINDINGS_LENGTH: usize = 4 << 20;
 
-/// Adds a finding unless the list already contains it or has reached a limit.
+/// Adds a finding to the list, unless the list already contains this finding or has reached a limit.
 pub fn note(findings: &mut Vec<StrictFinding>, finding: impl FnOnce() -> StrictFinding) {
     let length = |finding: &StrictFinding| match finding {
         StrictFinding::Unknown(text) | StrictFinding::Duplicate(text) | StrictFinding::Other(text) => text.len(),
@@ -44,15 +44,15 @@ impl fmt::Display for StrictFinding {
     }
 }
 
-/// The path of a value. A path consists of its last segment and a reference to the path of the parent. The text of the path is built only
-/// when a finding needs it.
+/// The path of a value. A `FieldPath` stores its last segment and a reference to the parent's path. The path is converted to text only when
+/// a finding contains it.
 #[derive(Clone, Copy)]
 pub(super) struct FieldPath<'a> {
     pub(super) parent: Option<&'a FieldPath<'a>>,
     pub(super) step: PathStep<'a>,
 }
 
-/// A segment of a path. Each segment is the position of a value in an object or a list.
+/// A segment of a path. A segment names the member of an object or the item of a list.
 #[derive(Clone, Copy)]
 pub(super) enum PathStep<'a> {
     /// A field that the type of the struct declares.
@@ -90,8 +90,8 @@ impl FieldPath<'_> {
         path.push_str(name);
     }
 
-    /// Returns the innermost field in the form that Go's errors use, such as `PodSpec.spec.containers`. The text starts with the name of
-    /// the innermost struct. The names of all fields on the path follow. The text does not contain list indexes and map keys.
+    /// Returns the path in the form that Go's errors use, such as `PodSpec.spec.containers`. The text starts with the name of the struct
+    /// that contains the last field. The names of all fields on the path follow. The text does not contain list indexes and map keys.
     pub(super) fn field(&self) -> Option<String> {
         let mut names = Vec::new();
         let mut innermost = None;

@@ -24,7 +24,7 @@ fn pod() -> Json {
     })
 }
 
-/// Decodes a protobuf body. Encodes the decoded object, decodes the result and encodes it again. Panics if the second
+/// Decodes a protobuf body. Encodes the decoded object, decodes the encoded bytes, and encodes the object again. Panics if the second
 /// encoding differs from the first one.
 pub fn protobuf_body(bytes: &[u8]) {
     let Ok(pod) = protobuf::decode(bytes, POD) else { return };

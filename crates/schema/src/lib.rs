@@ -9,7 +9,7 @@
 //! - [`openapi`] returns the built-in types as OpenAPI schemas.
 //! - [`patch`] applies patches. [`protobuf`] encodes and decodes the protobuf format. [`quantity`] parses and formats quantities.
 //!
-//! All functions are pure. The functions use no I/O and no clock, and they start no tasks.
+//! All functions are pure. The functions perform no I/O, read no clock and start no tasks.
 //!
 //! This example checks a manifest without a cluster:
 //!
@@ -95,7 +95,7 @@ impl Schema {
         &self.kind
     }
 
-    /// Returns the type of a whole object of this kind.
+    /// Returns the type of an object of this kind.
     pub fn root(&self) -> &Type {
         &self.root
     }
@@ -123,7 +123,7 @@ impl Schema {
         }
     }
 
-    /// Returns an object of this kind in which no field is set. The object has the form in which Go would write it.
+    /// Returns an object of this kind without any field values. The object has the form in which Go would write it.
     pub fn empty(&self) -> Json {
         match self.custom {
             true => Json::Object(Default::default()),
@@ -142,8 +142,8 @@ pub fn builtin_kinds() -> Vec<(&'static str, &'static str)> {
     builtin_types::table().kinds()
 }
 
-/// The result of reading YAML. The result contains the first document and the findings about duplicate keys. The error
-/// is a message.
+/// The result of reading YAML. On success, the result contains the first document and the findings about duplicate keys. On failure, it
+/// contains an error message.
 pub type Yaml = Result<(JsonNode, Vec<StrictFinding>), String>;
 
 /// Reads a YAML 1.1 body in the same way as Kubernetes. Reads only the first document. An empty body is null.
@@ -187,7 +187,7 @@ pub fn read_metadata(metadata: &Json) -> Result<Json, BodyError> {
     convert::read(metadata, &object_meta()).map(|decoded| decoded.object)
 }
 
-/// Returns the type of `metadata`.
+/// Returns the type of an object's `metadata`.
 pub fn object_meta() -> Type {
     builtin_types::table().named("meta.ObjectMeta").unwrap_or(Type::Any)
 }

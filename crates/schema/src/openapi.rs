@@ -17,8 +17,8 @@ const EXTENSIONS: &str = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions"
 /// The prefix of a `$ref` to a schema in the same document.
 pub const PLACE: &str = "#/components/schemas/";
 
-/// Returns the schemas of the given types and of all types that they refer to. The key is the name of the schema. Only built-in
-/// structs have schemas.
+/// Returns the schemas of the given types and of all types that they refer to. Each key of the returned map is the name of a schema. Only
+/// built-in structs have schemas.
 pub fn schemas<'a>(types: impl IntoIterator<Item = &'a Type>) -> Map {
     let mut schemas =
         Schemas { descriptions: Descriptions::read(), made: Map::new(), pending: Vec::new(), defaults: HashMap::new() };
@@ -55,14 +55,14 @@ pub fn name(of: &Struct) -> String {
 struct Schemas {
     descriptions: Descriptions,
     made: Map,
-    /// The structs that schemas refer to and whose own schemas are not built yet.
+    /// The structs that still need a schema, because another schema refers to them.
     pending: Vec<StructRef>,
-    /// The defaults of list keys. In the type table, the defaults of list keys belong to the types of the lists. In OpenAPI, these
-    /// defaults belong to the schemas of the key fields.
+    /// The default values of the fields that are keys of lists. In the type table, the type of the list contains such a default. In
+    /// OpenAPI, the schema of the key field contains it.
     defaults: HashMap<SchemaField, Json>,
 }
 
-/// A field in a schema that has a name.
+/// A field of a named schema.
 #[derive(PartialEq, Eq, Hash)]
 struct SchemaField {
     of: String,
@@ -123,8 +123,7 @@ impl Schemas {
             Type::Map(map) => json!({"type": "object", "additionalProperties": self.of_type(&map.value)}),
             Type::List(list) => self.of_list(list),
             Type::Union(union) => {
-                // The document must contain the schema of JSONSchemaProps, although no reference in the union's schema leads to
-                // it.
+                // The document must contain the schema of JSONSchemaProps, although the union's schema does not refer to it.
                 self.refer(&table().named("apiextensions.JSONSchemaProps").unwrap_or(Type::Any));
                 let of = match union {
                     Union::Bool => "Bool",
@@ -225,8 +224,8 @@ fn extensions(field: &Field) -> Map {
     extra.into_iter().filter_map(|(name, value)| Some((name.to_owned(), Json::from(value?)))).collect()
 }
 
-/// Returns whether server-side apply treats the struct as one value with a single set of owners. A field whose type is
-/// this struct can override the setting.
+/// Returns whether server-side apply treats the struct as one value with a single set of owners. A field can override this setting for its
+/// own value.
 fn is_atomic(of: &Struct) -> bool {
     matches!(table().named(of.name), Some(Type::Struct { atomic: true, .. }))
 }

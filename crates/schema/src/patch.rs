@@ -33,7 +33,7 @@ pub enum PatchError {
     Inapplicable(String),
     /// Status 422 without details: an operation `test` of a JSON patch found another value in the object.
     TestFailed,
-    /// Status 422 without details: applying the patch costs more than a limit allows.
+    /// Status 422 without details: the patch exceeds a limit on the cost of applying it.
     Excessive(String),
     /// Status 500 without a reason: the directives in the patch are invalid.
     Directive(String),
@@ -65,7 +65,7 @@ pub enum PatchBody {
     Strategic(MergeBody),
 }
 
-/// The members of a patch body that is an object.
+/// The body of a merge patch or a strategic merge patch.
 #[derive(Clone, Debug)]
 pub struct MergeBody {
     value: Json,
@@ -83,7 +83,7 @@ impl PatchBody {
     }
 
     /// Parses the JSON patch of a MutatingAdmissionPolicy. In contrast to [`json`](Self::json), `test` operations with the value null
-    /// always fail. In the JSON patch of a request, null equals an absent value.
+    /// always fail. In the JSON patch of a request, a `test` with the value null succeeds if the value is absent.
     ///
     /// # Errors
     ///
@@ -135,8 +135,8 @@ impl PatchBody {
     }
 
     /// Returns an error message if the result of a strategic merge patch does not fit its type. The message differs from the error for a
-    /// request body, because kube-apiserver does not decode this result from text. Returns `None` for patches of other types, and if all
-    /// values of the result fit their types.
+    /// request body, because kube-apiserver does not decode this result from text. Returns `None` if all values of the result fit their
+    /// types, or if this is not a strategic merge patch.
     pub fn misfit(&self, object: &Json, schema: &Schema) -> Option<String> {
         let Self::Strategic(_) = self else { return None };
         restore::misfit(&self.apply(object, schema).ok()?, schema.root())
@@ -156,7 +156,7 @@ impl PatchBody {
         }
     }
 
-    /// Returns the text by which error messages quote the patch.
+    /// Returns the patch as text, in the form in which error messages quote it.
     pub fn display_text(&self) -> String {
         match self {
             Self::Json(patch) => patch.display_text(),

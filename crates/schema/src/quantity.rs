@@ -6,7 +6,7 @@ const WRONG_FORM: &str = "quantities must match the regular expression '^([+-]?[
 const WRONG_NUMBER: &str = "unable to parse numeric part of quantity";
 const WRONG_UNIT: &str = "unable to parse quantity's suffix";
 
-/// A quantity consists of an amount and the format of its unit.
+/// A quantity: an amount, and the format in which its unit is written.
 #[derive(Clone, Copy, Debug)]
 pub struct Quantity {
     nanos: i128,
@@ -26,9 +26,9 @@ const DECIMAL: [(&str, i32); 10] =
     [("n", -9), ("u", -6), ("m", -3), ("", 0), ("k", 3), ("M", 6), ("G", 9), ("T", 12), ("P", 15), ("E", 18)];
 /// The smallest possible unit of a quantity is 10 to the power of this exponent. Smaller fractions are rounded up.
 const FINEST: i64 = -9;
-/// In resource lists, the smallest possible unit is 10 to the power of this exponent.
+/// In resource lists, the smallest possible unit of a quantity is 10 to the power of this exponent.
 const MILLI: i64 = -3;
-/// The number of smallest units in the amount 1.
+/// The number of smallest units that equal the amount 1.
 const ONE: i128 = 1_000_000_000;
 /// The maximum amount of a quantity with a binary unit, counted in smallest units.
 const MAX_BINARY: i128 = i64::MAX as i128 * ONE;
@@ -49,8 +49,7 @@ impl Quantity {
         Self { nanos, ..Self::ZERO }
     }
 
-    /// Returns the sum of two quantities. If `self` is zero, the sum has the format of `other`, and otherwise the
-    /// format of `self`.
+    /// Returns the sum of two quantities. The sum has the format of `self`. However, if `self` is zero, the sum has the format of `other`.
     pub fn plus(self, other: Self) -> Self {
         let format = if self.nanos == 0 { other.format } else { self.format };
         // The sum must not become `i128::MIN`, which has no absolute value.
@@ -80,7 +79,7 @@ impl Quantity {
         scaled(self.nanos.abs(), -9) * self.nanos.signum()
     }
 
-    /// Returns the quantity without a fraction, rounded away from zero.
+    /// Rounds the amount to an integer, away from zero.
     pub fn rounded(self) -> Self {
         Self { nanos: self.whole().saturating_mul(ONE), ..self }
     }
@@ -94,9 +93,8 @@ impl fmt::Display for Quantity {
 
 /// Parses a quantity and returns the text that Go writes for it. Returns `None` if `text` is not a quantity.
 ///
-/// If the exponent is a multiple of three, Go does not change most texts, such as `1E3`, `+1` and `1.500`. All other texts are rewritten
-/// with the largest unit for which no fraction is needed. If no unit is large enough, Go omits the unit. The omission of the unit
-/// changes the amount.
+/// If the exponent is a multiple of three, Go leaves most texts unchanged, such as `1E3`, `+1` and `1.500`. All other texts are rewritten
+/// with the largest unit that needs no fraction. If no unit is large enough, Go omits the unit, which changes the amount.
 pub fn canonical(text: &str) -> Option<String> {
     written(text).ok()
 }
@@ -136,12 +134,12 @@ struct Number {
     negative: bool,
     /// The decimal digits of the number, without leading zeros.
     digits: String,
-    /// The last digit counts units of 10 to the power of this exponent. The exponent is at least [`FINEST`].
+    /// The last digit has the place value 10 to the power of this exponent. The exponent is at least [`FINEST`].
     power: i64,
     format: Format,
-    /// Whether Go does not change the text of the number.
+    /// Whether Go writes the number with its original text.
     kept: bool,
-    /// The exponent of the last digit in the text from which the number was parsed.
+    /// The exponent that the last digit had in the parsed text.
     written_power: i64,
 }
 
@@ -204,7 +202,7 @@ impl fmt::Display for Number {
     }
 }
 
-/// Adds one to the number that these decimal digits form.
+/// Adds one to a number that is given by its decimal digits.
 fn increment(digits: &mut String) {
     let nines = digits.len() - digits.trim_end_matches('9').len();
     digits.truncate(digits.len() - nines);
@@ -267,7 +265,7 @@ fn read(text: &str) -> Result<Number, &'static str> {
         return Ok(Number { kept, written_power, ..number });
     }
     let power = unit_power.saturating_sub_unsigned(fraction.len() as u64);
-    // Zero has no digits after leading zeros are removed, so the exponent of its unit has no effect.
+    // For zero, no digits remain after the leading zeros are removed, so the exponent of the unit has no effect.
     let power = if digits.is_empty() { 0 } else { power };
     let number = Number { negative: parts.negative, digits: digits.into(), power, format, kept, written_power };
     Ok(number.rounded(FINEST))
@@ -284,8 +282,8 @@ fn is_short(parts: &Parts<'_>, format: Format, unit_power: i64) -> bool {
     }
 }
 
-/// Returns the amount of a quantity that has a binary unit. The amount is in units of 10⁻⁹. The last `places` digits of `digits` are
-/// the fraction, and `power` is a power of two. The amount cannot exceed [`MAX_BINARY`].
+/// Returns the amount of a quantity that has a binary unit. The amount is in units of 10⁻⁹. The last `places` digits of `digits` are the
+/// fraction, and `power` is the exponent of a power of two. The amount cannot exceed [`MAX_BINARY`].
 fn binary(digits: &str, places: usize, power: i64) -> i128 {
     // If the fraction has more digits than `i128` can represent, the amount is rounded up.
     let max_digits = usize::try_from((127 - power) * 30103 / 100_000).unwrap_or(20);
@@ -302,7 +300,7 @@ fn binary(digits: &str, places: usize, power: i64) -> i128 {
     scaled(mantissa, -places + 9).min(MAX_BINARY)
 }
 
-/// Returns the format and the exponent of a unit. The exponent is a power of two for binary units, and a power of ten for other units.
+/// Returns the format and the exponent of a unit. The base of the exponent is two for binary units, and ten for other units.
 fn unit(suffix: &str) -> Option<(Format, i64)> {
     if let Some((_, power)) = BINARY.iter().find(|(name, _)| *name == suffix) {
         return Some((Format::Binary, (*power).into()));

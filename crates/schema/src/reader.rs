@@ -1,4 +1,4 @@
-//! Reads values according to their types, and records findings and errors.
+//! Reads each value as its type requires, and records findings and errors.
 
 use std::collections::BTreeMap;
 
@@ -13,27 +13,25 @@ use super::scalar::ScalarError;
 use super::sink::{Name, Seed, Single, Sink};
 use super::types::{Scalar, Type, Union};
 
-/// The findings and the first error that occurred while a body was read.
+/// Collects the findings and the first error while a body is read.
 #[derive(Default)]
 pub(super) struct Reader {
     findings: Vec<StrictFinding>,
     /// The findings about unknown fields of a custom resource's metadata. These findings are reported after the findings about duplicate
     /// members. `None` for built-in kinds.
     unknown: Option<Vec<StrictFinding>>,
-    /// The total length of all path texts that were built while a body was read, in bytes. The length includes paths that are not
-    /// part of a reported finding.
+    /// The total length, in bytes, of all path texts that were built so far. This includes paths that are not part of a reported finding.
     written: usize,
-    /// The first value error. The reader continues after an error in a value, because a later syntax error takes
-    /// precedence.
+    /// The first error about a value. The reader continues after such an error, because a later syntax error takes precedence.
     error: Option<BodyError>,
-    /// Whether untyped numbers stay unchanged.
+    /// Whether numbers stay unchanged in values without a type.
     verbatim: bool,
-    /// The items that a repeated list lost at its end because its later occurrence was shorter. The map key is the path of the list.
-    /// The items are stored in reverse order.
+    /// If a list occurs twice and the later occurrence is shorter, this map keeps the items that the list lost at its end. The map key is
+    /// the path of the list. The items are stored in reverse order.
     cut_off: BTreeMap<String, Vec<Json>>,
 }
 
-/// The maximum of [`Reader::written`]. When this limit is reached, the reader no longer builds or reports paths.
+/// The maximum of [`Reader::written`]. When this limit is reached, the reader builds no more paths and reports no more findings.
 const MAX_WRITTEN: usize = 16 << 20;
 
 impl Reader {
@@ -67,9 +65,8 @@ impl Reader {
         find(findings, &mut self.written, StrictFinding::Unknown, place);
     }
 
-    /// Takes the items that a repeated list lost at its end because its later occurrence was shorter. In Go, the slice only becomes
-    /// shorter, so these items reappear when a later occurrence of the list is longer. Returns no items if the list did not occur
-    /// earlier.
+    /// Takes the items that a list lost at its end because the list occurred again with fewer items. In Go, the slice only becomes shorter,
+    /// so these items reappear when the list occurs again with more items. Returns no items if the list did not occur earlier.
     fn take_cut_off(&mut self, at: Option<&FieldPath<'_>>, came_before: bool) -> Vec<Json> {
         if self.cut_off.is_empty() {
             return Vec::new();
@@ -134,8 +131,8 @@ pub(super) struct Typed<'r> {
     pub(super) reader: &'r mut Reader,
     pub(super) of: &'r Type,
     pub(super) at: Option<&'r FieldPath<'r>>,
-    /// The value from an earlier occurrence of the same struct field or list item. If this value is a struct, the new value is
-    /// decoded into its fields.
+    /// The value of an earlier occurrence of the same struct field or list item. If the earlier value is a struct, the new value is decoded
+    /// into the fields of the earlier value.
     pub(super) earlier: Option<&'r mut Json>,
 }
 
@@ -269,7 +266,7 @@ impl<'r> Typed<'r> {
 pub(super) struct Untyped<'r> {
     pub(super) reader: &'r mut Reader,
     pub(super) at: Option<&'r FieldPath<'r>>,
-    /// Whether duplicate members are not reported.
+    /// Whether the sink ignores duplicate members instead of reporting them.
     pub(super) quiet: bool,
 }
 

@@ -36,7 +36,7 @@ impl Scalar {
         }
     }
 
-    /// Returns the value that Go writes for a scalar without a value.
+    /// Returns the value that Go writes for an unset scalar.
     pub(super) fn zero(self) -> Json {
         match self {
             Self::String => "".into(),
@@ -97,7 +97,7 @@ fn bytes(mut text: Cow<'_, str>) -> Result<Json, ScalarError<'static>> {
     }
 }
 
-/// Parses a time in the format of RFC 3339, and drops fractions of a second.
+/// Parses a time in the format of RFC 3339. The result has no fractions of a second.
 fn time(text: &str) -> Result<Json, ScalarError<'static>> {
     let stamp = stamp(text)?;
     let whole = Timestamp::from_second(stamp.as_nanosecond().div_euclid(1_000_000_000) as i64).unwrap_or(stamp);

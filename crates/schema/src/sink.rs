@@ -11,7 +11,7 @@ use serde_json::{Error, Number};
 
 use super::go_json::{go_error, plain_number, replace_lone_surrogates};
 
-/// A receiver of JSON values. The sink builds a result from each value during parsing.
+/// Receives JSON values from a parser, and builds a result from each value during parsing.
 pub(super) trait Sink: Sized {
     /// The result that the sink builds from a value.
     type Out;
@@ -56,7 +56,7 @@ impl Single<'_> {
         }
     }
 
-    /// Converts to a value. Numbers get the form in which Go stores them.
+    /// Converts to a value. Each number gets the form in which Go stores it.
     pub(super) fn into_value(self) -> Json {
         match self {
             Self::Number(number) => Json::Number(plain_number(number)),
@@ -103,7 +103,7 @@ pub(super) fn take<'de, S: Sink>(from: impl Deserializer<'de, Error = Error>, si
     Seed(sink).deserialize(from)
 }
 
-/// An adapter that makes a [`Sink`] usable as a serde seed.
+/// An adapter that implements serde's `DeserializeSeed` for a [`Sink`].
 pub(super) struct Seed<S>(pub(super) S);
 
 /// The name of a member. A [`Text`] stores short names without a heap allocation.

@@ -62,7 +62,7 @@ pub enum Scalar {
     Raw,
 }
 
-/// A type whose values are either a JSON schema or a value of a simpler type.
+/// A type that allows either a JSON schema or a value of a simpler type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Union {
     /// A schema or a boolean.
@@ -87,11 +87,11 @@ pub struct MapType {
 pub struct ListType {
     /// The type of the items.
     pub item: Type,
-    /// The way in which server-side apply identifies the items of the list.
+    /// How server-side apply identifies the items of the list.
     pub topology: Topology,
 }
 
-/// The way in which server-side apply identifies the items of a list.
+/// How server-side apply identifies the items of a list.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Topology {
     /// The items have no identity. Server-side apply treats the whole list as one value.
@@ -102,12 +102,12 @@ pub enum Topology {
     Keyed(Vec<ListKey>),
 }
 
-/// A field that identifies list items, alone or together with other key fields.
+/// A key field of a list. It identifies the items alone or together with other key fields.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ListKey {
     /// The name of the field.
     pub name: String,
-    /// The default value of the key field, for items that omit it.
+    /// The default value of the key field, which applies to items without this field.
     pub default: Option<Json>,
 }
 
@@ -119,10 +119,9 @@ pub struct Struct {
     pub name: &'static str,
     /// The fields, in Go's order.
     pub fields: Vec<Field>,
-    /// The type of all object members that are not in `fields`. `None` if objects of this type must not have other
-    /// members.
+    /// The type of all object members that are not in `fields`. `None` means that objects of this type must not have such members.
     pub rest: Option<Type>,
-    /// The indexes of all fields that have a protobuf field number, sorted by this number.
+    /// The indexes of all fields that the protobuf message contains, sorted by field number.
     pub numbered: Vec<usize>,
     /// The indexes of the fields that Go writes even if they are empty.
     pub(super) always: Vec<usize>,
@@ -192,24 +191,24 @@ pub struct Field {
     pub always: bool,
     /// Whether the field is required.
     pub required: bool,
-    /// The way in which strategic merge patches change the field.
+    /// How strategic merge patches change the field.
     pub merge: Merge,
     /// The path of the field in protobuf, as a list of field numbers. The last number of the path is the number of the field itself. If an
-    /// embedded message contains the field, the number of this message precedes the number of the field. The path is empty if the protobuf
-    /// message does not contain the field.
+    /// embedded message contains the field, the path also contains the number of this message before the number of the field. The path is
+    /// empty if the protobuf message does not contain the field.
     pub number: Vec<u32>,
 }
 
-/// The way in which a strategic merge patch changes a field.
+/// How a strategic merge patch changes a field.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Merge {
     /// The patch merges the list by `key`, or by value if the items are scalars.
     pub lists: bool,
     /// The patch replaces the whole struct instead of merging its fields.
     pub replace: bool,
-    /// The patch drops all fields that it does not list in `$retainKeys`.
+    /// The patch drops all fields of the struct that its `$retainKeys` does not list.
     pub retain_keys: bool,
-    /// The field by which patches identify the items of the list.
+    /// The name of the field that identifies the items of the list in patches.
     pub key: Option<String>,
 }
 
@@ -255,7 +254,7 @@ impl std::fmt::Debug for StructRef {
 }
 
 impl Type {
-    /// Returns the type of an object member if the type is a struct, a map, or JSON of any shape. Returns `None` if values of the
+    /// Returns the type of the member with this name, if the type is a struct, a map, or JSON of any shape. Returns `None` if values of the
     /// type have no such member.
     pub fn child(&self, key: &str) -> Option<&Type> {
         match self {
@@ -298,7 +297,7 @@ impl Type {
         }
     }
 
-    /// Sets the way in which server-side apply identifies the items of a list type.
+    /// Sets how server-side apply identifies the items of a list type.
     pub(super) fn with_topology(self, topology: Topology) -> Self {
         match self {
             Self::List(list) => Self::List(Arc::new(ListType { item: list.item.clone(), topology })),

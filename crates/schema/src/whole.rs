@@ -1,4 +1,5 @@
-//! Reads whole objects. Objects of built-in kinds are read by their types. For a custom resource, only the metadata has a type.
+//! Reads whole objects. For a built-in kind, the type of the kind determines how an object is read. For a custom resource, only the
+//! metadata has a type.
 
 use pintle_json::{Json, Map};
 use serde::de::{Error, MapAccess, SeqAccess};
@@ -13,8 +14,7 @@ use super::{Schema, Type, object_meta};
 pub(super) struct Whole<'r> {
     pub(super) reader: &'r mut Reader,
     pub(super) schema: &'r Schema,
-    /// Receives apiVersion and kind. If this field is set, the returned object does not contain `apiVersion` and
-    /// `kind`.
+    /// If this field is set, it receives `apiVersion` and `kind`, and the returned object does not contain these two members.
     pub(super) type_meta: Option<&'r mut TypeMeta>,
 }
 
@@ -78,8 +78,8 @@ impl<'r> Object<'r> {
     }
 
     /// Reads a member whose name differs from `apiVersion` or `kind` only in the case of its letters. A member with such a name is
-    /// reported as an unknown field. Nevertheless, Go uses its value as the `apiVersion` or `kind` of an object of a built-in kind. A
-    /// value of the wrong type causes an error for all kinds.
+    /// reported as an unknown field. Nevertheless, Go uses its value as the `apiVersion` or `kind` of an object of a built-in kind. A value
+    /// of the wrong type is an error, for built-in kinds and for custom resources.
     fn next_case_variant<'de, A: MapAccess<'de>>(
         &mut self,
         name: &str,
@@ -132,10 +132,10 @@ impl TypeMeta {
     }
 }
 
-/// The values of `apiVersion` or `kind` that were found so far.
+/// The values that were found so far for `apiVersion`, or for `kind`.
 pub(super) struct TypeMetaField {
     name: &'static str,
-    /// The last string that occurred.
+    /// The last value that is a string.
     text: String,
     /// The number of members that have exactly this name.
     count: usize,

@@ -1,7 +1,7 @@
 //! Reads YAML as Kubernetes does and converts it to JSON.
 //!
 //! A few bytes of YAML can expand to a huge value, either by deep nesting or by aliases that contain aliases. Therefore, this module reads
-//! a text event by event. A value that is too deep or too large is rejected before the module builds it.
+//! the parser's events one by one. It rejects a value that is too deep or too large before it builds the value.
 
 mod cursor;
 mod emitter;
@@ -26,7 +26,7 @@ pub(super) const CONVERSION: &str = "error converting YAML to JSON: ";
 
 const EXCESSIVE: &str = "document contains excessive aliasing";
 
-/// The maximum total size, in bytes, of all nodes that have an anchor and of all aliases that refer to them. Go accepts
+/// The maximum total size, in bytes, of all nodes that have an anchor and of all aliases that refer to them. For comparison, Go accepts
 /// about 400,000 nodes.
 const MAX_ALIASED: usize = 16 << 20;
 
@@ -96,21 +96,21 @@ struct YamlReader<'p, 'a> {
     events: &'p mut Parser<'a>,
     /// The nodes by anchor. `None` means that the node is too large to be copied.
     anchors: HashMap<String, Option<Anchored>>,
-    /// The anchors of nodes whose end was not read yet.
+    /// The anchors of nodes that have begun but not ended yet.
     open: HashSet<String>,
-    /// The total size of the nodes that aliases may still copy, in bytes.
+    /// The number of bytes that aliases may still copy, in total.
     copies: usize,
     findings: Vec<StrictFinding>,
-    /// The keys of the most recently read or copied map, and the lines of these keys.
+    /// The keys of the map that was read or copied last, and the lines of these keys.
     places: Vec<KeyMark>,
-    /// A value that JSON cannot represent, in the form that Go's error message uses.
+    /// If the document contains a value that JSON cannot represent, this is the value as Go's error message shows it.
     unsupported: Option<&'static str>,
 }
 
-/// A key and its line. A finding about a duplicate key contains the key and the line.
+/// A key and its line, for a finding about a duplicate key.
 #[derive(Clone)]
 struct KeyMark {
-    /// The key in the form that Go's error message uses.
+    /// The key, as Go's error message shows it.
     shown: String,
     /// The line of the value.
     line: usize,
@@ -140,7 +140,7 @@ impl YamlMembers {
     }
 }
 
-/// The members of a map that a `<<` key merges into another map, and the keys and lines of these members.
+/// A map that a `<<` key merges into another map: its members, and the keys and lines of these members.
 type MergeSource = (Vec<(String, JsonNode)>, Vec<KeyMark>);
 
 struct Anchored {
@@ -234,7 +234,7 @@ impl<'p, 'a> YamlReader<'p, 'a> {
             let node = self.node(event, levels_left)?;
             self.findings.extend(map.set(key, node, KeyMark { shown, line }));
         }
-        // Go stores the members in the order of their keys after a merge.
+        // Go sorts the members by key after a merge.
         let mut members: Vec<_> = map.members.into_iter().zip(map.places).collect();
         members.sort_by(|((one, _), _), ((other, _), _)| one.cmp(other));
         let (members, places) = members.into_iter().unzip();
@@ -272,8 +272,7 @@ impl<'p, 'a> YamlReader<'p, 'a> {
         }
     }
 
-    /// Reads a key. Returns the text of a map key, and the form of the key in Go's errors. In Go's errors, strings have
-    /// quotes.
+    /// Reads a key. Returns the text of a map key, and the key as Go's errors show it. In Go's errors, strings have quotes.
     fn key(&mut self, event: YamlEvent) -> Result<(String, String), String> {
         const NO_KEY: &str = "null, a list or a map cannot be a key";
         if !matches!(event, YamlEvent::Scalar { .. } | YamlEvent::Alias(_)) {
@@ -381,7 +380,8 @@ fn binary(text: &str) -> Result<JsonNode, String> {
     Ok(JsonNode::String(out))
 }
 
-/// Recognizes infinity and NaN, which JSON cannot represent. Returns the text of the key, and the form of the key in Go's errors.
+/// Recognizes infinity and NaN, which JSON cannot represent. Returns the text of the value as a map key, and the key as Go's errors show
+/// it.
 fn non_finite(text: &str, is_plain: bool, tag: Option<&str>) -> Option<(&'static str, &'static str)> {
     let may_be = match tag {
         None => is_plain,
@@ -419,8 +419,8 @@ fn number(text: &str) -> Option<Number> {
     integer(&text).or_else(|| float(&text))
 }
 
-/// Parses an integer in the base that its prefix selects. A leading 0 means octal. Returns `None` if the text is not an integer or does not
-/// fit into 64 bits.
+/// Parses an integer. Its prefix selects the base. A leading 0 means octal. Returns `None` if the text is not an integer or does not fit
+/// into 64 bits.
 fn integer(text: &str) -> Option<Number> {
     let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
     let (base, digits) = match unsigned.as_bytes() {
@@ -431,7 +431,7 @@ fn integer(text: &str) -> Option<Number> {
         _ => (10, unsigned),
     };
     if digits.starts_with(['-', '+']) {
-        // Go accepts a sign after the prefix `0b` if there is no sign before the prefix.
+        // Go accepts a sign after the prefix `0b`, unless there is also a sign before the prefix.
         let signed = base == 2 && unsigned.len() == text.len();
         return i64::from_str_radix(digits, base).ok().filter(|_| signed).map(Number::from);
     }

@@ -1,10 +1,10 @@
-//! A cache for the encodings of objects other than the stored JSON. The cache has a size limit.
+//! Caches the encodings of objects, except for the stored JSON. The cache has a size limit.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-/// The maximum number of recently used objects that one eviction run skips.
+/// The maximum number of objects that one eviction run skips because they were used recently.
 const MAX_SPARED: usize = 64;
 
 /// An encoding of an object other than its stored JSON.
@@ -16,11 +16,11 @@ pub enum Encoding {
     Metadata(String),
     /// The metadata of the object as a protobuf message.
     MetadataMessage,
-    /// The compressed items of a list response with this `apiVersion`. If the flag is true, the items are in protobuf, otherwise
+    /// The compressed items of a list response with this `apiVersion`. If the flag is true, the items are in protobuf. Otherwise, they are
     /// in JSON.
     Zipped(String, bool),
-    /// The table cells that represent the object, with this `apiVersion` and this form of the table. The last field is the second
-    /// during which the cells are valid, because cells show the ages of objects.
+    /// The cells of the object's row in a table, for this `apiVersion` and this form of the table. The last field is the second during
+    /// which the cells are valid, because cells show the ages of objects.
     Cells(String, u64, i64),
 }
 
@@ -36,14 +36,14 @@ impl Encoding {
 }
 
 /// The cache for the encodings of all objects of a store, including past versions of these objects. Eviction follows the second-chance
-/// algorithm. The eviction checks the object at the front of the queue. If an encoding of this object was used since the object was
-/// queued, the object moves to the end of the queue. Otherwise, all encodings of the object are dropped.
+/// algorithm. An eviction checks the object at the front of the queue. If the cache has returned an encoding of this object since the
+/// object was queued, the object moves to the end of the queue. Otherwise, all encodings of the object are dropped.
 #[derive(Debug, Default)]
 pub(super) struct EncodingCache {
     max_bytes: usize,
     used_bytes: AtomicUsize,
-    /// The objects that have cached encodings, in the order in which they will be checked for eviction. Objects that no longer exist
-    /// are removed whenever the queue has doubled its length.
+    /// The objects that have cached encodings, in the order in which they will be checked for eviction. When the queue has doubled its
+    /// length, objects that no longer exist are removed from it.
     queue: Mutex<EvictionQueue>,
     /// The current second, and the objects that have encodings for only this second.
     of_second: Mutex<(i64, Vec<Weak<Encodings>>)>,
@@ -62,7 +62,7 @@ pub(super) struct Encodings {
     cached: Mutex<Vec<(Encoding, Arc<[u8]>)>>,
     /// Whether the eviction queue contains the object.
     is_queued: AtomicBool,
-    /// Whether an encoding of the object was used since the object was added to the queue.
+    /// Whether the cache has returned an encoding of the object since the object was added to the queue.
     is_used: AtomicBool,
 }
 
@@ -115,7 +115,7 @@ impl Encodings {
     }
 
     /// Returns an encoding of the object. If the encoding is not in the cache, the method creates it with `make`. The new encoding is
-    /// cached, unless it is larger than the whole cache may be.
+    /// cached, unless it is larger than the size limit of the cache.
     pub(super) fn find_or_make<E>(
         self: &Arc<Self>,
         encoding: Encoding,
@@ -136,8 +136,8 @@ impl Encodings {
     fn keep(self: &Arc<Self>, encoding: Encoding, made: Arc<[u8]>) {
         let second = encoding.second();
         let mut cached = lock(&self.cached);
-        // The new entry replaces table cells of another second. The new entry also replaces an equal encoding that another thread
-        // has cached in the meantime.
+        // The new entry replaces table cells that are valid in another second. The new entry also replaces an equal encoding that another
+        // thread has cached in the meantime.
         self.drop_from(&mut cached, |of| *of == encoding || second.is_some() && of.second().is_some());
         self.cache.used_bytes.fetch_add(used_bytes(&made), Ordering::Relaxed);
         // Most objects have one or two encodings.

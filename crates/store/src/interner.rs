@@ -7,12 +7,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 /// The number of shards. The table has several shards, each with its own lock.
 const SHARDS: usize = 16;
 
-/// An interner of byte strings. The table contains only weak references. Therefore, a byte string is freed when the
+/// Stores equal byte strings only once. The table of the interner contains only weak references. Therefore, a byte string is freed when the
 /// last object that uses it is dropped.
 #[derive(Debug, Default)]
 pub struct Interner {
     hasher: RandomState,
-    /// The byte strings by hash. The shards of the table. Some bits of a hash select the shard.
+    /// The shards of the table. Each shard maps hashes to byte strings. Some bits of a hash select the shard.
     shards: [Mutex<HashMap<u64, Weak<Interned>>>; SHARDS],
 }
 
@@ -65,8 +65,8 @@ impl Interned {
 impl Drop for Interned {
     fn drop(&mut self) {
         let mut shard = self.interner.shard(self.hash);
-        // The table entry may already refer to another byte string with the same content. Another byte string has the
-        // entry if the same content was interned again after the last reference to `self` was dropped.
+        // The table entry may already refer to another byte string with the same content. This happens if the same content was interned
+        // again after the last reference to `self` was dropped.
         if shard.get(&self.hash).is_some_and(|known| known.strong_count() == 0) {
             shard.remove(&self.hash);
             if shard.len() < shard.capacity() / 4 {

@@ -58,7 +58,7 @@ pub const METADATA: [&str; 15] = [
     "managedFields",
 ];
 
-/// The first members of an object's JSON, in Go's order.
+/// The members that come first in an object's JSON, in Go's order.
 pub const OBJECT: [&str; 3] = ["kind", "apiVersion", "metadata"];
 
 /// The members of the metadata in the order of [`Member`].
@@ -78,8 +78,8 @@ const MEMBERS: [&str; 9] = [
 /// its revision is inserted into the `resourceVersion`. Therefore, an object can be encoded before its revision is known. A deletion event
 /// also shares the bytes of the object's last write.
 ///
-/// Long members, and the managed fields of each manager, are interned. Most interned values also occur in the previous version of
-/// the object or in other objects of the same template.
+/// The interner stores long members, and the managed fields of each manager, so that several objects share them. Most interned values also
+/// occur in the previous version of the object or in other objects of the same template.
 #[derive(Clone, Debug)]
 pub(super) struct JsonBody {
     /// The JSON of the object without its interned values, followed by the offsets of the metadata members.
@@ -92,18 +92,18 @@ pub(super) struct JsonBody {
 /// is absent, its offset is 0.
 type MemberOffsets = [u32; OFFSETS];
 const OFFSETS: usize = MEMBERS.len() + 2;
-/// The index at which [`MemberOffsets`] contains the start of the metadata.
+/// The index of the metadata's start in [`MemberOffsets`].
 const METADATA_AT: usize = MEMBERS.len();
 /// The maximum length of a JSON text whose offsets are stored in two bytes each. For longer texts, each offset is
 /// stored in four bytes.
 const MAX_NARROW_LEN: usize = u16::MAX as usize;
 
-/// A string that is borrowed from the JSON text, unless it contains escape sequences.
+/// A string of the JSON text. The string is borrowed from the text, unless it contains escape sequences.
 #[derive(Debug, Default, Deserialize, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct BorrowedText<'a>(#[serde(borrow)] pub(super) Cow<'a, str>);
 
 impl JsonBody {
-    /// Encodes an object. If several objects contain equal values, `interner` stores such a value only once.
+    /// Encodes an object. If several objects contain equal long values, `interner` stores this value only once.
     pub(super) fn new(interner: &Arc<Interner>, object: &Json, order: MemberOrder) -> Self {
         BodyWriter::new(Some(interner), true).encode(object, order)
     }
@@ -183,12 +183,11 @@ impl JsonBody {
     /// Returns the value of a metadata member. Returns `None` if the member is absent, null, or not a `T`.
     pub(super) fn member<'a, T: Deserialize<'a>>(&'a self, member: Member) -> Option<T> {
         let start = self.offset(member as usize);
-        // These members contain no interned values, so they can be read directly from the bytes. The bytes lack only the revision.
+        // These members contain no interned values, so they can be read directly from the bytes. Only the revision is missing in the bytes.
         read(self.json().get(start..).filter(|_| start > 0)?)
     }
 
-    /// Returns a part of the object, with this revision. The returned object contains only the values at these paths, such as
-    /// `spec.nodeName`.
+    /// Returns an object that contains only the values at these paths, such as `spec.nodeName`. The object has this revision.
     pub(super) fn projection(&self, revision: u64, paths: &[&str]) -> Json {
         let paths: Vec<Vec<&str>> = paths.iter().map(|path| path.split('.').collect()).collect();
         let mut json = Vec::new();
@@ -299,8 +298,7 @@ mod tests {
         assert_eq!(found, expected);
     }
 
-    /// Creates an object from a template for the test. All objects from the template have equal long values, except for
-    /// the status.
+    /// Creates an object from a template for the test. All objects from this template have the same long values, except for the status.
     fn replica(number: usize) -> Json {
         let owned = |field: &str| (0..40).map(|at| (format!("f:{field}{at}"), json!({}))).collect::<Json>();
         json!({
@@ -333,8 +331,8 @@ mod tests {
             assert_eq!(body.metadata(12), whole["metadata"]);
             assert_eq!(body.member::<Vec<String>>(Member::Finalizers), Some(vec!["f".into()]));
             assert_eq!(body.projection(7, &["spec.number", "short"]), json!({"spec": {"number": 1}, "short": 3}));
-            // The length that the body reports must be correct. The JSON must equal the JSON of the same body without
-            // interned values.
+            // The body must report its correct length. The JSON must equal the JSON of a body with the same content and without interned
+            // values.
             let mut json = Vec::new();
             body.write(12, &mut json);
             assert_eq!(json.len(), body.len() + 2);

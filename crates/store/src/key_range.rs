@@ -26,7 +26,7 @@ impl KeyRange {
         Self { end: Some(format!("{start}\0")), start, ..range }
     }
 
-    /// Moves the start of the range to `start`. The text `start` is relative to the prefix of the range.
+    /// Moves the start of the range to the key that consists of the range's prefix and `start`.
     pub fn starting_at(mut self, start: &str) -> Self {
         self.start = format!("{}{start}", self.prefix);
         self
@@ -42,7 +42,7 @@ impl KeyRange {
         &self.start
     }
 
-    /// Moves the start of the range to the position directly after this key.
+    /// Moves the start of the range to the first position after this key.
     pub fn start_after(&mut self, key: &str) {
         self.start = format!("{key}\0");
     }

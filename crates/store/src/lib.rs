@@ -9,11 +9,11 @@
 //!   constant time and memory.
 //! - [`StoreChange`] is an entry of the change log. [`History`] limits the number, the age and the size of the changes
 //!   in the log.
-//! - [`Interner`] stores data that occurs in several objects only once.
+//! - [`Interner`] stores a value only once, even if several objects contain it.
 //!
 //! The store does no I/O, reads no clock and starts no task. The caller passes the time of each write. The store can return the state at
-//! the current revision, and at every earlier revision back to the compaction point. The store takes only short locks, which protect
-//! data that several objects share. To share a store between threads, put a lock around it. Readers can use the snapshot from
+//! the current revision, and at every earlier revision that is not compacted yet. The store takes only short locks, which protect data that
+//! several objects share. To share a store between threads, put a lock around it. Readers can use the snapshot from
 //! [`now`](VersionedStore::now) without the lock.
 //!
 //! ```
@@ -73,18 +73,18 @@ pub use present::Present;
 use resource_table::Table;
 pub use stored::{ChangeKind, Draft, Key, Labels, ResourceKey, SAME, StoreChange, Stored};
 
-/// The limits of the log. When changes are dropped from the log, earlier states can no longer be listed. Watches can no longer start at
-/// these states.
+/// The limits of the change log. When changes are dropped from the log, the states before these changes can no longer be listed. Watches
+/// can no longer start from these states.
 #[derive(Clone, Copy, Debug)]
 pub struct History {
     /// The maximum number of changes that the log keeps for each resource.
     pub max_changes: usize,
-    /// The maximum age of a change in the log. Each write drops up to a thousand changes that exceed this age, from all resources.
+    /// The maximum age of a change in the log. Each write drops at most a thousand older changes, of any resource.
     pub max_age: Duration,
     /// The approximate maximum size of the logs of all resources together, in bytes. The last change of each resource is
     /// always kept.
     pub max_bytes: usize,
-    /// The number of most recent changes that [`followed`](VersionedStore::followed) can return for each resource. These changes are kept
+    /// For each resource, [`followed`](VersionedStore::followed) can return this number of the most recent changes. These changes are kept
     /// even if they exceed `max_changes`.
     pub followed: usize,
 }
@@ -95,12 +95,11 @@ impl Default for History {
     }
 }
 
-/// The maximum number of changes that one write drops because of their age. This limit bounds the time that a write
-/// takes.
+/// The maximum number of changes that one write drops because the changes are too old. This limit bounds the time that a write takes.
 const MAX_EXPIRED: usize = 1_000;
 
-/// The state that a writer expects an object to have before the write. If the object has another state, the write fails
-/// and changes nothing.
+/// The precondition of a write: the state that the object must have before the write. If the object has another state, the write fails and
+/// changes nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expect {
     /// No object with this key exists.
@@ -114,9 +113,10 @@ pub enum Expect {
 pub enum Refused {
     /// The object does not have the expected state. The value is the current object, if the object exists.
     Mismatch(Option<Arc<Stored>>),
-    /// Another object already owns one of the claims of the new object.
+    /// Another object already owns one of the claims of the new object. A claim is a value that only one object can own, such as an IP
+    /// address.
     Taken,
-    /// Other data, on which the write depends, has changed.
+    /// The write depends on other data, and this data has changed.
     Moved,
 }
 
@@ -133,17 +133,16 @@ pub struct VersionedStore {
     now: Present,
     compacted: u64,
     history: History,
-    /// The cache of other encodings. The size limit of the encoding cache is half of the size limit of the change log.
+    /// The cache for encodings other than JSON. Its size limit is half of the size limit of the change log.
     encoding_cache: Arc<EncodingCache>,
     /// The interner for data that occurs in several objects or in several versions of an object.
     interner: Arc<Interner>,
     tables: HashMap<ResourceKey, Table>,
     /// The approximate size of the change logs of all resources together, in bytes.
     log_bytes: usize,
-    /// The resources that have more than one change in their log. The key is the revision of the oldest change in the
-    /// resource's log.
+    /// Contains each resource that has more than one change in its log. The key is the revision of the oldest change in this log.
     by_oldest_change: BTreeMap<u64, ResourceKey>,
-    /// Maps each claim to the object that owns it.
+    /// Maps each claim, such as an IP address, to the object that owns it.
     holders: HashMap<String, (ResourceKey, Key)>,
     claimed: HashMap<(ResourceKey, Key), Vec<String>>,
 }
@@ -160,7 +159,7 @@ impl VersionedStore {
         Self { now, compacted, history, encoding_cache, ..Self::default() }
     }
 
-    /// Returns the interner with which drafts for this store must be created.
+    /// Returns the interner of this store. Drafts for this store must be created with it.
     pub fn interner(&self) -> &Arc<Interner> {
         &self.interner
     }
@@ -189,7 +188,7 @@ impl VersionedStore {
     ///
     /// # Errors
     ///
-    /// Returns an error if the current state is not the expected one, or if another object owns one of the claims. If the method
+    /// Returns an error if the current state is not the expected one, or if another object owns one of the draft's claims. If the method
     /// returns an error, nothing was written.
     pub fn put(
         &mut self,
@@ -261,21 +260,19 @@ impl VersionedStore {
         follows.then(|| table.into_iter().flat_map(move |table| table.since(revision)))
     }
 
-    /// Returns the change with this revision. Returns `None` if the log does not contain the change.
+    /// Returns the change of the resource that has this revision. Returns `None` if the log does not contain such a change.
     pub fn change(&self, resource: &str, revision: u64) -> Option<&Arc<StoreChange>> {
         let mut since = self.tables.get(resource)?.since(revision.checked_sub(1)?);
         since.next().filter(|change| change.revision() == revision)
     }
 
-    /// Returns a revision at which a resource had the same state as at `time`. The method considers only changes that are still in the
-    /// log.
+    /// Returns a revision of the state that a resource had at `time`. The method considers only changes that are still in the log.
     pub fn revision_at(&self, resource: &str, time: Instant) -> u64 {
         let later = self.tables.get(resource).and_then(|table| table.first_after(time));
         later.map_or(self.now.revision, |change| change.revision() - 1)
     }
 
-    /// Returns the time of the last change of a resource at or before `revision`. Returns `None` if the log does not contain
-    /// the change.
+    /// Returns the time of the last change of a resource at or before `revision`. Returns `None` if the log does not contain this change.
     pub fn written_at(&self, resource: &str, revision: u64) -> Option<Instant> {
         self.tables.get(resource)?.last_until(revision).map(|change| change.at)
     }
@@ -293,13 +290,13 @@ impl VersionedStore {
         Ok(self.tables.get(resource).map(|table| table.past(revision, self.objects(resource))).unwrap_or_default())
     }
 
-    /// Raises the revision to `revision`. Skipped revisions have no changes.
+    /// Raises the current revision to `revision`. The skipped revisions contain no changes.
     pub fn advance_to(&mut self, revision: u64) {
         self.now.revision = self.now.revision.max(revision.min(u64::MAX / 2));
     }
 
-    /// Sets an object with this revision, or removes the object. The change gets no entry in the log. When past states are read later,
-    /// they contain this change, too. Returns the change. Returns `None` if the object to remove does not exist.
+    /// Sets an object with this revision, or removes the object. The log gets no entry for this change. Therefore, past states that are
+    /// read later contain the change, too. Returns the change. Returns `None` if the object to remove does not exist.
     pub fn set(
         &mut self,
         now: Instant,
@@ -388,7 +385,7 @@ impl VersionedStore {
         self.tables.get(resource).is_some_and(|table| table.is_expired(now, self.history))
     }
 
-    /// Changes the log of a resource, and then updates the totals over all resources.
+    /// Changes the log of a resource, and then updates the values that the store keeps about the logs of all resources.
     fn change_table<R>(&mut self, resource: &ResourceKey, change: impl FnOnce(&mut Table) -> R) -> R {
         let table = self.tables.entry(resource.clone()).or_default();
         self.log_bytes -= table.log_bytes();
@@ -424,7 +421,7 @@ impl VersionedStore {
         if is_met { Ok(()) } else { Err(Refused::Mismatch(found.cloned())) }
     }
 
-    /// Returns the key of the object that owns this claim.
+    /// Returns the key of the object that owns this claim, such as an IP address.
     pub fn holder(&self, claim: &str) -> Option<&Key> {
         self.holders.get(claim).map(|(_, key)| key)
     }

@@ -12,7 +12,7 @@ pub struct Objects {
     tree: Tree<Arc<Stored>>,
 }
 
-/// The minimum number of adjacent objects in a group that is encoded as a whole.
+/// The minimum size of a group, which is a number of objects with adjacent keys that are encoded together.
 const MIN_NEIGHBOURS: usize = if cfg!(test) { 1 } else { 32 };
 
 impl Objects {
@@ -38,8 +38,7 @@ impl Objects {
     }
 }
 
-/// Creates a snapshot from objects that have no keys. The snapshot assigns keys only to preserve the order of the
-/// objects.
+/// Creates a snapshot from objects without keys. The snapshot assigns keys to the objects to preserve their order.
 impl FromIterator<Stored> for Objects {
     fn from_iter<I: IntoIterator<Item = Stored>>(objects: I) -> Self {
         let mut all = Self::default();
@@ -50,7 +49,7 @@ impl FromIterator<Stored> for Objects {
     }
 }
 
-/// An iterator over the objects of a snapshot whose keys are in a range.
+/// An iterator over the objects in one range of keys of a snapshot.
 #[derive(Clone, Debug)]
 pub struct Run {
     objects: Objects,
@@ -70,16 +69,16 @@ impl Run {
         self.at += 1;
     }
 
-    /// Returns the next objects as a group. Many requests can share the encoding of this group. Does not advance the iterator. Returns
-    /// `None` if no such group starts at the current position.
+    /// Returns the group of objects that starts at the current position, without advancing the iterator. Many requests can share the
+    /// encoding of a group. Returns `None` if no group starts at the current position.
     pub fn neighbours(&self) -> Option<Neighbours> {
         let (before, neighbours) = self.objects.tree.branch_at(self.at)?;
         let len = neighbours.len();
         (before == self.at && len >= MIN_NEIGHBOURS && before + len <= self.end).then(|| Neighbours(neighbours.clone()))
     }
 
-    /// Skips the objects of the group that [`neighbours`](Self::neighbours) returns. If there is no such group, the method skips all
-    /// objects before the next group.
+    /// Skips the objects of the group that [`neighbours`](Self::neighbours) returns. If no group starts at the current position, the method
+    /// skips all objects before the next group.
     pub fn pass_neighbours(&mut self) {
         let next = self.objects.tree.branch_at(self.at).map(|(before, neighbours)| before + neighbours.len());
         self.at = next.unwrap_or(self.end);
@@ -117,7 +116,7 @@ impl Neighbours {
         self.0.values()
     }
 
-    /// Returns the encoding of all objects of the group. The first call calls `make`. The encoding is cached until an object of the
+    /// Returns the encoding of all objects of the group. The first call calls `make`. The encoding stays cached until an object of the
     /// group changes or the cache evicts the encoding.
     ///
     /// # Errors

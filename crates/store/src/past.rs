@@ -5,8 +5,7 @@ use std::sync::Arc;
 use super::StoreChange;
 use super::objects::Objects;
 
-/// A state of a resource at an earlier revision. The state is represented by a later state and the changes between
-/// these two states.
+/// A state of a resource at an earlier revision. This type stores a later state, and the changes between the two states.
 #[derive(Debug, Default)]
 pub struct Past {
     pub(super) later: Objects,
@@ -14,7 +13,7 @@ pub struct Past {
 }
 
 impl Past {
-    /// Returns the objects. To compute the objects, the changes are undone in the later state.
+    /// Returns the objects. To compute the objects, the method undoes the changes in the later state.
     pub fn objects(self) -> Objects {
         let mut objects = self.later;
         for change in self.since.iter().rev() {

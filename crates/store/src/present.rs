@@ -28,7 +28,7 @@ impl Present {
         self.resources.get(resource).cloned().unwrap_or_default()
     }
 
-    /// Returns an iterator over all objects. Creating it takes constant time.
+    /// Returns an iterator over all objects. Creating the iterator takes constant time.
     pub fn everything(&self) -> impl Iterator<Item = (ResourceKey, Key, Arc<Stored>)> + use<> {
         let resources = self.resources.clone();
         let all = (0..resources.len()).map_while(move |at| resources.at(at).cloned());

@@ -9,27 +9,27 @@ use super::objects::Objects;
 use super::stored::Origin;
 use super::{History, Past, ResourceKey, StoreChange};
 
-/// The maximum number of snapshots that are kept without a reader.
+/// The maximum number of snapshots that the table keeps although no reader uses them.
 pub(super) const MAX_UNUSED_SNAPSHOTS: usize = 8;
 
 /// The changes of one resource. The oldest change is first.
 #[derive(Debug, Default)]
 pub(super) struct Table {
     log: VecDeque<Arc<StoreChange>>,
-    /// Snapshots of past revisions. The key of each snapshot consists of its revision and its era. Readers use these snapshots
-    /// now, or may use them later. For each snapshot, the log contains all later changes.
+    /// Snapshots of past revisions. The key of each snapshot consists of its revision and its era. Readers use these snapshots now, or can
+    /// use them later. For each snapshot, the log contains all later changes.
     snapshots: BTreeMap<(u64, u64), Arc<Objects>>,
-    /// The current era. A new era begins when the content of past revisions is changed. A snapshot of an earlier era remains available
-    /// only to its current readers.
+    /// The current era. A new era begins when a caller changes the content of past revisions. A snapshot of an earlier era remains
+    /// available only to its current readers.
     era: u64,
     /// The [`Origin`] of each API version in which objects were written. All objects that were written in the same API version
-    /// share an origin. The number of origins is limited by the number of API versions that the resource has ever had.
+    /// share an origin. There are at most as many origins as the resource has ever had API versions.
     origins: Vec<Arc<Origin>>,
     /// The approximate size of this change log, in bytes.
     log_bytes: usize,
     /// The oldest available revision.
     floor: u64,
-    /// The revision of the most recently dropped change. The revision is at most `floor`.
+    /// The revision of the last change that was dropped. This revision is at most `floor`.
     dropped: u64,
 }
 
@@ -60,7 +60,7 @@ impl Table {
         change
     }
 
-    /// Starts a new era. The caller must do this when it changes the content of past revisions.
+    /// Starts a new era. The caller must call this method when it changes the content of past revisions.
     pub(super) fn begin_era(&mut self) {
         self.snapshots.retain(|_, snapshot| Arc::weak_count(snapshot) > 0);
         self.era += 1;
@@ -96,8 +96,8 @@ impl Table {
         self.log.front().filter(|_| self.log.len() > 1).map(|change| change.revision())
     }
 
-    /// Returns the state that the resource had at a revision. The state is computed from the next later snapshot, or from the current
-    /// objects `now`.
+    /// Returns the state that the resource had at a revision. The state is computed from the first later snapshot. If there is none, it is
+    /// computed from `now`, the current objects.
     pub(super) fn past(&self, revision: u64, now: Objects) -> Past {
         let after = self.snapshots.range((revision, 0)..).find(|((_, era), _)| *era == self.era);
         let (at, objects) = after.map_or((u64::MAX, now), |((at, _), snapshot)| (*at, (**snapshot).clone()));
@@ -105,7 +105,8 @@ impl Table {
         Past { later: objects, since: since.cloned().collect() }
     }
 
-    /// Keeps a snapshot at a revision until a later change is dropped from the log. Drops the oldest unused snapshots.
+    /// Keeps a snapshot at a revision until a later change is dropped from the log. Also drops the oldest unused snapshots if there are too
+    /// many.
     pub(super) fn keep(&mut self, revision: u64, objects: &Objects) -> Weak<Objects> {
         if !self.keeps(revision) {
             return Weak::new();

@@ -44,12 +44,12 @@ impl Draft {
         Self { body: JsonBody::new(interner, object, order), version, claims, fields: Vec::new() }
     }
 
-    /// Returns the draft without its claims.
+    /// Returns the draft without its claims, which are values that only one object in the store can own.
     pub fn without_claims(self) -> Self {
         Self { claims: Vec::new(), ..self }
     }
 
-    /// Sets the values of the selectable fields. The kind defines the order of the values.
+    /// Sets the values of the fields that field selectors can use. The kind defines the order of the values.
     pub fn selectable(self, fields: Vec<String>) -> Self {
         Self { fields, ..self }
     }
@@ -78,7 +78,7 @@ impl Origin {
     }
 }
 
-/// An immutable object in the state that one write stored.
+/// An immutable version of an object, as one write stored it.
 ///
 /// The object is stored as the bytes that are sent to clients. These bytes do not contain `apiVersion` and `kind`. Both members depend on
 /// the API version that a client requests, and lists of built-in kinds omit them. The `apiVersion` of the write is stored separately,
@@ -96,7 +96,8 @@ pub struct Stored {
 /// Data that is computed from an object.
 #[derive(Debug, Default)]
 struct Derived {
-    /// The number of the form for which the stored bytes need no conversion. 0 means that no such form is known.
+    /// The number of a form for which the stored bytes need no conversion. A form is the shape of objects in one served API version. 0
+    /// means that no such form is known.
     fits: AtomicU64,
     /// The decoded object. The decoded object is kept only for objects that the server itself reads often.
     tree: OnceLock<Arc<Json>>,
@@ -112,8 +113,8 @@ impl fmt::Debug for Stored {
     }
 }
 
-/// The values of an object's selectable fields in one form. The kind defines their order. The values are concatenated in one text,
-/// because most values are short or empty.
+/// The values of an object's selectable fields in one form of the object. The kind defines the order of the values. The values are
+/// concatenated in one text, because most values are short or empty.
 #[derive(Debug)]
 struct SelectableFields {
     form: u64,
@@ -122,7 +123,8 @@ struct SelectableFields {
     ends: Box<[usize]>,
 }
 
-/// The form number that is used for fields whose values are equal in all forms.
+/// A form number for selectable fields whose values are equal in all forms of the object. A form is the shape of objects in one served API
+/// version.
 pub const SAME: u64 = 0;
 
 impl SelectableFields {
@@ -190,7 +192,7 @@ impl Stored {
         self.origin.version()
     }
 
-    /// Returns whether this version of the object was stored by its creation.
+    /// Returns whether the write that stored this version created the object.
     pub fn is_first(&self) -> bool {
         self.is_first
     }
@@ -200,7 +202,7 @@ impl Stored {
         size_of::<Self>() + self.body.len()
     }
 
-    /// Returns whether both objects have the same content. The versions of the objects may differ.
+    /// Returns whether both objects have the same content. Their `apiVersion` and revision may differ.
     pub fn has_content_of(&self, other: &Self) -> bool {
         self.body == other.body
     }
@@ -211,7 +213,7 @@ impl Stored {
     }
 
     /// Returns the object in an encoding other than the stored JSON. The first call calls `make`. The encoding is cached until the
-    /// cache evicts it. Table cells are cached only during the second in which they are valid.
+    /// cache evicts it. Table cells are valid for one second, and are cached only during this second.
     ///
     /// # Errors
     ///
@@ -248,14 +250,16 @@ impl Stored {
         self.body.projection(self.revision, paths)
     }
 
-    /// Returns the value of a selectable field in this form. `at` is the index of the field in the order that the kind defines. The first
-    /// call computes the values of all fields with `read`, and keeps them. Returns `None` if values of another form are already kept.
+    /// Returns the value of a selectable field in a form, which is the shape of objects in one served API version. `form` is the number of
+    /// this form. `at` is the index of the field in the order that the kind defines. The first call computes the values of all fields with
+    /// `read`, and keeps them. Returns `None` if the object already keeps values of another form.
     pub fn field(&self, form: u64, at: usize, read: impl FnOnce() -> Vec<String>) -> Option<&str> {
         let fields = self.derived().fields.get_or_init(|| Arc::new(SelectableFields::new(form, &read())));
         fields.value(at).filter(|_| fields.form == form)
     }
 
-    /// Returns a selectable field. Returns `None` if the value is not stored, or if forms can differ in the value.
+    /// Returns the stored value of a selectable field. Returns `None` if no value is stored, or if the stored values belong to one form of
+    /// the object.
     pub fn kept_field(&self, at: usize) -> Option<&str> {
         self.derived.get()?.fields.get().filter(|fields| fields.form == SAME)?.value(at)
     }
@@ -300,12 +304,13 @@ impl Stored {
         self.body.member(Member::OwnerReferences).unwrap_or_default()
     }
 
-    /// Returns whether the stored bytes are known to need no conversion to this form. Other objects may need such a conversion.
+    /// Returns whether the stored bytes are known to need no conversion to the form with this number. If the result is false, a conversion
+    /// may still turn out to be unnecessary.
     pub fn fits(&self, form: u64) -> bool {
         self.derived.get().is_some_and(|derived| derived.fits.load(Ordering::Relaxed) == form)
     }
 
-    /// Records that the stored bytes need no conversion to this form.
+    /// Records that the stored bytes need no conversion to the form with this number.
     pub fn note_fit(&self, form: u64) {
         self.derived().fits.store(form, Ordering::Relaxed);
     }
@@ -377,7 +382,7 @@ mod tests {
 
     #[test]
     fn stored_objects_and_changes_have_little_overhead() {
-        // Including the reference counts of the `Arc` and the overhead of malloc, these two types take 96 and 80 bytes.
+        // With the reference counts of the `Arc` and the overhead of malloc, these two types take 96 and 80 bytes.
         assert!(size_of::<Stored>() <= 72 && size_of::<StoreChange>() <= 56);
     }
 }

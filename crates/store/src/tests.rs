@@ -47,8 +47,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..80)
 }
 
-/// Returns the keys, revisions and texts of the objects that a namespace has in a snapshot. After each object, checks the number of
-/// objects that remain in the iterator.
+/// Returns the keys, revisions and texts of a namespace's objects in a snapshot. After each object, checks how many objects remain in the
+/// iterator.
 fn read(objects: &Objects, namespace: Option<&str>) -> Vec<(String, u64, Json)> {
     let mut run = objects.run(&KeyRange::namespace(namespace));
     let mut read = Vec::new();
@@ -66,7 +66,7 @@ fn read(objects: &Objects, namespace: Option<&str>) -> Vec<(String, u64, Json)> 
     read
 }
 
-/// Returns the result that [`read`] must have, computed with the model.
+/// Computes with the model the result that [`read`] must return.
 fn expected(world: &World, namespace: Option<&str>) -> Vec<(String, u64, Json)> {
     let within = |key: &str| namespace.is_none_or(|namespace| key.starts_with(&format!("{namespace}/")));
     let selected = world.iter().filter(|(key, _)| within(key));
@@ -74,8 +74,8 @@ fn expected(world: &World, namespace: Option<&str>) -> Vec<(String, u64, Json)> 
 }
 
 proptest! {
-    /// For each available revision, checks that its objects have their old content. Also checks that the later changes lead to the
-    /// current content.
+    /// For each available revision, checks that the store returns the objects of this revision. Also checks that the later changes lead to
+    /// the current objects.
     #[test]
     fn available_revisions_and_changes_match_the_model(steps in steps()) {
         let resources = resources();
@@ -238,7 +238,7 @@ fn one_write_drops_a_bounded_number_of_expired_changes() {
             put(start, &other, number);
         }
         let late = start + Duration::from_secs(11);
-        // The log contains the new changes, and the last change of each resource.
+        // The log contains only the new changes, and the last change of each resource.
         let own = usize::from(*written == other);
         let left = [2_500, 2_501, 2_502].map(|number| put(late, written, number));
         assert_eq!(left, [1_500 + own, 500 + 2 * own, 1 + 2 * own]);
@@ -378,7 +378,7 @@ fn cached_encodings_are_bounded_including_past_objects() {
     drop(put(&mut store, "b"));
     drop(put(&mut store, "c"));
     assert_eq!([made(&first), made(&first)], [1, 0], "dropped objects release their share");
-    // Table cells of another second replace the cached ones.
+    // Table cells for another second replace the cached cells.
     let cells = |at| {
         let make = || Ok::<_, ()>(vec![at as u8; 200]);
         let twice = [(); 2].map(|()| first.encode(Encoding::Cells("v1".into(), SAME, at), make).expect("made"));
@@ -428,7 +428,7 @@ fn neighbours_are_encoded_once_until_one_changes() {
     put(&mut store, "e");
     put(&mut store, "a");
     assert_eq!(encoded_groups(&store), [(4, true), (1, true)]);
-    // If a range starts inside a group of adjacent objects, no group starts at the start of the range.
+    // If a range starts inside a group of adjacent objects, the iterator is not at the start of a group.
     let part = store.objects(&pods).run(&KeyRange::namespace(None).starting_at("b"));
     assert!(part.neighbours().is_none());
 }

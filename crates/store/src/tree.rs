@@ -23,8 +23,7 @@ pub(super) struct Branch<V> {
     /// The number of values in all leaves below this branch.
     len: usize,
     nodes: Vec<Node<V>>,
-    /// The cached encodings of the group that consists of all values below this branch. These encodings are dropped when
-    /// a value of the group changes.
+    /// The cached encodings of all values below this branch together. These encodings are dropped when one of these values changes.
     pub(super) encodings: OnceLock<Arc<Encodings>>,
 }
 
@@ -36,7 +35,7 @@ const MAX_BRANCH_LEN: usize = if cfg!(test) { 2 } else { 16 };
 struct Inserted<V> {
     key: Key,
     old: Option<V>,
-    /// The new node on the right side, if the node had to be split.
+    /// If the node had to be split, this is the new node on the right side.
     right: Option<Node<V>>,
 }
 
@@ -83,7 +82,7 @@ impl<V> Tree<V> {
 }
 
 impl<V: Clone> Tree<V> {
-    /// Inserts a value. Returns the stored key and the old value. All values that an entry ever has share the same key.
+    /// Inserts a value. Returns the stored key and the old value. All values that an entry ever has share one copy of the key.
     pub(super) fn insert(&mut self, key: &str, value: V) -> (Key, Option<V>) {
         let Inserted { key, old, right } = self.0.insert(key, value, true);
         if let Some(right) = right {
@@ -142,8 +141,8 @@ impl<V> Node<V> {
         }
     }
 
-    /// Returns the leaf that contains the key, or the leaf into which the key would be inserted, and the number of entries before this
-    /// leaf.
+    /// Returns the leaf that contains the key, and the number of entries before this leaf. If the tree does not contain the key, returns
+    /// the leaf into which the key would be inserted.
     fn leaf(&self, key: &str) -> (usize, &[(Key, V)]) {
         let (mut before, mut node) = (0, self);
         loop {
@@ -255,7 +254,7 @@ impl<V> Branch<V> {
         self.nodes.partition_point(|node| node.first().is_some_and(|first| first <= key)).saturating_sub(1)
     }
 
-    /// Returns the child node that contains the entry with this rank, and the rank of the entry within this node.
+    /// Returns the child node that contains the entry with this rank, and the rank that the entry has within this child.
     fn node_at(&self, mut rank: usize) -> Option<(&Node<V>, usize)> {
         for node in &self.nodes {
             match rank.checked_sub(node.len()) {
@@ -300,8 +299,8 @@ mod tests {
 
     use super::*;
 
-    /// Returns the addresses of all nodes, and the depth of the tree. Checks that all leaves have the same depth, and that no node is
-    /// empty or too large.
+    /// Returns the memory addresses of all nodes, and the depth of the tree. Checks that all leaves have the same depth, and that no node
+    /// is empty or too large.
     fn nodes<V>(tree: &Tree<V>) -> (HashSet<usize>, usize) {
         let (mut found, mut depth, mut level) = (HashSet::new(), 0, vec![&tree.0]);
         while let Some(first) = level.first() {

@@ -1,5 +1,4 @@
-//! The clients of a collection. The collection logs the requests of a client, and a test can inject faults into these
-//! requests.
+//! Clients of a collection. The collection logs the requests of each client, and a test can inject faults into them.
 
 use std::fmt;
 use std::future::pending;
@@ -167,7 +166,7 @@ impl<T: Object + Serialize + DeserializeOwned> ObjectApi<T> for Client<T> {
     }
 }
 
-/// The requests are the same as requests of a client without a name and without a fault script.
+/// These requests behave like the requests of a client without a name and without a fault script.
 impl<T: 'static> ListWatch for Collection<T> {
     type Object = T;
     type Page = Page;
@@ -190,7 +189,7 @@ impl<T: 'static> ListWatch for Collection<T> {
     }
 }
 
-/// The requests are the same as requests of a client without a name and without a fault script.
+/// These requests behave like the requests of a client without a name and without a fault script.
 impl<T: Object + Serialize + DeserializeOwned> ObjectApi<T> for Collection<T> {
     async fn get(&self, key: &ObjectKey) -> Result<T, ApiError> {
         unnamed_client(self).get(key).await

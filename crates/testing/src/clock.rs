@@ -8,10 +8,9 @@ use pintle_ratelimit::{Clock, ManualClock, Sleep, Timer, TokioClock};
 
 /// The monotonic clock and the wall clock of a process, controlled by a test. All clones are handles to the same clock.
 ///
-/// There are two kinds of clocks. The first kind advances only when a test steps it. The second kind follows tokio's
-/// clock, and a test can also step it. Rate limiters and queues accept this clock because it implements [`Clock`] and
-/// [`Timer`]. To use a `SteppedClock` as another type of clock, implement that type's trait with
-/// [`elapsed`](Self::elapsed) and [`wall`](Self::wall).
+/// A clock from [`new`](Self::new) advances only when a test steps it. A clock from [`beside_tokio`](Self::beside_tokio) follows tokio's
+/// clock, and a test can also step it. Rate limiters and queues accept this clock, because it implements [`Clock`] and [`Timer`]. To use a
+/// `SteppedClock` as another type of clock, implement that type's trait with [`elapsed`](Self::elapsed) and [`wall`](Self::wall).
 ///
 /// # Examples
 ///
@@ -30,12 +29,12 @@ use pintle_ratelimit::{Clock, ManualClock, Sleep, Timer, TokioClock};
 /// ```
 #[derive(Clone, Debug)]
 pub struct SteppedClock {
-    /// A clock that shows the sum of all steps. All sleepers wait on this clock.
+    /// The clock on which all sleepers wait. It shows the sum of all steps.
     steps: ManualClock,
     start: Instant,
     /// The time that tokio's clock showed at the start, if this clock follows tokio's clock.
     tokio: Option<Instant>,
-    /// The time on the wall clock when the monotonic clock was zero.
+    /// The time that the wall clock showed when the monotonic clock was zero.
     wall: Arc<Mutex<Timestamp>>,
 }
 
@@ -51,7 +50,7 @@ impl SteppedClock {
 
     /// Creates a clock that follows tokio's clock. Tokio's clock may be paused.
     ///
-    /// A step simulates a suspension of the whole process. A step does not affect tokio's timers.
+    /// A step simulates that the whole process was suspended. A step does not affect tokio's timers.
     pub fn beside_tokio() -> Self {
         Self { tokio: Some(TokioClock.now()), ..Self::new() }
     }
@@ -61,8 +60,8 @@ impl SteppedClock {
         self.steps.advance(by);
     }
 
-    /// Moves only the wall clock. A forward jump simulates a machine that was suspended or whose clock was set. A
-    /// backward jump simulates a clock that was set back.
+    /// Moves only the wall clock. A forward jump simulates that the machine was suspended, or that its clock was set forward. A backward
+    /// jump simulates that the clock was set back.
     ///
     /// # Panics
     ///
@@ -87,8 +86,8 @@ impl SteppedClock {
         *self.wall.lock().unwrap_or_else(PoisonError::into_inner) + elapsed
     }
 
-    /// Returns the number of tasks and threads that sleep on this clock. With this number, a test can wait until the
-    /// code under test sleeps.
+    /// Returns the number of tasks and threads that sleep on this clock. A test can check this number to wait until the code under test
+    /// sleeps.
     pub fn sleepers(&self) -> usize {
         self.steps.sleepers()
     }
@@ -118,7 +117,7 @@ impl Timer for SteppedClock {
             while clock.now() < deadline {
                 tokio::select! {
                     () = tokio::time::sleep(deadline - clock.now()) => {}
-                    // Wake this sleeper at the next step, however short the step is.
+                    // Wake this sleeper at the next step, even if the step is very short.
                     () = clock.steps.sleep_until(clock.steps.now() + Duration::from_nanos(1)) => {}
                 }
             }

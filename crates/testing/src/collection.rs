@@ -18,13 +18,12 @@ use crate::{Break, Client, FaultScript, RecordedRequest, SteppedClock};
 /// server. Clones are handles to the same collection.
 ///
 /// The collection implements [`ListWatch`](pintle_meta::ListWatch) and [`ObjectApi`](pintle_meta::ObjectApi), so code
-/// under test can use it directly. If a caller needs its own name in the log or its own faults, create a [`Client`] for
-/// it. The collection's own methods change the objects immediately, as if another client had sent a request. These
-/// changes never fail.
+/// under test can use it directly. If a component under test needs its own name in the request log, or its own faults, create a [`Client`]
+/// for it. The collection's own methods change the objects immediately, as if another client had sent a request. These changes never fail.
 ///
-/// All behavior is deterministic. Revisions count from 1, uids and generated names are derived from revisions, and
-/// times come from a clock that the test steps. A collection needs no runtime, except for slow responses. The
-/// collection keeps all past states, so its memory grows with each write and each request.
+/// All behavior is deterministic. Revisions count from 1. Uids and generated names are derived from revisions. Times come from a clock that
+/// the test steps. A collection needs no runtime, except for slow responses. The collection keeps all past states and all requests, so its
+/// memory grows with each write and each request.
 ///
 /// # Examples
 ///
@@ -67,18 +66,17 @@ pub struct CollectionConfig {
     /// Whether lists at revision "0" ignore the limit and return all objects, as on a server with a watch cache. The
     /// default is true.
     pub watch_cache: bool,
-    /// The fields that field selectors may use, such as `spec.color`. These fields correspond to the `selectableFields`
-    /// of a custom resource. The fields `metadata.name` and `metadata.namespace` are always allowed. For built-in
-    /// kinds, the fields that a server supports are also allowed, such as the `spec.nodeName` of pods. By default, the
-    /// list is empty.
+    /// The fields that field selectors may use, such as `spec.color`. They correspond to the `selectableFields` in a
+    /// CustomResourceDefinition. The fields `metadata.name` and `metadata.namespace` are always allowed. For a built-in kind, the fields
+    /// that a real server supports are allowed too, such as `spec.nodeName` for pods. By default, the list is empty.
     pub selectable_fields: Vec<String>,
 }
 
-/// The part of a collection that does not depend on the object type.
+/// The state of a collection. Its type does not depend on the object type.
 pub(crate) struct Shared {
     store: Mutex<Store>,
     clock: SteppedClock,
-    /// The fault script for the requests of all clients.
+    /// The fault script that applies to the requests of all clients.
     pub(crate) faults: FaultScript,
 }
 
@@ -116,12 +114,12 @@ impl<T> Collection<T> {
         &self.shared.faults
     }
 
-    /// Returns all requests that were sent so far, in the order in which they were sent.
+    /// Returns all requests that clients have sent so far, oldest first.
     pub fn requests(&self) -> Vec<RecordedRequest> {
         self.shared.with(|store, _| store.requests.clone())
     }
 
-    /// Returns the requests that were sent since the last call of this method, in the order in which they were sent.
+    /// Returns the requests that clients have sent since the last call of this method, oldest first.
     pub fn take_requests(&self) -> Vec<RecordedRequest> {
         self.shared.with(|store, _| std::mem::take(&mut store.requests))
     }
@@ -131,7 +129,7 @@ impl<T> Collection<T> {
         self.shared.with(|store, _| store.remove(key))
     }
 
-    /// Creates or replaces an object that need not be a valid `T`. For example, the object may be impossible to decode.
+    /// Creates or replaces an object from JSON. The object need not be a valid `T`: it may even be impossible to decode.
     ///
     /// # Panics
     ///
@@ -145,7 +143,7 @@ impl<T> Collection<T> {
         self.shared.with(|store, _| store.revision)
     }
 
-    /// Increases the revision. On a server, a change of another resource has this effect. No watch receives an event.
+    /// Increases the revision. A real server's revision also increases without an event when an object of another resource changes.
     pub fn advance(&self) {
         self.shared.with(|store, _| store.advance());
     }
@@ -161,8 +159,8 @@ impl<T> Collection<T> {
         self.shared.with(|store, _| store.bookmark());
     }
 
-    /// Breaks all open watches in the given way. Before a watch breaks, it delivers all earlier events. A silent watch
-    /// can be broken again.
+    /// Breaks all open watches in the given way. Before a watch breaks, it delivers all events that happened before this call. A silent
+    /// watch can be broken again.
     ///
     /// With [`Break::Silent`], the watches deliver no later events, but stay open.
     pub fn break_watches(&self, how: Break) {
@@ -196,8 +194,8 @@ impl<T: Object + Serialize + DeserializeOwned> Collection<T> {
         unwrap_own(decode(self.put_value(unwrap_own(encode(&object)))))
     }
 
-    /// Changes the object with this key, in the same way as [`put`](Self::put). If the object is written concurrently,
-    /// `change` is called again.
+    /// Changes the object with this key, in the same way as [`put`](Self::put). If another caller writes the object at the same time, the
+    /// method calls `change` again.
     ///
     /// # Panics
     ///
@@ -255,7 +253,7 @@ impl<T: Object + Serialize + DeserializeOwned> Collection<T> {
 }
 
 impl Shared {
-    /// Reads or changes the store. After that, wakes the watches that the change affects. `act` runs while the lock is
+    /// Calls `act`, which reads or changes the store, and then wakes the watches that the change affects. `act` runs while the lock is
     /// held, so it must not call user code.
     pub(crate) fn with<R>(&self, act: impl FnOnce(&mut Store, Timestamp) -> R) -> R {
         let now = self.clock.wall();
@@ -286,7 +284,7 @@ fn checked(object: Value) -> Result<Value, ApiError> {
     }
 }
 
-/// Returns the result of a call that the test makes, and panics on an error. An error shows a mistake in the test.
+/// Returns the result of a call by the test. Panics on an error, because an error shows a mistake in the test.
 #[track_caller]
 fn unwrap_own<T>(result: Result<T, ApiError>) -> T {
     match result {

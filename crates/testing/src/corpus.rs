@@ -5,14 +5,14 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::{Path, PathBuf};
 use std::thread;
 
-/// Calls `check` with the content of each file in a folder, and then with mutated copies of these contents. Use this
-/// function to test parsers of untrusted bytes. `check` must panic if it finds a bug. If `check` panics, the input and
-/// the name of its file are printed.
+/// Calls `check` with the content of each file in a folder, and then with random mutations of these contents. Use this function to test
+/// parsers of untrusted bytes. `check` must panic if it finds a bug. If `check` panics, the function prints the input and the name of the
+/// input's file.
 ///
 /// The mutations are the same in each run, so a test always has the same result. The environment variable
-/// `PINTLE_MUTATIONS` sets the number of mutations. All calls of `check` run on a thread whose stack has 2 MiB, which
-/// is the default for threads. The stack size of the thread that runs the test has no effect. If `check` recurses too
-/// deeply, the process ends.
+/// `PINTLE_MUTATIONS` sets the number of mutations. All calls of `check` run on a thread with a stack of 2 MiB, which is the default for
+/// new threads. So the result does not depend on the stack size of the thread that runs the test. If `check` recurses too deeply, the
+/// process ends.
 ///
 /// # Examples
 ///
@@ -80,7 +80,7 @@ fn files(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     paths.into_iter().map(read).collect()
 }
 
-/// Bytes that have a meaning in common formats.
+/// Bytes that are special characters in common formats.
 const SIGNIFICANT: &[u8] = b"{}[]()<>\"'`\\,:;=&*!|%@#-+._/~ \t\r\n0129aAeEnu\0\x7f\x80\xc3\xe2\xf0\xff";
 
 /// Applies one mutation.

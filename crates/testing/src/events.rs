@@ -17,7 +17,7 @@ use crate::{Break, FaultScript};
 #[derive(Debug)]
 pub struct Page {
     parts: vec::IntoIter<ListPart>,
-    /// How the page breaks after its last part was returned.
+    /// How the page ends or breaks after it has returned its last part.
     then: Break,
 }
 
@@ -61,7 +61,7 @@ impl Stream for Page {
     }
 }
 
-/// The events of a watch, as a stream. Dropping this value closes the watch.
+/// The events of a watch, as a stream. Dropping the stream closes the watch.
 pub struct Events {
     shared: Arc<Shared>,
     /// The faults of the client that opened the watch.
@@ -93,7 +93,7 @@ impl Stream for Events {
         }
         let waker = context.waker().clone();
         let (item, unused) = self.shared.with(|store, _| store.poll_watch(self.id, waker));
-        // Drop the waker while no lock is held, because dropping it runs code of the caller.
+        // Drop the waker while no lock is held, because the drop runs code of the caller's executor.
         drop(unused);
         item
     }

@@ -27,24 +27,23 @@ pub enum Outcome {
     AnswerLost,
     /// The request is executed immediately, but the response arrives only after this time on tokio's clock.
     AnswerSlow(Duration),
-    /// A page or a watch returns this many items, and then breaks. Requests other than lists and watches succeed.
+    /// A page or a watch returns `after` items, and then breaks. Requests other than lists and watches succeed.
     Breaks {
         /// The number of items that are returned before the break.
         after: usize,
         /// How the page or watch breaks.
         how: Break,
     },
-    /// At the end of its initial events, a streaming list does not return the bookmark. Requests other than streaming
-    /// lists succeed.
+    /// A streaming list does not return the bookmark that ends the initial events. Requests other than streaming lists succeed.
     NoBookmark,
 }
 
 /// The ways in which a page or a watch can break.
 #[derive(Clone, Debug)]
 pub enum Break {
-    /// The stream ends, like a stream that the server has closed.
+    /// The stream ends, as if the server had closed it.
     End,
-    /// The stream stays open but returns no further items, like a stream whose server has disappeared.
+    /// The stream stays open but returns no further items, as if the server had disappeared.
     Silent,
     /// The stream fails and ends. A [`Status`] error is returned as an event of type ERROR. Every other error is
     /// returned as an error of the stream.
@@ -74,7 +73,7 @@ impl Break {
 /// handles to the same script.
 ///
 /// The script of the collection applies to the requests of all clients. Several faults can apply to the same request.
-/// The first of the following faults that applies determines the outcome:
+/// They are checked in the following order. The first fault that applies determines the outcome:
 ///
 /// 1. a cut connection of the client
 /// 2. the client's first queued fault for the verb
@@ -110,7 +109,7 @@ struct Script {
     next: VecDeque<(Option<Verb>, Outcome)>,
     rule: Option<Rule>,
     cut_off: bool,
-    /// The wakers of watches that wait until a cut connection is restored.
+    /// The wakers of watches that are silent, because the connection is cut. They are woken when the connection is restored.
     stalled: Vec<Waker>,
 }
 
@@ -129,12 +128,12 @@ impl FaultScript {
         self.lock().next.extend(faults);
     }
 
-    /// Sets the rule that determines the outcome of requests without a queued fault. The new rule replaces the previous
+    /// Sets the rule. The rule determines the outcome of each request for which no fault is queued. The new rule replaces the previous
     /// rule.
     ///
-    /// The request is written to the log before the rule is called. The task that sends the request calls the rule
-    /// without a lock. Therefore, the rule may use the collection. If the rule panics, this task panics. If a rule owns
-    /// its collection, the collection stays alive until `heal` is called.
+    /// The request is written to the log before the rule is called. The task that sends the request calls the rule, and holds no lock
+    /// during this call. Therefore, the rule may use the collection. If the rule panics, this task panics. If a rule owns its collection,
+    /// the collection stays alive until `heal` is called.
     pub fn when(&self, rule: impl Fn(&RecordedRequest) -> Option<Outcome> + Send + Sync + 'static) {
         let rule: Option<Rule> = Some(Arc::new(rule));
         let old = std::mem::replace(&mut self.lock().rule, rule);
@@ -142,20 +141,20 @@ impl FaultScript {
         drop(old);
     }
 
-    /// Cuts the connection of the client, or of all clients of the collection. After this call, all requests are lost,
-    /// and all open watches are silent.
+    /// Cuts the connection of the client, or of all clients of the collection. After this call, no request is executed or answered, and all
+    /// open watches are silent.
     pub fn cut_off(&self) {
         self.lock().cut_off = true;
     }
 
-    /// Removes all faults: the cut of the connection, the rule and the queued outcomes. Open watches then deliver the
-    /// events that they have missed. Watches that were broken stay broken.
+    /// Removes all faults: restores the connection, and removes the rule and the queued outcomes. Open watches then deliver the events that
+    /// they have missed. Watches that were broken stay broken.
     pub fn heal(&self) {
         let script = std::mem::take(&mut *self.lock());
         script.stalled.into_iter().for_each(Waker::wake);
     }
 
-    /// Returns the fault that applies to `request`, if there is one.
+    /// Returns the fault that applies to `request`, if any.
     pub(crate) fn meet(&self, request: &RecordedRequest) -> Option<Outcome> {
         let rule = {
             let mut script = self.lock();
@@ -172,8 +171,8 @@ impl FaultScript {
         rule?(request)
     }
 
-    /// Returns whether the connection is cut, so that watches must be silent. While the watches are silent, the method
-    /// keeps `waker` and wakes it when they may continue.
+    /// Returns whether watches must be silent, because the connection is cut. If so, the method keeps `waker`, and wakes it when the
+    /// connection is restored.
     pub(crate) fn stall(&self, waker: &Waker) -> bool {
         let waker = waker.clone();
         let mut script = self.lock();

@@ -45,21 +45,20 @@
 //!
 //! - A [`Collection`] stores the objects of one resource, as an API server does. Code under test uses a collection as a
 //!   [`ListWatch`](pintle_meta::ListWatch) or an [`ObjectApi`](pintle_meta::ObjectApi). The test changes the objects
-//!   directly with the collection's methods. A [`CollectionConfig`] configures a collection.
+//!   directly with the collection's methods. A [`CollectionConfig`] is the configuration of a collection.
 //! - A [`Client`] is one caller of a collection. A client has a name in the log and its own faults.
-//! - A [`FaultScript`] injects faults. An [`Outcome`] is the result of a request, and a [`Break`] is the end of a page or a watch.
+//! - A [`FaultScript`] injects faults. An [`Outcome`] is the result of a request. A [`Break`] states how a page or a watch breaks.
 //! - A [`RecordedRequest`] is an entry of the request log. The entry contains a [`Call`] and the name of its client.
 //!   Faults can be queued for the [`Verb`] of a call.
 //! - A [`Page`] and [`Events`] are the streams that lists and watches return.
-//! - A [`PanickingProvider`] is a metrics provider whose instruments panic.
-//! - [`replay_corpus`] passes stored inputs and mutations of them to a parser.
+//! - A [`PanickingProvider`] is a metrics provider with instruments that panic.
+//! - [`replay_corpus`] calls a parser with stored inputs and with mutations of these inputs.
 //! - A [`SteppedClock`] replaces the monotonic clock and the wall clock of a process.
 //!
 //! # Like a kube-apiserver
 //!
-//! - Each write gets the next revision, except writes that change nothing. The errors are the same as on a real server.
-//!   Examples are the errors for a stale resourceVersion, a wrong uid, and a name that already exists or does not
-//!   exist.
+//! - Each write gets the next revision. A write that changes nothing gets no revision. The errors are the same as on a real server.
+//!   Examples are the errors for a stale resourceVersion, a wrong uid, and a name that already exists or does not exist.
 //! - An object with finalizers stays until the last finalizer is removed. An update of the main resource does not change the status, and an
 //!   update of the status changes only the status. If the object has a `spec`, the generation increases with each change, except for
 //!   changes of metadata and status.
@@ -72,8 +71,8 @@
 //! - A collection has no schema, no defaulting and no admission, and it contains only one resource. Namespaces need not
 //!   exist, and there is no garbage collection. Deletions are immediate unless the object has finalizers.
 //! - Only merge patches and apply patches are supported. Other patches fail with 415. An apply patch works like a merge
-//!   patch. A collection has no field ownership, so there are no conflicts. If an applier no longer sets a field, the
-//!   field is kept. A list in the patch replaces the whole list.
+//!   patch. A collection has no field ownership, so there are no conflicts. If a field manager no longer sets a field, the field is kept. A
+//!   list in the patch replaces the whole list.
 //! - Field selectors support `metadata.name`, `metadata.namespace`, the built-in fields of some Kubernetes kinds, and the
 //!   [`selectable_fields`](CollectionConfig::selectable_fields).
 //! - A watch has no timeout. A watch ends only when a fault breaks it.

@@ -4,7 +4,7 @@ use std::any::Any;
 
 use pintle_metrics::{Counter, Gauge, Histogram, Metric, Provider, Pulled};
 
-/// A metrics provider whose instruments panic on every use and when they are dropped.
+/// A metrics provider that creates instruments which panic whenever they are used or dropped.
 ///
 /// # Examples
 ///

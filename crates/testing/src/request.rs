@@ -13,7 +13,7 @@ use serde_json::Value;
 /// `UPDATE team-a/blog`. If the client has a name, the line starts with the name: `replica-1 UPDATE team-a/blog`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RecordedRequest {
-    /// The name of the [`Client`](crate::Client) that sent the request. The name is empty for requests to the
+    /// The name of the [`Client`](crate::Client) that sent the request. The name is empty if the request was sent through the
     /// [`Collection`](crate::Collection) itself.
     pub client: String,
     /// The call that the client made.

@@ -1,4 +1,4 @@
-//! The store of one resource: the objects, the log of changes, and the position that each watch has in the log.
+//! The store of one resource: the objects, the log of changes, and the watches, each with its position in the log.
 //!
 //! Watches, pages and lists of past revisions are all computed from the log. This module takes no lock, reads no clock
 //! and calls no user code.
@@ -29,8 +29,7 @@ pub(crate) struct Store {
     watch_cache: bool,
     /// The fields that selectors may use, in addition to the fields that the kind has by default.
     selectable_fields: Vec<String>,
-    /// The compacted revision. Reads of revisions before it fail, but the log keeps its entries for open watches and
-    /// for tests.
+    /// The compacted revision. Reads of earlier revisions fail, but the log keeps the earlier entries for open watches and for tests.
     compacted: u64,
     objects: Objects,
     log: Vec<Entry>,
@@ -90,7 +89,7 @@ impl Store {
         self.state_at(revision).into_values().map(|stored| stored.json.clone()).collect()
     }
 
-    /// Returns the wakers of watches that have something to read. The caller must wake them without a lock.
+    /// Returns the wakers of the watches that have items to read. The caller must call these wakers after it has released the lock.
     pub(crate) fn take_wakers(&mut self) -> Vec<Waker> {
         let end = self.log.len();
         self.watches.values_mut().filter(|watch| watch.has_items(end)).filter_map(|watch| watch.waker.take()).collect()
@@ -150,7 +149,7 @@ fn meta<'a>(object: &'a Value, field: &str) -> &'a str {
     object["metadata"][field].as_str().unwrap_or_default()
 }
 
-/// Returns the key of an object, but does not validate the key.
+/// Returns the key of an object without validating the key.
 pub(crate) fn key_of(object: &Value) -> ObjectKey {
     ObjectKey::new(meta(object, "namespace"), meta(object, "name"))
 }

@@ -1,18 +1,18 @@
-//! Removes the fields of objects that differ from run to run, and compares objects.
+//! Compares objects, after the fields that differ from run to run were removed.
 
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
 
 use serde_json::{Map, Value};
 
-/// The metadata fields that the server sets and whose values differ from run to run.
+/// The metadata fields that the server sets, with values that differ from run to run.
 const SERVER_METADATA: [&str; 6] =
     ["uid", "resourceVersion", "creationTimestamp", "generation", "managedFields", "selfLink"];
 
 /// The maximum length of a value in a report.
 const SHOWN: usize = 120;
 
-/// Replaces the values of a Secret by digests, so that no report shows them.
+/// Replaces the values of a Secret by digests, so that no report shows the values.
 pub(crate) fn hide_secrets(resource: &str, object: &mut Value) {
     if resource != "secrets" {
         return;
@@ -87,8 +87,8 @@ pub(crate) fn differences(before: Option<&Value>, after: Option<&Value>) -> Vec<
     }
 }
 
-/// Returns the fields that a write changed. If the write changed only fields that the server sets, such as managed
-/// fields, returns those fields.
+/// Returns the fields that a write changed. If the write changed only metadata that the server sets, the result is
+/// `.metadata.managedFields`.
 pub(crate) fn changes(resource: &str, before: Option<Value>, after: Option<Value>) -> Vec<String> {
     let shown = |object: &Option<Value>| {
         object.clone().map(|mut object| {

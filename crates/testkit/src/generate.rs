@@ -14,21 +14,21 @@ use serde_json::{Map, Value, json};
 use self::numbers::number;
 use self::text::{label, text};
 
-/// The maximum nesting of values. Below this level of nesting, fields get the smallest valid value.
+/// The nesting depth down to which values are generated randomly. Below this depth, fields get the smallest valid value.
 const DEPTH: usize = 12;
-/// The maximum number of tries to generate a value that can be decoded.
+/// The maximum number of attempts to generate a value that can be decoded.
 const ATTEMPTS: u64 = 200;
 /// The maximum number of items in a list or a map, unless the schema requires more.
 const ITEMS: usize = 3;
 
 const INT_OR_STRING: &str = "x-kubernetes-int-or-string";
 
-/// Returns a valid custom resource. The resource depends only on the seed.
+/// Returns a valid custom resource. Calls with the same seed return the same resource.
 ///
 /// The object satisfies the schema of [`CustomResource::crd`]. The schema includes types, required and nullable fields,
 /// enums, bounds, lengths, patterns, formats, defaults, maps, sets, and fields that are an integer or a string.
-/// Optional fields are often absent, and values are often equal to a bound. The object has no status. A namespaced
-/// object is in the namespace `default`. The name of the object ends with the seed.
+/// Optional fields are often absent, and values are often equal to a bound of the schema. The object has no status. A namespaced object is
+/// in the namespace `default`. The name of the object ends with the seed.
 ///
 /// The function does not evaluate CEL rules. If a type has CEL rules, filter the results:
 /// `(0..).map(generate).filter(…)`.
@@ -103,7 +103,7 @@ fn object<K: CustomResource>(schema: &Value, seed: u64, random: &mut Rng) -> Res
     Ok(fields.into())
 }
 
-/// Returns a value for a schema.
+/// Returns a value that satisfies a schema.
 fn value(schema: &Value, path: &str, depth: usize, random: &mut Rng) -> Result<Value, Unsatisfied> {
     if let Some(default) = schema.get("default")
         && random.u8(..4) == 0
@@ -178,7 +178,7 @@ fn generate_fields(
     Ok(fields)
 }
 
-/// Chooses one variant of each `oneOf` and `anyOf`. Leaves out the fields that only other variants require.
+/// Chooses one variant of each `oneOf` and `anyOf`. Leaves out the fields that only variants which were not chosen require.
 fn choose_variants<'a>(schema: &'a Value, random: &mut Rng, required: &mut Vec<&'a str>, excluded: &mut Vec<&'a str>) {
     for key in ["oneOf", "anyOf"] {
         let Some(variants) = schema[key].as_array().filter(|variants| !variants.is_empty()) else { continue };
@@ -194,7 +194,8 @@ fn choose_variants<'a>(schema: &'a Value, random: &mut Rng, required: &mut Vec<&
     }
 }
 
-/// Sets the fields that a variant restricts to a few values, such as the tag of an enum.
+/// Some variants restrict a field to a few values, such as the tag of an enum. If the fields fit such a variant, sets this field to the
+/// first of these values.
 fn narrow(schema: &Value, random: &mut Rng, fields: &mut Map<String, Value>) {
     for key in ["oneOf", "anyOf"] {
         let Some(variants) = schema[key].as_array() else { continue };

@@ -9,14 +9,14 @@ use tokio::time::Instant;
 
 use crate::SentRequest;
 
-/// The maximum number of requests in a run. A correct operator never sends so many requests. An operator that loops
-/// without a delay reaches this number, because the paused clock never advances during the loop.
+/// The maximum number of requests in a run. A correct operator never sends so many requests. An operator that loops without a delay reaches
+/// this maximum, because the paused clock never advances during the loop.
 const MAX_REQUESTS: usize = 50_000;
-/// The maximum number of requests that begin within one second on the paused clock. With this limit, a loop without a
-/// delay is found before it reaches the maximum of a run.
+/// The maximum number of requests that begin within one second on the paused clock. Because of this limit, a loop without a delay is
+/// detected before it reaches `MAX_REQUESTS`.
 const MAX_RATE: usize = 2_000;
 
-/// The prefix of the recorded cause of a process that has panicked.
+/// If a process has panicked, the recorded cause starts with this text.
 pub(crate) const PANICKED: &str = "it panicked";
 
 /// The record of one run of the operator.
@@ -31,9 +31,9 @@ struct Inner {
     leases: Vec<LeaseWrite>,
     last_activity: Instant,
     is_flooded: bool,
-    /// The start of the current second, and the number of requests before that time.
+    /// The start of the current second, and the number of requests that began before it.
     second: (Instant, usize),
-    /// The panics of processes, and the errors of processes that the test kit did not disturb.
+    /// The names of processes that have ended, each with the cause: a panic, or an error although the test kit did not disturb the process.
     ended: Vec<(String, String)>,
 }
 
@@ -43,7 +43,7 @@ pub(crate) struct LeaseWrite {
     pub(crate) revision: u64,
     pub(crate) process: String,
     pub(crate) lease: String,
-    /// The holder after the write. The string is empty after a release.
+    /// The holder in the Lease after the write. The string is empty if the write released the Lease.
     pub(crate) holder: String,
 }
 
@@ -99,7 +99,7 @@ impl Journal {
         self.lock().leases.push(LeaseWrite { revision, process: process.into(), lease, holder });
     }
 
-    /// Records the time of an action of the user, to which the operator must react.
+    /// Records the time at which the user has done something to which the operator must react.
     pub(crate) fn touch(&self) {
         self.lock().last_activity = Instant::now();
     }

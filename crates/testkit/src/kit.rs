@@ -24,14 +24,14 @@ use self::steps::{Act, Step};
 use crate::lab::{create, delete};
 use crate::{Lab, Violation};
 
-/// The state outside of the cluster that an operator changes, such as a DNS zone. Each run gets a new world from
-/// [`Default`]. Clones must be handles to the same world, as with an `Arc<Mutex<T>>`.
+/// The state that an operator changes outside of the cluster, such as a DNS zone. Each run gets a new world from [`Default`]. Clones must
+/// be handles to the same world, as with an `Arc<Mutex<T>>`.
 pub trait World: Clone + Default + Send + Sync + 'static {
-    /// Returns the part of the state that must be equal in two runs.
+    /// Returns the part of the world's state that must be the same in every run.
     fn state(&self) -> Value;
 }
 
-/// The world of an operator without effects outside of the cluster.
+/// The world of an operator that changes nothing outside of the cluster.
 impl World for () {
     fn state(&self) -> Value {
         Value::Null
@@ -62,7 +62,7 @@ pub(crate) struct Settings {
 /// A check runs the operator many times. Each run has a new embedded server, a new runtime with a paused clock, and a
 /// new [`World`]. The runs use all processors. A check blocks its thread, so a test is a plain `#[test]` function.
 ///
-/// If there is no [step](Self::step), the checks only test the start of the operator.
+/// Without a [step](Self::step), the checks test only the start of the operator.
 ///
 /// # Examples
 ///
@@ -89,23 +89,23 @@ impl<W: World> Kit<W> {
         Self { operator: Arc::new(operator), settings, steps: Vec::new() }
     }
 
-    /// Sets how long the operator must make no change before it counts as idle. The default is 30 s on the paused
-    /// clock. The default is longer than the time in which another process takes over a Lease. Increase the value if
-    /// the operator waits longer between two writes.
+    /// Sets the time after which an operator that changes nothing counts as idle. The default is 30 s on the paused clock. The default is
+    /// longer than the time in which another process takes over a Lease. Increase the value if the operator waits longer between two
+    /// writes.
     pub fn quiet(mut self, quiet: Duration) -> Self {
         self.settings.quiet = quiet;
         self
     }
 
-    /// Sets how long the operator may take to become idle and to reach the expected state. The default is 30 minutes on the paused clock.
+    /// Sets the time limit for the operator to become idle and to reach the expected state. The default is 30 minutes on the paused clock.
     pub fn limit(mut self, limit: Duration) -> Self {
         self.settings.limit = limit;
         self
     }
 
-    /// Adds a step in which the user creates `object`. The request is retried until the server accepts the object. So
-    /// the operator can install the resource of the object first. The step also works while an object with the same
-    /// name is still being deleted.
+    /// Adds a step in which the user creates `object`. The request is retried until the server accepts the object. So the operator can
+    /// first install the CustomResourceDefinition of the object. The step also works while an object with the same name is still being
+    /// deleted.
     pub fn create<T>(self, object: T) -> Self
     where
         T: Resource + Serialize + DeserializeOwned,
@@ -127,8 +127,8 @@ impl<W: World> Kit<W> {
         })
     }
 
-    /// Adds a step in which the user runs the given function. The step begins when the operator is idle, and is
-    /// repeated until it succeeds, for at most two minutes.
+    /// Adds a step in which the user runs the given function. The step begins when the operator is idle. It is repeated until it succeeds,
+    /// for at most two minutes.
     pub fn step<E>(
         self,
         name: impl Into<String>,
@@ -149,8 +149,8 @@ impl<W: World> Kit<W> {
         self
     }
 
-    /// Runs a manual test against one process of the operator. If the test needs faults, add them at its start. The
-    /// process sends its first request when the test first waits.
+    /// Runs a manual test against one process of the operator. If the test needs faults, add them at its start. The process starts to run
+    /// when the test first waits.
     ///
     /// # Errors
     ///

@@ -32,8 +32,8 @@ const START: Duration = Duration::from_secs(1_800_000_000);
 /// A running test cluster: an embedded server without a socket, the processes of an operator, and a user.
 /// [`Kit::run`](crate::Kit::run) creates a lab.
 ///
-/// The clock is tokio's paused clock, so waiting takes no real time. The requests of the test fail only because of
-/// [faults](Self::faults). A fault that names the user agent of a process does not affect the requests of the test.
+/// The clock is tokio's paused clock, so waiting takes no real time. The requests of the test fail only if [faults](Self::faults) apply to
+/// them. A fault that names the user agent of a process does not affect the requests of the test.
 pub struct Lab<W = ()> {
     server: Arc<ApiServer>,
     journal: Arc<Journal>,
@@ -44,7 +44,7 @@ pub struct Lab<W = ()> {
     seed: u64,
     baseline: Baseline,
     processes: Mutex<BTreeMap<String, Process>>,
-    /// The rules of [`fail`](Self::fail), with their texts.
+    /// The rules that [`fail`](Self::fail) added, each with its text for reports.
     rules: Mutex<Vec<(RuleId, String)>>,
 }
 
@@ -90,11 +90,11 @@ impl<W: World> Lab<W> {
         self.server.faults()
     }
 
-    /// Makes the next `times` requests of this kind fail with this HTTP status, for all processes. `request` is a verb
-    /// and a resource, as reports show them: `patch configmaps`, `patch websites/status`, `list websites`. For other
-    /// faults, see [`faults`](Self::faults).
+    /// Makes the next `times` requests of this kind fail with this HTTP status, whichever process sends them. `request` is a verb and a
+    /// resource, in the form in which reports show them: `patch configmaps`, `patch websites/status`, `list websites`. For other faults,
+    /// see [`faults`](Self::faults).
     ///
-    /// If the rule fails no request until the test ends, [`Kit::run`](crate::Kit::run) returns [`Violation::UnusedRule`].
+    /// If no request has failed because of this rule when the test ends, [`Kit::run`](crate::Kit::run) returns [`Violation::UnusedRule`].
     ///
     /// # Panics
     ///
@@ -127,7 +127,7 @@ impl<W: World> Lab<W> {
         }
     }
 
-    /// Returns the cluster with which the test sends its requests as the user.
+    /// Returns the client (a [`Cluster`]) with which the test sends requests as the user.
     pub fn user(&self) -> &Cluster {
         &self.user
     }
@@ -137,7 +137,7 @@ impl<W: World> Lab<W> {
         &self.world
     }
 
-    /// Returns the requests of all processes so far, in the order in which they were sent.
+    /// Returns the requests that all processes have sent so far, oldest first.
     pub fn requests(&self) -> Vec<SentRequest> {
         self.journal.requests()
     }
@@ -259,7 +259,7 @@ impl<W: World> Lab<W> {
         ended.unwrap_or_else(|_| Err(Violation::NotInTime { what: what.into(), within: LIMIT, observed }))
     }
 
-    /// Returns the part of the state that is compared with other runs.
+    /// Returns the state that is compared with the state of other runs.
     pub(crate) fn state(&self) -> State {
         State::of(&self.server, &self.baseline, self.world.state())
     }

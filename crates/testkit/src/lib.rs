@@ -56,28 +56,27 @@
 //!
 //! - A [`Kit`] contains the operator, the steps of its user, and the checks.
 //! - A [`Lab`] is a single run for manual tests: the server, the processes of the operator, and the user.
-//! - A [`Violation`] is the result of a failed check. A violation is displayed as a report.
-//! - A [`CrdChecker`] checks which objects a CustomResourceDefinition accepts, such as `CrdChecker::new(Website::crd())`.
-//! - [`generate`] creates custom resources from seeds. A [`LeastRole`] contains the permissions that an operator has
-//!   used.
+//! - A [`Violation`] is the result of a failed check. The `Display` output of a violation is a report.
+//! - A [`CrdChecker`] checks which objects a CustomResourceDefinition accepts. For example, `CrdChecker::new(Website::crd())` creates one.
+//! - [`generate`] creates custom resources from seeds. A [`LeastRole`] contains only the permissions that an operator has used.
 //!
 //! # How a run works
 //!
 //! A check starts one thread for each processor. Each run has a runtime with one thread and tokio's clock paused, and
-//! an embedded server without a socket. All requests of a process pass through the test kit. The test kit records and
-//! delays requests, and can cut their connections. Each process is a task. Killing a process stops its requests
-//! immediately and drops the task, without releasing the Lease.
+//! an embedded server without a socket. All requests of a process pass through the test kit. The test kit records the requests, can delay
+//! them, and can cut the connections on which they are sent. Each process is a task. Killing a process stops its requests immediately and
+//! drops the task, without releasing the Lease.
 //!
-//! The operator, its client, informers, queues and election are the real code, and so are the server's storage,
-//! admission, watches and garbage collection. The time, the network and the killing of processes are simulated. A
-//! killed process sends no further requests, but threads that the process has started continue.
+//! The operator's code is real, with its client, informers, queues and election. The server's storage, admission, watches and garbage
+//! collection are real, too. The time, the network and the killing of processes are simulated. A killed process sends no further requests,
+//! but threads that the process has started continue.
 //!
 //! # Guarantees
 //!
 //! - Runs with the same seed have the same faults at the same times. If the operator is deterministic, these runs send
 //!   the same requests. An operator that iterates over a `HashMap` is not deterministic.
-//! - Each check ends, because the [limit](Kit::limit) on the paused clock and a maximum number of requests stop it. But
-//!   an operator that blocks its thread blocks the test.
+//! - Each check ends, because the [limit](Kit::limit) on the paused clock and a maximum number of requests stop it. However, an operator
+//!   that blocks its thread blocks the test.
 //! - A run serves no probes, no metrics and no debug page, because parallel runs would use the same port.
 //! - If the operator ends with an error and no process is left, a waiting test fails immediately with this error.
 //! - No report shows the values of a Secret.

@@ -13,7 +13,7 @@ use pintle_apiserver::RequestVerb;
 pub struct SentRequest {
     /// The name of the process, such as `operator-1`. A restarted process has a new name.
     pub process: String,
-    /// The number of the request within its process, starting from 1.
+    /// The number of the request. Each process numbers its requests from 1.
     pub number: usize,
     /// The verb of the request. `None` for a request without a resource, such as `/version`.
     pub verb: Option<RequestVerb>,
@@ -23,9 +23,9 @@ pub struct SentRequest {
     pub resource: String,
     /// The subresource, such as `status`.
     pub subresource: String,
-    /// The namespace of the request. The string is empty in cluster scope and for requests across all namespaces.
+    /// The namespace of the request. The string is empty for cluster-scoped resources and for requests across all namespaces.
     pub namespace: String,
-    /// The name of the object. The string is empty for a collection and for a generated name.
+    /// The name of the object. The string is empty if the request is for a collection, or if the server generates the name.
     pub name: String,
     /// The path of the URL without the query.
     pub path: String,
@@ -85,8 +85,8 @@ impl SentRequest {
         self.verb.is_some_and(|verb| !matches!(verb, Get | List | Watch))
     }
 
-    /// Returns whether the request is housekeeping that every operator needs. Requests for Leases, Events and access
-    /// reviews are housekeeping.
+    /// Returns whether the request is housekeeping, which does not depend on the purpose of the operator. Requests for Leases, Events and
+    /// access reviews are housekeeping.
     pub fn is_housekeeping(&self) -> bool {
         matches!(
             (self.group.as_str(), self.resource.as_str()),
@@ -94,13 +94,13 @@ impl SentRequest {
         ) || self.resource.ends_with("reviews")
     }
 
-    /// Returns whether the request changed an object of the operator's domain. The installation of a CustomResourceDefinition does not count.
+    /// Returns whether the request changed an object. Housekeeping does not count, and neither does the installation of a
+    /// CustomResourceDefinition.
     pub(crate) fn is_effect(&self) -> bool {
         !self.is_housekeeping() && self.resource != "customresourcedefinitions" && !self.changes.is_empty()
     }
 
-    /// Returns whether the request shows that the operator is not idle. A request shows this if it changed an object,
-    /// or if it is a failed write.
+    /// Returns whether the request shows that the operator is not idle, because it changed an object or is a failed write.
     pub(crate) fn is_activity(&self) -> bool {
         let has_failed = self.is_write() && self.code.is_none_or(|code| code >= 400);
         !self.is_housekeeping() && (has_failed || !self.changes.is_empty())

@@ -8,14 +8,14 @@ use serde_json::{Value, json};
 
 use crate::SentRequest;
 
-/// The API group, and the resource with the subresource.
+/// An API group, and a resource with its subresource.
 type Target = (String, String);
 type Rules = BTreeMap<Target, BTreeSet<String>>;
 
-/// The permissions that recorded requests need, as a ServiceAccount with roles and bindings. The `Display`
-/// implementation writes YAML for `kubectl apply`.
+/// A ServiceAccount, with roles and bindings that grant the permissions which recorded requests need. The `Display` implementation writes
+/// YAML for `kubectl apply`.
 ///
-/// The role does not contain permissions that no recorded request needed. So the recorded test should include deletions
+/// The role contains a permission only if a recorded request needed it. So the test whose requests are recorded should include deletions
 /// and conflicts. You can also use the requests of [chaos](crate::Kit::survives_chaos).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeastRole {
@@ -29,7 +29,7 @@ impl LeastRole {
     /// Returns the role that the given requests need. `name` is the name of the roles, and of the ServiceAccount in
     /// `default`.
     ///
-    /// - Permissions for Leases are in a Role in their namespace.
+    /// - The permissions for Leases are in a Role in the namespace of the Leases.
     /// - If any request concerns all namespaces, all other permissions are in a ClusterRole.
     /// - Otherwise, each namespace has a Role for its namespaced resources, and a ClusterRole has the permissions for
     ///   cluster-scoped resources.
@@ -54,12 +54,13 @@ impl LeastRole {
             };
             let verbs = rules.entry((request.group.clone(), resource)).or_default();
             verbs.extend(request.verb.map(|verb| verb.to_string()));
-            // An installation lists the definition, and watches it if it is not established yet. So another run may need the watch.
+            // To install a definition, the operator lists it, and watches it if it is not established yet. So even if this run has no
+            // watch, another run may need it.
             if request.verb == Some(RequestVerb::List) && request.resource == "customresourcedefinitions" {
                 verbs.insert(RequestVerb::Watch.to_string());
             }
-            // An apply needs both verbs if the object does not exist. In another run, the object of any apply may not
-            // exist.
+            // If the object does not exist, an apply needs the verb `create` in addition to `patch`. In another run, the object of any
+            // apply may be missing.
             if request.verb == Some(RequestVerb::Patch) && request.code == Some(201) {
                 verbs.insert(RequestVerb::Create.to_string());
             }
@@ -73,7 +74,7 @@ impl LeastRole {
     }
 
     /// Returns the role without the permission for one verb of one resource, such as `configmaps` or `websites/status`.
-    /// Use this method to test that the operator needs a permission.
+    /// With this method, a test can show that the operator needs a permission.
     pub fn without(mut self, verb: &str, resource: &str) -> Self {
         for rules in self.namespaces.values_mut().chain([&mut self.cluster]) {
             for ((_, found), verbs) in rules.iter_mut() {

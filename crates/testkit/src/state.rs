@@ -10,7 +10,7 @@ use crate::fields::{differences, hide_secrets, normalize, replace, short};
 /// The maximum number of differences in a report.
 const SHOWN: usize = 20;
 
-/// All objects of a server, and the world outside of the server.
+/// The final state of a run: all objects of the server, and the world outside of the cluster.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct State {
     /// The objects, by resource and key. Objects with generated names share a key.
@@ -18,7 +18,7 @@ pub(crate) struct State {
     world: Value,
 }
 
-/// The objects of a server before the run.
+/// The objects that the server contained before the run.
 #[derive(Clone, Debug)]
 pub(crate) struct Baseline(ServerSnapshot);
 
@@ -57,7 +57,7 @@ impl State {
         Self { objects, world }
     }
 
-    /// Returns the differences between this state and the expected state.
+    /// Returns the differences between the expected state and this state.
     pub(crate) fn differences(&self, expected: &Self) -> Vec<String> {
         let mut found = Vec::new();
         let mut keys: Vec<_> = expected.objects.keys().chain(self.objects.keys()).collect();
@@ -105,7 +105,7 @@ fn parse(line: &str) -> Option<Stored> {
     Some(Stored { resource, key: line["key"].as_str()?.to_owned(), object: line["object"].take() })
 }
 
-/// Returns replacements for the values that differ from run to run: the uid, and a generated name.
+/// Returns the values of an object that differ from run to run, each with its replacement: the uid, and a generated name.
 fn stable_names(stored: &Stored) -> Vec<(String, String)> {
     let text = |name: &str| stored.object["metadata"][name].as_str().map(str::to_owned);
     let generated = text("generateName").map(|prefix| format!("{prefix}[generated]"));

@@ -9,11 +9,11 @@ use crate::SentRequest;
 
 /// A rule that the operator broke, or the reason why a check could not run.
 ///
-/// `Debug` writes the same text as `Display`. So `unwrap`, and a test that returns this error, print a readable report.
+/// `Debug` writes the same text as `Display`. Therefore, the report is readable if a test calls `unwrap` or returns this error.
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Violation {
-    /// The embedded server or a client of it cannot be started.
+    /// The embedded server, or a client for this server, cannot be started.
     #[error("cannot start the test cluster: {0}")]
     Start(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// A condition did not become true in time.
@@ -41,7 +41,7 @@ pub enum Violation {
     Step {
         /// A description of the request or step.
         what: String,
-        /// The last error of the request or step.
+        /// The last error of this request or step.
         cause: String,
     },
     /// The operator panicked, or ended although the check did not disturb it.
@@ -66,7 +66,7 @@ pub enum Violation {
     Wrote {
         /// The rule that the operator broke.
         what: String,
-        /// The requests that broke the rule.
+        /// The requests with which the operator broke the rule.
         requests: Vec<SentRequest>,
     },
     /// The final objects differ from the result of an undisturbed run.
@@ -98,7 +98,7 @@ pub enum Violation {
     TwoLeaders {
         /// A description of the disturbance.
         what: String,
-        /// The writes that the process sent without leading.
+        /// The writes that the process sent while it did not lead.
         writes: Vec<String>,
     },
     /// After the disturbance, more tasks are alive than in an undisturbed run.

@@ -15,7 +15,7 @@ const INTERVAL: Duration = Duration::from_millis(20);
 /// So even a long wait has only a few hundred observations.
 const PART: u32 = 50;
 
-/// Returns the interval between two observations when `since` has passed since the start.
+/// Returns the interval until the next observation. `since` is the time since the start.
 pub(crate) fn interval(since: Duration) -> Duration {
     INTERVAL.max(since / PART)
 }
@@ -23,8 +23,7 @@ pub(crate) fn interval(since: Duration) -> Duration {
 /// Observes a value until `accept` returns true, and returns that value. Waits at most two minutes on tokio's clock.
 /// For another limit, see [`eventually_within`].
 ///
-/// The interval between two observations is 20 ms. After one second, the interval grows to 2% of the time since the
-/// start.
+/// The interval between two observations is 20 ms at first. After one second, it is 2% of the time since the start.
 ///
 /// # Examples
 ///
@@ -58,8 +57,8 @@ pub async fn eventually<T: Debug>(
     eventually_within(LIMIT, what, observe, accept).await
 }
 
-/// Observes a value until `accept` returns true, as [`eventually`] does, with a given time limit. The value is observed
-/// at least once, and once more when the time limit has passed.
+/// Observes a value until `accept` returns true, as [`eventually`] does, with a given time limit. The function observes the value at least
+/// once, and once more when the time limit has passed.
 ///
 /// # Errors
 ///
@@ -91,8 +90,8 @@ pub async fn eventually_within<T: Debug>(
 }
 
 /// Observes a value for some time on tokio's clock, and checks that `accept` returns true for each observation. Returns
-/// the last value. The value is observed at least once, and once more when the time has passed. The intervals between
-/// the observations are the same as for [`eventually`].
+/// the last value. The function observes the value at least once, and once more when the time has passed. The intervals between the
+/// observations are the same as for [`eventually`].
 ///
 /// # Errors
 ///

@@ -29,7 +29,7 @@ use crate::journal::Journal;
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// The time at which a connection is cut, relative to the request.
+/// Whether a connection is cut before or after its request takes effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cut {
     /// The connection is cut before the request takes effect. The server never receives the request.
@@ -38,10 +38,10 @@ pub(crate) enum Cut {
     After,
 }
 
-/// The request at which the process is killed.
+/// The point at which a process is killed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CrashPoint {
-    /// The number of the request within the process.
+    /// The number of the request at which the process is killed. Each process counts its requests from 1.
     pub(crate) request: usize,
     pub(crate) cut: Cut,
 }
@@ -65,11 +65,10 @@ pub(crate) struct Link {
     pub(crate) process: String,
     server: Arc<ApiServer>,
     journal: Arc<Journal>,
-    /// A token that is cancelled when the process is killed. After the cancellation, none of the process's requests
-    /// makes progress.
+    /// A token that is cancelled when the process is killed. After the cancellation, all requests of the process stop.
     dead: CancellationToken,
     state: Mutex<LinkState>,
-    /// A counter that changes when all watches break.
+    /// A counter that is incremented to break all watches.
     broken: watch::Sender<u64>,
 }
 
@@ -146,7 +145,7 @@ impl Link {
     /// Returns the delay of the next watch event.
     fn frame_delay(&self) -> Duration {
         self.with(|state| match state.disturbances.filter(|disturbances| Instant::now() < disturbances.until) {
-            // In reality, events that had to wait for a delayed event often arrive together.
+            // In a real cluster, events that had to wait for a delayed event often arrive together.
             Some(disturbances) if state.random.bool() => share(disturbances.lag, state.random.f64()),
             _ => Duration::ZERO,
         })
@@ -177,7 +176,7 @@ impl Link {
         if disturbance.cut == Some(Cut::Before) {
             return self.cut(index, disturbance, "cut before it took effect").await;
         }
-        // Skip the changes of Leases and Events, because reports do not show these changes and there are many.
+        // Do not compute the changes of Leases and Events, because reports do not show them and there are many.
         let is_watched = sent.is_write() && !sent.is_housekeeping();
         let before = match is_watched && !sent.name.is_empty() {
             true => self.read(&object_path(&head.uri, sent, None)).await,
@@ -214,7 +213,7 @@ impl Link {
         Ok(Response::from_parts(head, TransportBody::new(Full::new(body))))
     }
 
-    /// Records a write of a Lease. If a fault has replaced the answer, reads the stored Lease from the server.
+    /// Records a write of a Lease. If a fault has replaced the response, reads the stored Lease from the server instead.
     async fn record_lease(&self, sent: &SentRequest, uri: &Uri, request: &[u8], answer: &[u8]) {
         let parse = |json: &[u8]| serde_json::from_slice::<Value>(json).ok();
         let is_stored = |lease: &Value| lease.pointer("/metadata/resourceVersion").is_some();
@@ -274,8 +273,8 @@ fn share(most: Duration, part: f64) -> Duration {
     most.mul_f64(part)
 }
 
-/// Returns the path of the object that a write changes. The path contains no subresource. For a created object, it
-/// contains the object's name.
+/// Returns the path of the object that a write changes, without a subresource. If the request creates the object, the path contains the
+/// name of the new object.
 fn object_path(uri: &Uri, sent: &SentRequest, created: Option<&str>) -> String {
     let path = uri.path();
     if sent.name.is_empty() {

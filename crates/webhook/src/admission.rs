@@ -11,8 +11,8 @@ use crate::decode::decode;
 use crate::review::AdmissionRequest;
 use crate::{Denial, Operation, UserInfo};
 
-/// A request to create, update, delete or connect to an object of the type `T`. Handlers receive this request as their
-/// argument. Tests can create requests themselves.
+/// The request that a handler receives: to create, update, delete or connect to an object of the type `T`. Tests can also create such
+/// requests.
 ///
 /// The `Debug` output does not contain the objects, because they may be Secrets.
 ///
@@ -53,7 +53,7 @@ pub struct Admission<T> {
     pub operation: Operation,
     /// The object as the API server would store it. For a deletion, this is the stored object.
     pub object: T,
-    /// The stored object before the update, or `None` if the operation is not an update.
+    /// For an update, this is the stored object before the update. For other operations, it is `None`.
     pub old: Option<T>,
     /// The resource of the request. The object has the version of `T`, even if the client used another version.
     pub resource: GroupVersionResource,
@@ -67,8 +67,7 @@ pub struct Admission<T> {
     pub namespace: String,
     /// The user that sends the request.
     pub user: UserInfo,
-    /// Whether the request is a dry run, so that the server stores nothing. For a dry run, a handler must not have side
-    /// effects.
+    /// Whether the request is a dry run: the API server stores nothing. For a dry run, a handler must not have side effects.
     pub is_dry_run: bool,
     /// The options of the request as JSON: `CreateOptions`, `UpdateOptions`, `PatchOptions` or `DeleteOptions`. The
     /// value is null if there are no options.
@@ -112,7 +111,7 @@ impl<T> Admission<T> {
     }
 }
 
-/// Creates requests for tests. The user of such a request has no name. The test can change all fields.
+/// Creates requests for tests. The user of such a request has an empty name. The test can change all fields.
 impl<T: Resource> Admission<T> {
     /// Creates a request to create `object`.
     pub fn create(object: T) -> Self {

@@ -29,8 +29,8 @@ pub struct Allowed<T = ()> {
 }
 
 impl<T> Allowed<T> {
-    /// Adds a warning that the API server sends to the client. Line breaks become spaces, because the API server drops
-    /// warnings with line breaks.
+    /// Adds a warning that the API server sends to the client. Each line break becomes a space, because the API server drops warnings with
+    /// line breaks.
     #[must_use]
     pub fn warn(mut self, warning: impl AsRef<str>) -> Self {
         self.notes.warn(warning.as_ref());
@@ -54,8 +54,8 @@ impl<T> From<T> for Allowed<T> {
 
 /// The answer of a handler that rejects a request. The client receives the denial as the error of its request.
 ///
-/// The `?` operator converts every error into a denial with the code 500. The message of this denial is the text of the
-/// error, so the client can read it.
+/// The `?` operator converts every error into a denial with the code 500. This denial contains the text of the error, so the client can
+/// read the text.
 ///
 /// # Examples
 ///
@@ -129,7 +129,7 @@ impl Denial {
         self
     }
 
-    /// Sets the reason of the denial. Programs can compare this reason with known reasons.
+    /// Sets the reason of the denial. Programs compare the reason with reasons that they know.
     #[must_use]
     pub fn reason(mut self, reason: Reason) -> Self {
         self.0.reason = reason;

@@ -1,4 +1,4 @@
-//! The memory budget for bodies. If other requests need the memory, bodies that arrive slowly are dropped.
+//! The memory budget for request bodies. If other requests need memory, bodies that arrive slowly are dropped.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -7,12 +7,11 @@ use std::time::Duration;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, sleep};
 
-/// The maximum memory of all bodies in flight together. Requests that exceed this limit wait.
+/// The maximum memory of all request bodies in flight together. A request whose body would exceed this limit waits.
 const BYTES: usize = 256 << 20;
-/// The number of bytes that one permit represents.
+/// The number of bytes for which a request needs one permit of the semaphore.
 const PERMIT: usize = 64 << 10;
-/// If a body takes longer than this time to arrive, it is dropped when other bodies need its memory. API servers send a
-/// body without pauses.
+/// A body that takes longer than this time to arrive is dropped if other bodies need its memory. API servers send a body without pauses.
 const SLOW: Duration = Duration::from_secs(1);
 /// The interval at which a waiting request looks for slow bodies to drop.
 const LOOK: Duration = Duration::from_millis(100);
@@ -44,7 +43,7 @@ impl Budget {
     /// Waits until the budget has enough memory. During the wait, drops slow bodies, the oldest first. Returns `None`
     /// if the budget is closed. In practice, the budget is never closed.
     pub(crate) async fn reserve(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
-        // The limit of a body never exceeds the budget, so the number of permits fits into 32 bits.
+        // The maximum size of a body is at most the budget, so the number of permits fits into 32 bits.
         let mut permits = std::pin::pin!(self.permits.clone().acquire_many_owned(bytes.div_ceil(PERMIT).max(1) as u32));
         loop {
             tokio::select! {

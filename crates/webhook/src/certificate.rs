@@ -1,4 +1,4 @@
-//! The certificate of the server, from files that may change.
+//! Reads the certificate of the server from files, which may change.
 
 use std::fmt;
 use std::fs;
@@ -16,7 +16,7 @@ use rustls::sign::CertifiedKey;
 use thiserror::Error;
 use zeroize::Zeroizing;
 
-/// The files of the server's certificate, and how often they are read.
+/// The files that contain the server's certificate and key, and how often the server reads them.
 ///
 /// # Examples
 ///
@@ -41,13 +41,13 @@ pub struct CertificateFiles {
     /// configurations contain these certificates as `caBundle`. If `None`, the API server trusts the root certificates
     /// of its system.
     pub authority: Option<PathBuf>,
-    /// The time between two reads. The default is 10 s. A changed Secret appears in a volume after about a minute.
+    /// The time between two reads. The default is 10 s. For comparison, a changed Secret appears in a volume only after about a minute.
     pub period: Duration,
 }
 
 impl CertificateFiles {
-    /// Creates a configuration for the files `tls.crt`, `tls.key` and `ca.crt` in a directory. The keys of a Secret of
-    /// the type `kubernetes.io/tls` have the same names.
+    /// Creates a configuration for the files `tls.crt`, `tls.key` and `ca.crt` in a directory. A volume with a Secret of the type
+    /// `kubernetes.io/tls` contains files with these names.
     pub fn in_directory(directory: impl AsRef<Path>) -> Self {
         let directory = directory.as_ref();
         Self {
@@ -153,7 +153,7 @@ fn to_pem(certificate: &[u8]) -> Vec<u8> {
     pem
 }
 
-/// The contents of the certificate file and the key file.
+/// The contents of the certificate file and of the key file.
 #[derive(PartialEq)]
 struct Pair {
     certificate: Zeroizing<Vec<u8>>,
@@ -164,7 +164,7 @@ struct Pair {
 pub(crate) struct Current {
     files: CertificateFiles,
     key: RwLock<Arc<CertifiedKey>>,
-    /// The contents of the last read, so that an invalid pair of files is reported only once.
+    /// The contents of the files at the last read, so that an invalid pair of files is reported only once.
     seen: Mutex<Seen>,
 }
 
@@ -186,10 +186,10 @@ impl Current {
         self.files.period
     }
 
-    /// Reads the files again. Returns whether new connections now get a new certificate.
+    /// Reads the files again. Returns true if new connections get a new certificate from now on.
     ///
-    /// Kubernetes may replace the files between the two reads. If the files were replaced in between, the certificate
-    /// and the key do not match, and the next call reads both files again.
+    /// Kubernetes may replace the files between the two reads. The certificate and the key then do not match, and the next call reads both
+    /// files again.
     pub(crate) fn reload(&self) -> bool {
         let (loaded, seen) = match self.files.read() {
             Ok(pair) => (self.files.certified_key(&pair), Seen::Pair(pair)),

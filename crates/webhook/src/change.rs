@@ -1,8 +1,7 @@
 //! Applies the changes of a handler to the JSON that the API server sent.
 //!
-//! A Rust type need not declare all fields of the object. If this module returned a patch from the JSON to the returned
-//! object, that patch would remove the undeclared fields. Instead, this module compares the object before and after the
-//! handler, and applies the differences to the JSON.
+//! A Rust type need not declare all fields of the object. A patch that turns the JSON into the returned object would remove the undeclared
+//! fields. Instead, this module compares the object before and after the handler, and applies the differences to the JSON.
 
 use std::collections::HashMap;
 use std::mem;
@@ -12,8 +11,8 @@ use serde_json::{Map, Value, json};
 /// The fields that identify the elements of Kubernetes lists, in the order in which they are tried.
 const IDENTITIES: [&str; 7] = ["name", "key", "type", "mountPath", "containerPort", "ip", "uid"];
 
-/// Applies the changes between `before` and `after` to `sent`. Keeps fields that are missing in both `before` and
-/// `after`.
+/// Applies the changes between `before` and `after` to `sent`. Fields of `sent` that are missing in both `before` and `after` keep their
+/// values.
 ///
 /// The recursion has one call for each level of nesting. The JSON parser limits `sent` to 128 levels, and the other
 /// values are serialized Rust types.
@@ -23,7 +22,8 @@ pub(crate) fn merge(sent: &Value, before: &Value, after: &Value) -> Value {
     }
     match (sent, before, after) {
         (Value::Object(sent), Value::Object(before), Value::Object(after)) => merge_objects(sent, before, after).into(),
-        // If the lengths differ, the type dropped or added elements during decoding, so positions do not match.
+        // If the lengths of `sent` and `before` differ, the type has dropped or added elements during decoding, so the positions do not
+        // match.
         (Value::Array(sent), Value::Array(before), Value::Array(after)) if sent.len() == before.len() => {
             merge_lists(sent, before, after).into()
         }
@@ -45,8 +45,8 @@ fn merge_objects(
         }
         let value = match (sent.get(name), old) {
             (Some(sent), Some(old)) => merge(sent, old, new),
-            // The type omits empty values when it is serialized. The map in the JSON may still have members that the
-            // Rust type does not have.
+            // The type omits this map when it is serialized, because the map is empty. In the JSON, the map may still have members that the
+            // Rust type lacks.
             (Some(sent @ Value::Object(_)), None) => merge(sent, &empty, new),
             _ => new.clone(),
         };
@@ -67,7 +67,7 @@ fn merge_lists(sent: &[Value], before: &[Value], after: &[Value]) -> Vec<Value> 
     merged.collect()
 }
 
-/// Returns the previous position of each element. `None` means that an element is new.
+/// Returns the position that each element of `after` has in `before`. `None` means that the element is new.
 fn origins(before: &[Value], after: &[Value]) -> Vec<Option<usize>> {
     let identity = IDENTITIES.iter().find_map(|field| Some((identities(before, field)?, identities(after, field)?)));
     if let Some((before, after)) = identity {
@@ -80,7 +80,7 @@ fn origins(before: &[Value], after: &[Value]) -> Vec<Option<usize>> {
     equal_elements(before, after)
 }
 
-/// Returns the value of one field for all elements, if each element has a different value.
+/// Returns each element's value of one field, if all these values are different.
 fn identities(list: &[Value], field: &str) -> Option<Vec<String>> {
     let mut all = Vec::with_capacity(list.len());
     for element in list {
@@ -107,8 +107,8 @@ fn equal_elements(before: &[Value], after: &[Value]) -> Vec<Option<usize>> {
 /// list.
 const OPERATIONS: usize = 500;
 
-/// Returns the JSON patch that turns `sent` into `merged`, or `None` if they are equal. If the patch would have too
-/// many operations, the result sets whole members of the object instead, such as `spec`.
+/// Returns the JSON patch that turns `sent` into `merged`, or `None` if they are equal. If such a patch would have too many operations, the
+/// patch sets whole members of the object instead, such as `spec`.
 pub(crate) fn patch(sent: &Value, merged: &Value) -> Option<json_patch::Patch> {
     let patch = json_patch::diff(sent, merged);
     match (sent, merged) {

@@ -17,11 +17,11 @@ pub(crate) struct Connections {
 #[derive(Default)]
 struct Shared {
     next: u64,
-    /// The tokens of idle connections, ordered by how long they have been idle, longest first.
+    /// The tokens of idle connections. The connection that has been idle for the longest time is first.
     idle: BTreeMap<u64, CancellationToken>,
 }
 
-/// An open connection, from its accept to its end.
+/// A connection, from the accept until it is closed.
 pub(crate) struct Connection {
     shared: Arc<Mutex<Shared>>,
     activity: Mutex<Activity>,
@@ -32,8 +32,7 @@ pub(crate) struct Connection {
 
 struct Activity {
     in_flight: usize,
-    /// The position of the connection among the idle connections. While a request is in flight, this position is out of
-    /// date.
+    /// The position of the connection in the order of the idle connections. While a request is in flight, this position is out of date.
     place: u64,
     since: Instant,
 }

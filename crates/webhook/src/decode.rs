@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 
 use crate::Denial;
 
-/// Decodes a part of a review. The error names the part and the field, but not the value.
+/// Decodes a part of a review, such as its object. The error names this part and the invalid field, but not the field's value.
 pub(crate) fn decode<T: DeserializeOwned>(part: &str, json: &RawValue) -> Result<T, Denial> {
     fields(json).map_err(|problem| Denial::bad_request(format!("cannot decode the {part}: {problem}")))
 }

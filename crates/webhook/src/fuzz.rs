@@ -62,7 +62,7 @@ fn change(site: &mut Website) {
     site.spec.pages.insert(0, Page { name: "index".into() });
 }
 
-/// Sends a request body to a path of the webhooks. Returns the answer if it is a valid review.
+/// Sends a request body to a path of the webhooks. Returns the response if it is a valid review.
 fn answer(path: &str, body: &[u8]) -> Option<Value> {
     let mutate = async |request: Admission<Website>| {
         let mut site = request.object;
@@ -85,7 +85,7 @@ fn answer(path: &str, body: &[u8]) -> Option<Value> {
 pub fn admission_review(body: &[u8]) {
     let Some(answer) = answer("/mutate/example.com/v1/websites", body) else { return };
     let response = &answer["response"];
-    // serde_json allows fewer levels in a parsed value than in a review whose objects it skips.
+    // When serde_json parses a value, it allows fewer nesting levels than when it skips the objects of a review.
     let Ok(review) = serde_json::from_slice::<Value>(body) else { return };
     // The decoder also accepts a review that is written as a list of its fields.
     let Some(request) = review.get("request").filter(|request| request.is_object()) else { return };

@@ -20,9 +20,9 @@ use crate::review::{AdmissionRequest, AdmissionResponse};
 use crate::webhook::Webhook;
 use crate::{Admission, Allowed, Denial, change};
 
-/// The answer of a handler. The response consists of an optional JSON patch, the warnings and the audit annotations.
+/// The answer of a handler. It consists of an optional JSON patch, the warnings and the audit annotations.
 type Answer = Result<(Option<json_patch::Patch>, Notes), Denial>;
-/// A handler whose types are erased.
+/// A handler behind a type that does not depend on the object type.
 pub(crate) type Handle = Arc<dyn Fn(AdmissionRequest) -> Pin<Box<dyn Future<Output = Answer> + Send>> + Send + Sync>;
 
 pub(crate) fn validating<T, F, Fut, O>(handler: F) -> Handle

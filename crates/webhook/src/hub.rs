@@ -15,19 +15,19 @@ use crate::change::{CHANGEABLE, converted_metadata};
 use crate::decode::fields;
 use crate::review::{ConversionRequest, ConversionResponse};
 
-/// The number of objects that are converted before other tasks of the runtime may run.
+/// The number of objects after which a conversion yields to other tasks of the runtime.
 const TURN: usize = 32;
 
 /// The versions of a kind, and the conversions between them. Each conversion between two versions goes through one
 /// common version, the hub.
 ///
-/// The hub and each other version convert into each other with std's [`From`] or [`TryFrom`]. So *n* versions need
-/// 2(*n* − 1) conversions. The hub should have all fields that any version has, because a round trip loses fields that
-/// the hub lacks. Pass the finished hub to [`Webhooks::convert`](crate::Webhooks::convert).
+/// Each version converts into the hub, and the hub converts into each version, with std's [`From`] or [`TryFrom`]. So *n* versions need
+/// 2(*n* − 1) conversions. The hub should have all fields that any version has, because a round trip loses fields that the hub lacks. Pass
+/// the finished hub to [`Webhooks::convert`](crate::Webhooks::convert).
 ///
 /// If a conversion fails, every list and watch that includes the object fails too, and the API server retries the
-/// conversion forever. So prefer [`From`] to [`TryFrom`]. If a version lacks a field, keep the field's value in an
-/// annotation, or reject such values in a validating webhook.
+/// conversion forever. So prefer [`From`] to [`TryFrom`]. If a version lacks a field, keep the field's value in an annotation, or reject
+/// objects with this field in a validating webhook.
 ///
 /// A conversion may change labels and annotations. All other metadata is copied from the sent object, because the API
 /// server ignores or rejects other changes of the metadata.
@@ -79,17 +79,17 @@ pub struct Hub<H> {
 
 type Read<H> = Box<dyn Fn(&RawValue) -> Result<(H, Value), String> + Send + Sync>;
 
-/// The functions that convert one version, by its `apiVersion`.
+/// The functions that convert one version to the hub and from the hub.
 struct Version<H> {
     /// Decodes an object. Returns the object in the hub's version, and the metadata as the Rust type serializes it.
     read: Read<H>,
     write: Box<dyn Fn(H) -> Result<Value, String> + Send + Sync>,
-    /// Returns whether the Rust type has this field of the metadata. The object must have this field.
+    /// Returns whether the Rust type has this field of the metadata. The given object must contain this field.
     knows: fn(&Value, &str) -> bool,
 }
 
 impl<H: Resource + DeserializeOwned + Serialize> Hub<H> {
-    /// Creates a hub that has only the hub version itself.
+    /// Creates a hub whose only version is `H`, the hub version.
     #[expect(clippy::new_without_default, reason = "a hub without a spoke is useless")]
     pub fn new() -> Self {
         Self { resource: H::api_resource(), versions: BTreeMap::new() }.spoke::<H>()
@@ -153,7 +153,7 @@ impl<H: Resource + DeserializeOwned + Serialize> Hub<H> {
         for part in CHANGEABLE {
             let emptied = before.get(part).filter(|_| converted["metadata"].get(part).is_none());
             if let Some(old) = emptied {
-                // A type without the field cannot have removed its content on purpose, so keep the content.
+                // If the type lacks the field, the conversion did not remove its content on purpose, so keep the content.
                 let mut probe = converted.clone();
                 probe["metadata"][part] = old.clone();
                 if !(write.knows)(&probe, part) {
@@ -206,7 +206,7 @@ impl<H> fmt::Debug for Hub<H> {
 
 type Convert = Arc<dyn Fn(&RawValue, &str) -> Result<Box<RawValue>, String> + Send + Sync>;
 
-/// A conversion webhook whose object types are erased.
+/// A conversion webhook behind a type that does not depend on the object types.
 #[derive(Clone)]
 pub(crate) struct Conversion {
     pub(crate) resource: ApiResource,
@@ -218,7 +218,7 @@ impl Conversion {
         format!("/convert/{}/{}", self.resource.group_version.group, self.resource.plural)
     }
 
-    /// Converts all objects, or none.
+    /// Converts all objects. If one conversion fails, the response contains no object.
     pub(crate) async fn respond(&self, request: ConversionRequest) -> ConversionResponse {
         let ConversionRequest { uid, desired_api_version, objects } = request;
         let mut converted_objects = Vec::with_capacity(objects.len());

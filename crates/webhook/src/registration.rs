@@ -1,4 +1,4 @@
-//! The objects that make the API server call the webhooks.
+//! Creates the objects with which the API server finds and calls the webhooks.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -53,7 +53,7 @@ impl Endpoint {
             }
             Self::Url(url) => json!({"url": format!("{}{path}", url.trim_end_matches('/'))}),
         };
-        // Without a bundle, the API server trusts the root certificates of its system.
+        // Without a CA bundle, the API server trusts the root certificates of its system.
         if !authority.is_empty() {
             config["caBundle"] = STANDARD.encode(authority).into();
         }
@@ -176,8 +176,8 @@ impl Webhooks {
     }
 }
 
-/// Returns the configuration entry of a webhook. The entry contains each field that the API server would otherwise set
-/// to a default, so that server-side apply owns these fields.
+/// Returns the configuration entry of a webhook. The entry sets even the fields with default values, so that server-side apply owns these
+/// fields.
 fn entry(webhook: &Webhook, client_config: Value) -> Value {
     let resource = &webhook.resource;
     let target = match &webhook.subresource {

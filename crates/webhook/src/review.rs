@@ -37,10 +37,10 @@ pub struct AdmissionReview {
 pub struct AdmissionRequest {
     /// The uid of this call to the webhook. The response must have the same uid.
     pub uid: String,
-    /// The kind of the object, in the version of the webhook's rule.
+    /// The kind of the object. Its version is the version that the webhook's rule names.
     #[serde(with = "kind")]
     pub kind: GroupVersionKind,
-    /// The resource, in the version of the webhook's rule.
+    /// The resource. Its version is the version that the webhook's rule names.
     #[serde(with = "resource")]
     pub resource: GroupVersionResource,
     /// The subresource, such as `status`. The string is empty if the request is for the object itself.
@@ -63,7 +63,7 @@ pub struct AdmissionRequest {
     /// The object that is stored before the request. `None` for a creation.
     #[serde(default)]
     pub old_object: Option<Box<RawValue>>,
-    /// Whether the request is a dry run, so that the server stores nothing.
+    /// Whether the request is a dry run: the API server stores nothing.
     #[serde(default, deserialize_with = "or_default")]
     pub dry_run: bool,
     /// The options of the request, such as `CreateOptions`.
@@ -178,7 +178,7 @@ pub struct ConversionRequest {
     /// The `apiVersion` to which the objects must be converted.
     #[serde(rename = "desiredAPIVersion")]
     pub desired_api_version: String,
-    /// The objects to convert. The objects can have any of the other versions.
+    /// The objects to convert. They can have different versions.
     #[serde(default, deserialize_with = "or_default")]
     pub objects: Vec<Box<RawValue>>,
 }
@@ -191,7 +191,7 @@ pub struct ConversionResponse {
     pub uid: String,
     /// `Success`, or a failure of the whole review.
     pub result: Status,
-    /// The objects in the desired version and in the order of the request. The list is empty after a failure.
+    /// The objects in the desired version. They have the same order as in the request. The list is empty after a failure.
     #[serde(default, deserialize_with = "or_default")]
     pub converted_objects: Vec<Box<RawValue>>,
 }

@@ -33,9 +33,9 @@ const STREAMS: u32 = 250;
 const HANDSHAKE: Duration = Duration::from_secs(10);
 /// The maximum time that a connection stays open without a request. Go's clients close an idle connection after 90 s.
 const IDLE: Duration = Duration::from_secs(120);
-/// How long closing an idle connection may take.
+/// The maximum time to close an idle connection.
 const CLOSE: Duration = Duration::from_secs(1);
-/// The interval of HTTP/2 pings, and the time limit for their answers.
+/// The interval between HTTP/2 pings, and the time limit for the answer to a ping.
 const PING: Duration = Duration::from_secs(30);
 const PONG: Duration = Duration::from_secs(15);
 /// How long the server waits after a failed accept, for example if no file descriptors are available.
@@ -86,8 +86,7 @@ pub enum WebhookServerError {
 }
 
 impl WebhookServer {
-    /// Reads the certificate and listens on the address. Clients that connect before [`run`](Self::run) is called wait
-    /// until then.
+    /// Reads the certificate and listens on the address. Clients can already connect, but they wait until [`run`](Self::run) is called.
     ///
     /// # Errors
     ///

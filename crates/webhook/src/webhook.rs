@@ -58,7 +58,7 @@ pub struct Webhook {
     pub(crate) conditions: Vec<(String, String)>,
 }
 
-/// How the API server reacts to a webhook that cannot be called or that gives no valid answer.
+/// How the API server reacts if it cannot call the webhook, or if the webhook gives no valid answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FailurePolicy {
     /// The API server rejects the request.
@@ -96,11 +96,11 @@ impl Webhook {
     /// [`Allowed`] with that object.
     ///
     /// The API server receives a JSON patch with the changes of the handler. If the handler returns the object
-    /// unchanged, the response has no patch. Fields that `T` lacks keep their values, even in the elements of lists. To
-    /// match the elements of a list with their previous states, three rules are tried in order. First, elements match
-    /// by a field that has a different value in each element. The first such field of `name`, `key`, `type`,
-    /// `mountPath`, `containerPort`, `ip` and `uid` is used. Second, elements match by their position if the length of
-    /// the list is unchanged. Otherwise, only equal elements match.
+    /// unchanged, the response has no patch. Fields that `T` lacks keep their values, even in the elements of lists. In a list, each
+    /// element of the result must be matched with an element of the original list. For this, three rules are tried in order. First,
+    /// elements match if they have the same value in an identifying field. This is the first of `name`, `key`, `type`, `mountPath`,
+    /// `containerPort`, `ip` and `uid` that has a different value in each element. Second, if the length of the list is unchanged, elements
+    /// match by their position. Third, only equal elements match.
     ///
     /// The API server calls mutating webhooks first, then validates the object, and then calls validating webhooks.
     pub fn mutate<T, F, Fut, O>(handler: F) -> Self
@@ -159,8 +159,8 @@ impl Webhook {
         self
     }
 
-    /// Sets the name of the webhook. If there are several webhooks for one resource, their names distinguish them. The
-    /// name is a DNS label, such as `quota`, and becomes a part of the path.
+    /// Sets the name of the webhook. Several webhooks for one resource need different names. The name is a DNS label, such as `quota`, and
+    /// becomes a part of the path.
     ///
     /// # Panics
     ///
@@ -201,8 +201,8 @@ impl Webhook {
         self
     }
 
-    /// Declares that the handler has side effects, except for dry runs. If this method is not called, the API server
-    /// assumes that the handler has no side effects.
+    /// Declares that the handler has side effects, but not for dry runs. If this method is not called, the API server assumes that the
+    /// handler has no side effects.
     pub fn has_side_effects(mut self) -> Self {
         self.has_side_effects = true;
         self

@@ -26,8 +26,8 @@ use crate::{Endpoint, Webhook};
 /// | a body that is not a review of the version `v1` | 400 |
 /// | a body that does not arrive within 10 s, or that arrives slowly while other bodies need its memory | 408 |
 ///
-/// If a handler panics, fails or takes too long, the response has `allowed: false` and the code 500 or 504. If the
-/// client closes the connection, the handler is dropped.
+/// If a handler panics, fails or takes too long, the response has `allowed: false` and the code 500 or 504. If the API server closes the
+/// connection, the future of the handler is dropped.
 ///
 /// # Examples
 ///

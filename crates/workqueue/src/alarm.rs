@@ -5,59 +5,56 @@ use std::sync::Arc;
 
 use pintle_ratelimit::{Sleep, Timer};
 
-/// The timer from which the alarm gets its sleeps. `None` means that the queue's clock creates the sleeps, on any
-/// thread.
+/// The timer that creates the alarm's sleeps. `None` means that the queue's clock creates them, on any thread.
 pub(crate) type Source = Option<Arc<dyn Timer>>;
 
-/// The queue's timer for waiting tasks. The timer fires when a delay ends, or when a notified task was not polled in
-/// time.
+/// The queue's timer for waiting tasks. The timer fires when a delay ends, or when a notified task has not been polled in time.
 ///
 /// The timer belongs to the queue rather than to a waiting task, because the task may not be polled for a long time.
-/// A task is not polled, for example, while another branch of its `select!` or another task on its thread computes. The
+/// For example, a task is not polled while another branch of its `select!` computes, or while another task computes on its thread. The
 /// waker of the timer locks the queue and notifies waiters.
 #[derive(Default)]
 pub(crate) struct Alarm {
-    /// The sources of sleeps, one for each executor with a registered waiting task. The alarm uses the last source. A
-    /// source stays after the last task of its executor has stopped waiting, until another executor replaces it. The
-    /// list is empty if no task has waited yet, or if the last source failed.
+    /// The timers that can create sleeps: one for each executor that has a registered waiting task. The alarm uses the last one. After the
+    /// last task of an executor has stopped waiting, its timer stays in the list until the timer of another executor replaces it. The list
+    /// is empty if no task has waited yet, or if the last timer failed.
     sources: Vec<Listed>,
     /// The time at which the alarm's timer fires, in nanoseconds since the creation of the queue.
     at: Option<u64>,
-    /// The executor whose timer is currently set.
+    /// The executor whose timer the alarm currently uses.
     executor: u64,
     /// A number that distinguishes the current sleep of the timer from earlier sleeps.
     generation: u64,
     sleep: Option<Sleep>,
-    /// Whether the waker was called before the new sleep was stored.
+    /// Whether the timer called the waker before the new sleep was stored.
     has_rung: bool,
-    /// Sources of sleeps that must be dropped outside the lock.
+    /// Executors that are no longer needed. Their timers must be dropped outside the lock.
     unused: Vec<Listed>,
 }
 
-/// An executor, the source of its sleeps, and the number of its registered waiting tasks. A task is registered
-/// (*listed*) while it waits for a key.
+/// An executor, its timer, and the number of its registered waiting tasks. A task is registered (*listed*) while it waits for a key.
 pub(crate) struct Listed {
     executor: u64,
     source: Source,
     tasks: usize,
 }
 
-/// A new time for the alarm. The caller must set the timer outside the lock.
+/// A change of the alarm: the new time, and the timer to use. The caller must set this timer outside the lock.
 pub(crate) struct Arm {
     pub(crate) at: u64,
     pub(crate) source: Source,
     generation: u64,
 }
 
-/// How the alarm must be changed at the end of a critical section.
+/// The change of the alarm that the caller must make at the end of a critical section.
 #[derive(Default)]
 pub(crate) struct Planned {
     pub(crate) arm: Option<Arm>,
-    /// A sleep and sources of sleeps that the caller must drop outside the lock.
+    /// A sleep and timers that the caller must drop outside the lock.
     pub(crate) unused: (Option<Sleep>, Vec<Listed>),
 }
 
-/// The result of storing a sleep that was already polled once.
+/// The result of storing a new sleep in the alarm. The sleep was already polled once.
 pub(crate) enum Installed {
     Done,
     /// Another thread has changed the alarm in the meantime. The caller must drop the sleep outside the lock.
@@ -76,8 +73,8 @@ impl Alarm {
         self.at.filter(|at| *at <= time)
     }
 
-    /// Counts a new registered task of an executor. After this call, the alarm uses the timer of the task's executor.
-    /// The caller must drop the returned source outside the lock.
+    /// Counts a new registered task of an executor. After this call, the alarm uses the timer of this executor. The caller must drop the
+    /// returned timer outside the lock.
     pub(crate) fn join(&mut self, executor: u64, source: Source) -> Option<Source> {
         match self.sources.iter().position(|listed| listed.executor == executor) {
             Some(at) => {
@@ -111,7 +108,7 @@ impl Alarm {
         self.drop_unused();
     }
 
-    /// Removes the sources of all executors without a registered task, but keeps at least one source.
+    /// Removes all executors without a registered task, but keeps at least one executor.
     fn drop_unused(&mut self) {
         while self.sources.len() > 1
             && let Some(at) = self.sources.iter().position(|listed| listed.tasks == 0)
@@ -120,8 +117,8 @@ impl Alarm {
         }
     }
 
-    /// Plans how to set the alarm for `at` or an earlier time. `None` means that no alarm is necessary. If the alarm
-    /// must use the timer of another executor, the current sleep is replaced.
+    /// Determines how the alarm must be changed so that it fires at `at` or earlier. `None` means that no alarm is necessary. If the timer
+    /// of another executor must be used, a new sleep replaces the current one.
     pub(crate) fn plan(&mut self, at: Option<u64>) -> Planned {
         let unused = std::mem::take(&mut self.unused);
         let last = self.sources.last();
@@ -142,7 +139,7 @@ impl Alarm {
         Planned { arm, unused: (self.sleep.take(), unused) }
     }
 
-    /// Stores the sleep of the alarm that the caller has just set.
+    /// Stores the sleep that the caller has just created for the alarm.
     pub(crate) fn install(&mut self, arm: &Arm, sleep: Sleep) -> Installed {
         if arm.generation != self.generation || self.at.is_none() {
             return Installed::Outdated(sleep);
@@ -154,9 +151,8 @@ impl Alarm {
         Installed::Done
     }
 
-    /// Returns whether a thread is currently setting the alarm. If a thread is setting the alarm, that thread reacts to
-    /// the wake-up after it has polled the sleep. If the waker is called during that poll, the caller can be the same
-    /// thread.
+    /// Returns whether a thread is currently setting the alarm. If so, that thread handles this wake-up after it has polled the new sleep.
+    /// The caller can be the same thread, if the poll of the sleep calls the waker.
     pub(crate) fn defer_ring(&mut self) -> bool {
         self.has_rung = self.at.is_some() && self.sleep.is_none();
         self.has_rung
@@ -171,7 +167,7 @@ impl Alarm {
     }
 
     /// Handles a failure to set the alarm's timer. A timer fails if its executor has ended, or if it works only on
-    /// other threads. The caller must drop the returned sources outside the lock.
+    /// other threads. The caller must drop the returned timers outside the lock.
     pub(crate) fn fail(&mut self, arm: &Arm) -> Vec<Listed> {
         if arm.generation != self.generation {
             return Vec::new();

@@ -2,9 +2,8 @@
 
 use std::ops::{Index, IndexMut};
 
-/// A vector in chunks of bounded size. When the vector grows, it allocates at most one chunk. So the time under the
-/// lock does not depend on the length of the vector. If there are few elements, the chunks need no more memory than a
-/// [`Vec`].
+/// A vector in chunks of bounded size. When the vector grows, it allocates at most one chunk. Therefore, the time for which the queue's
+/// lock is held does not depend on the length of the vector. If there are few elements, the chunks need no more memory than a [`Vec`].
 #[derive(Debug)]
 pub(crate) struct Chunks<T> {
     chunks: Vec<Vec<T>>,
@@ -34,7 +33,7 @@ impl<T> Chunks<T> {
 }
 
 impl<T: Clone> Chunks<T> {
-    /// Grows the vector so that `index` exists. Chunks before the chunk of `index` that were never accessed stay empty.
+    /// Grows the vector so that `index` exists. Earlier chunks that were never accessed stay empty.
     pub(crate) fn fill(&mut self, index: usize, with: T) {
         let (chunk, at) = (index / CHUNK, index % CHUNK);
         if self.chunks.len() <= chunk {
@@ -81,7 +80,7 @@ mod tests {
     proptest! {
         #![proptest_config(config())]
 
-        /// Stored values do not move, and only chunks in use take memory.
+        /// Stored values never move, and chunks without values take no memory.
         #[test]
         fn filled_values_stay(puts in proptest::collection::vec((0..20 * CHUNK, any::<u32>()), 1..200)) {
             let (mut chunks, mut expected) = (Chunks::default(), BTreeMap::new());

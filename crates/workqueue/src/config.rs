@@ -10,7 +10,7 @@ use pintle_ratelimit::{ExponentialFailureRateLimiter, RateLimiter, StdClock, Tok
 use crate::metrics::MetricsStyle;
 use crate::order::{Fifo, Order};
 
-/// The configuration of a [`WorkQueue`](crate::WorkQueue). The default configuration behaves like client-go, but with
+/// The configuration of a [`WorkQueue`](crate::WorkQueue). With the default configuration, a queue behaves like client-go's queue, but uses
 /// the retry delays of controller-runtime.
 ///
 /// # Examples
@@ -30,32 +30,31 @@ use crate::order::{Fifo, Order};
 pub struct QueueConfig<K, C = StdClock> {
     /// The name of the queue in metrics and in `Debug` output.
     pub name: String,
-    /// The clock of the queue. Waiting in an `async` task requires that the clock is a
-    /// [`Timer`](pintle_ratelimit::Timer).
+    /// The clock of the queue. An `async` task can wait for a key only if the clock is a [`Timer`](pintle_ratelimit::Timer).
     pub clock: C,
     /// The order in which the queue returns queued keys to workers.
     pub order: Box<dyn Order<K>>,
     /// The limiter that computes the delay before a retry.
     pub limiter: Box<dyn RateLimiter<K>>,
-    /// Determines whether a rate-limited add without effect counts as a failure.
+    /// Determines whether a rate-limited add counts as a failure if it has no effect on the queue.
     pub charge: RetryAccounting,
     /// How long the queue remembers the failures of an idle key. A key is idle if it is not queued, delayed or in
     /// flight. `None` means that the queue remembers failures until `forget` is called, as in client-go. The queue then
     /// keeps one record for each key that has failed and was never forgotten.
     ///
-    /// Expired records are removed by the next call of a queue method. If a worker waits for a key, expired records are
-    /// removed immediately. When a record is removed, the queue calls the limiter's `forget` for its key.
+    /// After this time, the next call of a queue method removes the record of the failures. If a worker waits for a key, the record is
+    /// removed immediately. When the queue removes a record, it calls the limiter's `forget` for the key.
     pub keep_failures: Option<Duration>,
     /// Determines what happens to a pending retry when its key is added without a delay.
     pub pending_retry: DelayPolicy,
     /// Determines what happens to a pending reminder when its key is added without a delay.
     pub pending_reminder: DelayPolicy,
-    /// Limits how many keys per second all workers together can dequeue. A key stays queued while it waits for a token.
-    /// A worker that stops waiting consumes no token.
+    /// Limits how many keys per second all workers together can dequeue. The limit is a token bucket. A key stays queued while it waits for
+    /// a token. A worker that stops waiting consumes no token.
     pub dequeue_limit: Option<TokenBucket>,
-    /// The metrics provider. [`MetricsStyle`] lists the metrics. The metrics exist until the queue and its last guard
-    /// are dropped. `None` disables metrics. Without metrics, the queue reads the clock less often. Queues with the
-    /// same name share their metric series.
+    /// The metrics provider. [`MetricsStyle`] lists the metrics. The metrics stay registered until the queue and its last guard are
+    /// dropped. `None` disables metrics. Without metrics, the queue reads the clock less often. Queues with the same name share the same
+    /// metric series.
     pub metrics: Option<Arc<dyn Provider>>,
     /// The labels and buckets of the metrics.
     pub metrics_style: MetricsStyle,
@@ -69,22 +68,21 @@ pub enum DelayPolicy {
     /// is client-go's rule.
     #[default]
     Keep,
-    /// Keeps only the earliest time at which a key must be processed. Adding the key without a delay removes a pending
-    /// delay. If a delay is requested while the key is queued, that delay is dropped. This is controller-runtime's
-    /// rule.
+    /// Keeps only the earliest time at which the key must be processed. Therefore, adding the key without a delay cancels a pending delay.
+    /// If a caller requests a delay while the key is queued, the queue ignores this delay. This is controller-runtime's rule.
     Absorb,
     /// Keeps only the pending delay. Adding the key has no effect while a delay is pending. The key is processed when
     /// the delay ends. With this policy, an event does not end the backoff of a key early.
     Respect,
 }
 
-/// Determines when a rate-limited add counts as a failure. A failure also consumes a token, if the limiter uses tokens.
+/// Determines when a rate-limited add counts as a failure. If the limiter uses tokens, each failure also consumes a token.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RetryAccounting {
-    /// Counts a rate-limited add only if it reports a new failure. The add does not count if an earlier retry of the
-    /// key is pending, or if the add is dropped because the key is queued. [`WorkItem::retry`](crate::WorkItem::retry)
-    /// always counts, because the worker has failed once.
+    /// Counts a rate-limited add only if it reports a new failure. The add does not count if an earlier retry of the key is pending, or if
+    /// the queue drops the add because the key is queued. [`WorkItem::retry`](crate::WorkItem::retry) always counts, because the worker has
+    /// failed once.
     #[default]
     IfScheduled,
     /// Counts every rate-limited add, even if the queue is shut down. This is client-go's rule.

@@ -31,21 +31,21 @@ use crate::shutdown::ShutdownMode;
 
 /// The state of a queue: its keys, delays and retries, with one record for each key.
 ///
-/// All times are in nanoseconds since the creation of the queue. A key whose delay has ended becomes available at the
-/// next `get` or the next call for this key. Adds of other keys do not make it available. If a `get` is waiting, the
-/// key becomes available immediately. Callers pass the hash of a key, because hashing must happen outside the lock.
+/// All times are in nanoseconds since the creation of the queue. A key whose delay has ended becomes available at the next `get`, or at the
+/// next call for this key. Adding other keys does not make this key available. If a `get` is waiting, the key becomes available
+/// immediately. Callers pass the hash of a key, because hashing must happen outside the lock.
 ///
 /// # User code
 ///
-/// Keys, orders, limiters and metrics providers can panic. Therefore, user code is called either while the state is
-/// consistent, or through [`Trash::catch`]. If the state is consistent, the panic propagates.
+/// Keys, orders, limiters and metrics providers can panic. Therefore, the engine calls user code either while its state is consistent, or
+/// through [`Trash::catch`]. In the first case, a panic propagates immediately.
 pub(crate) struct Engine<K> {
     table: Table<K>,
     order: Box<dyn Order<K>>,
-    /// Whether the order uses the times at which keys were queued.
+    /// Whether the order uses the time at which each key was queued.
     timed: bool,
-    /// Whether the order contains keys but returned none of them. The engine calls `pop` again after the next change of
-    /// the queue.
+    /// Whether the last call of the order's `pop` returned no key although the order contains keys. The engine calls `pop` again after the
+    /// next change of the queue.
     is_withheld: bool,
     /// The times at which delays end and failures expire.
     timers: BTreeSet<(u64, Ticket)>,
@@ -84,8 +84,8 @@ pub enum DelayKind {
     Reminder,
 }
 
-/// The time at which an operation happens. The clock is read only if an operation needs the time. Most operations of a
-/// queue without delays do not need it.
+/// The time of an operation. The clock is read only if the operation needs the time, which most operations of a queue without delays do
+/// not.
 ///
 /// A panic of the clock does not interrupt the operation. The operation continues with the latest known time, and the
 /// panic propagates at the end of the operation.
@@ -97,7 +97,7 @@ pub(crate) struct Now<'a> {
     panic: Cell<Option<Panic>>,
 }
 
-/// Values that must be dropped outside the lock, because dropping them runs user code or takes long.
+/// Values that must be dropped outside the lock, because the drop runs user code or takes a long time.
 pub(crate) struct Trash<K> {
     key: Option<K>,
     rare: Option<Box<Rare<K>>>,
@@ -133,7 +133,7 @@ impl<K> Engine<K> {
         (engine, config.clock, config.name)
     }
 
-    /// Returns whether operations in the inbox must record their time.
+    /// Returns whether an operation in the inbox must contain the time at which it was called.
     pub(crate) fn wants_time(&self) -> bool {
         self.timed || self.observer.is_some() || self.keep_failures.is_some()
     }
@@ -157,7 +157,8 @@ impl<K> Engine<K> {
         }
     }
 
-    /// Returns whether no key will be dequeued again, except for keys that are queued when a guard is dropped.
+    /// Returns whether the queue has no more keys to dequeue because of a shutdown. When a guard is dropped later, its key can still be
+    /// queued and dequeued.
     pub(crate) fn is_exhausted(&self) -> bool {
         match self.mode {
             None => false,
@@ -196,13 +197,13 @@ impl<K> Engine<K> {
         self.observer.as_deref()
     }
 
-    /// Returns the depth series that are not registered with the metrics provider yet.
+    /// Returns the series of the metric `depth` that are not registered with the metrics provider yet.
     #[inline]
     pub(crate) fn take_new_depths(&mut self) -> Vec<Depth> {
         self.observer.as_deref_mut().map_or_else(Vec::new, Observer::take_new_depths)
     }
 
-    /// Stores the gauge of a depth series. Returns the gauge if the metrics were ended by a panic.
+    /// Stores the gauge for a series of the metric `depth`. Returns the gauge if the metrics have ended because of a panic.
     pub(crate) fn keep_gauge(&mut self, depth: Depth, gauge: Pull) -> Option<Pull> {
         match self.observer.as_deref_mut() {
             Some(observer) => observer.keep_gauge(depth, gauge),
@@ -210,7 +211,7 @@ impl<K> Engine<K> {
         }
     }
 
-    /// Ends the metrics after the provider has panicked. The caller must drop the returned value outside the lock.
+    /// Ends the metrics after the metrics provider has panicked. The caller must drop the returned observer outside the lock.
     pub(crate) fn take_observer(&mut self) -> Option<Box<Observer>> {
         self.observer.take()
     }
@@ -221,7 +222,7 @@ impl<K> Engine<K> {
         any.then(|| std::mem::take(&mut self.trash))
     }
 
-    /// Calls the observer. If the metrics provider panics, it is not called again.
+    /// Calls the observer. If the metrics provider panics, the engine does not call it again.
     fn observe(&mut self, update: impl FnOnce(&mut Observer)) {
         if let Some(observer) = &mut self.observer
             && self.trash.catch(|| update(observer)).is_none()
@@ -274,7 +275,7 @@ impl<K> Engine<K> {
     }
 }
 
-/// Returns the value that describes a record to a method of the order.
+/// Returns the [`Queued`] value with which the engine passes a record to the order.
 fn queued<'a, K>(ticket: Ticket, record: &'a Record<K>, timed: bool, now: &Now<'_>) -> Queued<'a, K> {
     Queued { ticket, key: record.key(), priority: record.priority, now: if timed { now.nanos() } else { 0 } }
 }
@@ -284,7 +285,7 @@ impl<'a> Now<'a> {
         Self { clock, epoch, read: Cell::new(None), fallback: 0, panic: Cell::new(None) }
     }
 
-    /// Returns this clock with `time` as the current time.
+    /// Returns a `Now` with the same clock, whose time is `time`.
     pub(crate) fn at(&self, time: u64) -> Self {
         Self { read: Cell::new(Some(time)), ..Self::new(self.clock, self.epoch) }
     }
@@ -342,7 +343,7 @@ impl<K> Trash<K> {
         self.rare.get_or_insert_with(|| Box::new(Rare { keys: Vec::new(), burst: None, observer: None, panic: None }))
     }
 
-    /// Drops all values. Returns the panic that was caught earlier, or a panic from dropping a value.
+    /// Drops all values. Returns the panic that was caught earlier, or a panic of a drop.
     #[inline]
     pub(crate) fn empty(self) -> Option<Panic> {
         let Self { key, rare } = self;

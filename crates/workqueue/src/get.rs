@@ -32,10 +32,10 @@ pub enum TryGetError {
     ShutDown,
 }
 
-/// A registered waiter. Dropping this value unregisters the waiter from the queue.
+/// A registered waiter. Dropping the wait unregisters its waiter from the queue.
 pub(crate) struct Wait<'a, K, C: Clock> {
     shared: &'a Arc<Shared<K, C>>,
-    /// The guard of the key that the caller has finished. The guard is released when the wait is first polled.
+    /// The guard of the key that the caller has finished. The first poll of the wait marks this key as done.
     finished: Option<WorkItem<K, C>>,
     id: Option<WaiterId>,
 }
@@ -100,7 +100,7 @@ impl<K: Clone, C: Timer> Future for Get<'_, K, C> {
         match step {
             Step::Item(item) => Poll::Ready(Some(item)),
             Step::ShutDown => Poll::Ready(None),
-            // Only a waiting thread needs this timeout. A waiting task is woken by the queue's alarm.
+            // Only a waiting thread needs this timeout, because the queue's alarm wakes waiting tasks.
             Step::Wait(_) => {
                 READY_IN_A_ROW.set(0);
                 Poll::Pending
@@ -110,7 +110,7 @@ impl<K: Clone, C: Timer> Future for Get<'_, K, C> {
 }
 
 thread_local! {
-    /// The number of consecutive polls of `get` on this thread that returned a key without waiting.
+    /// The number of times in succession that a poll of `get` on this thread has returned a key without waiting.
     static READY_IN_A_ROW: Cell<u32> = const { Cell::new(0) };
 }
 

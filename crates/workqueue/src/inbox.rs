@@ -1,15 +1,15 @@
-//! The inbox for operations that find the queue locked.
+//! The inbox, which stores operations of callers that find the queue locked.
 
 use crate::order::Ticket;
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{Mutex, MutexGuard};
 
-/// The operations that callers started while the queue was locked. The callers did not wait for the lock. The next
-/// thread that takes the lock applies these operations first, so callers cannot observe the delay.
+/// The operations of callers that found the queue locked and did not wait for the lock. The next thread that takes the lock applies these
+/// operations first. Therefore, callers cannot observe that they were delayed.
 ///
 /// The inbox makes concurrent producers and consumers fast. Without the inbox, each operation would move the queue's
 /// tables from the cache of one processor to the cache of another. The inbox is closed while a caller waits for a key
-/// or for the end of a shutdown. An operation that is only in the inbox would not wake that caller.
+/// or for the end of a shutdown. An operation that waits in the inbox would not wake that caller.
 #[derive(Debug)]
 pub(crate) struct Inbox<K> {
     /// Whether the inbox may have entries. If `false`, callers do not take the lock of the inbox.
@@ -36,7 +36,7 @@ pub(crate) enum LateStep<K> {
     Done(Ticket),
 }
 
-/// The capacity of the inbox. This limit bounds the work that the next thread with the lock must do in addition.
+/// The capacity of the inbox. This limit bounds the additional work of the next thread that takes the lock.
 const ROOM: usize = 64;
 
 impl<K> Inbox<K> {
@@ -60,8 +60,7 @@ impl<K> Inbox<K> {
         !self.any.load(Ordering::Acquire)
     }
 
-    /// Swaps the entries with an empty vector. The caller must hold the queue's lock, so that operations keep their
-    /// order.
+    /// Moves the entries to an empty vector. The caller must hold the queue's lock, so that the operations keep their order.
     pub(crate) fn take(&self, late: &mut Vec<Late<K>>) {
         self.swap(self.inner.lock(), late);
     }

@@ -57,7 +57,7 @@ impl<K, C: Clock> WorkItem<K, C> {
         &self.key
     }
 
-    /// Returns the highest priority of all adds of the key before it was dequeued.
+    /// Returns the highest priority with which the key was added before it was dequeued.
     pub fn priority(&self) -> i32 {
         self.priority
     }
@@ -71,7 +71,7 @@ impl<K, C: Clock> WorkItem<K, C> {
     /// Marks the key as done, like dropping the guard.
     pub fn done(self) {}
 
-    /// Marks the key as done after success and resets its failure count.
+    /// Marks the key as done after success, and resets the key's failure count.
     pub fn forget(self) {
         self.finish(|engine, ticket, _| engine.succeed(ticket));
     }
@@ -87,8 +87,8 @@ impl<K, C: Clock> WorkItem<K, C> {
             .unwrap_or(Added::ShutDown)
     }
 
-    /// Marks the key as done after success and resets its failure count. Also adds the key again after the delay
-    /// `after`, with the same priority.
+    /// Marks the key as done after success, and resets the key's failure count. Also adds the key again with the same priority, after the
+    /// delay `after`.
     pub fn requeue_after(self, after: Duration) -> Added {
         let priority = self.priority;
         let revisit = |engine: &mut Engine<K>, ticket, now: &Now<'_>| {
@@ -103,8 +103,7 @@ impl<K, C: Clock> WorkItem<K, C> {
         self.ticket.take()
     }
 
-    /// Calls `step` and marks the key as done, in one critical section. The key is marked as done even if `step`
-    /// panics.
+    /// Calls `step`, and then marks the key as done in the same critical section. The key is marked as done even if `step` panics.
     fn finish<T>(mut self, step: impl FnOnce(&mut Engine<K>, Ticket, &Now<'_>) -> T) -> Option<T> {
         let ticket = self.ticket?;
         let shared = Arc::clone(&self.shared);

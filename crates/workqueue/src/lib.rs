@@ -26,8 +26,8 @@
 //!
 //! # Main types
 //!
-//! - [`WorkQueue`] dispatches each key to one worker at a time. A key can be dispatched immediately, after a delay, or
-//!   as a retry. The queue combines the three queue layers of client-go.
+//! - [`WorkQueue`] dispatches each key to one worker at a time. A key can be queued immediately, after a delay, or as a retry. The queue
+//!   combines the three queues of client-go: the base queue, the delaying queue and the rate-limiting queue.
 //! - [`WorkItem`] is a guard for a key that a worker processes. Dropping the guard marks the key as done.
 //! - [`QueueConfig`] configures the clock, the [`Order`], the rate limiter, the [`DelayPolicy`] and the metrics.
 //!   [`MetricsStyle`] lists the metrics.

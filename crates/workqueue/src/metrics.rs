@@ -29,9 +29,9 @@ pub(crate) use observer::{Observer, Stamps};
 /// | `workqueue_delayed` | gauge | keys with a pending delay; not in client-go |
 /// | `workqueue_oldest_queued_seconds` | gauge | the age of the oldest queued key; not in client-go |
 ///
-/// Gauges are computed when they are scraped. The gauges include every key whose delay has ended, even if all workers
-/// are busy. Counters and histograms are updated under the queue's lock. If the provider panics, the queue does not
-/// call it again. The panic propagates from the queue method that called the provider, unless the method returns a key.
+/// Gauges are computed when they are scraped. They include each key whose delay has ended, even if no worker has called the queue since
+/// then. Counters and histograms are updated under the queue's lock. If the provider panics, the queue does not call it again. The panic
+/// propagates from the queue method that called the provider, unless the method returns a key.
 ///
 /// ```
 /// use pintle_metrics::InMemoryProvider;
@@ -51,11 +51,11 @@ pub(crate) use observer::{Observer, Stamps};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum MetricsStyle {
-    /// Metrics have the label `name`. The histogram buckets end at 10 s.
+    /// The metrics have the label `name`. The largest histogram bucket is 10 s.
     #[default]
     ClientGo,
-    /// Metrics have the labels `name` and `controller` with the same value, and the depth has the label `priority`. The
-    /// histogram buckets end at 1000 s. `workqueue_retries_total` ignores adds with a zero delay.
+    /// The metrics have the labels `name` and `controller` with the same value. The metric `depth` also has the label `priority`. The
+    /// largest histogram bucket is 1000 s. `workqueue_retries_total` ignores adds with a zero delay.
     ///
     /// A queue reports at most 25 values of `priority`. Keys with any other priority are counted under the value
     /// `exceeded_cardinality_limit`.
@@ -65,7 +65,7 @@ pub enum MetricsStyle {
 /// The bounds of controller-runtime's histograms, in seconds. The first ten bounds are client-go's.
 const BUCKETS: [f64; 12] = [1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1e0, 1e1, 1e2, 1e3];
 
-/// controller-runtime's limit on the number of `priority` label values per queue.
+/// The maximum number of `priority` label values per queue, as in controller-runtime.
 const MAX_PRIORITIES: usize = 25;
 const OTHER_PRIORITIES: &str = "exceeded_cardinality_limit";
 
@@ -156,11 +156,11 @@ pub(crate) type Reading = dyn Fn(&Observer, Counts, u64) -> f64;
 /// The gauges of one queue. Dropping this value unregisters the gauges.
 pub(crate) struct Gauges {
     _fixed: Vec<Pull>,
-    /// Registers the gauge of a depth series.
+    /// Registers the gauge for a series of the metric `depth`.
     pub(crate) register: Box<dyn Fn(Depth) -> Pull + Send + Sync>,
 }
 
-/// A series of the metric `depth`. The gauge counts the keys of one priority, or of all priorities beyond the limit.
+/// A series of the metric `depth`. Its gauge counts the keys of one priority, or of all priorities without a series of their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Depth(Option<i32>);
 
@@ -169,7 +169,7 @@ pub(crate) fn observer(provider: &dyn Provider, style: MetricsStyle, name: &str)
     Observer::new(Instruments::new(provider, style, name), style)
 }
 
-/// Registers the gauges. The gauges compute their values with `read`.
+/// Registers the gauges. `read` computes the value of a gauge.
 pub(crate) fn gauges(
     provider: Arc<dyn Provider>,
     style: MetricsStyle,

@@ -25,11 +25,11 @@ pub struct Queued<'a, K> {
     pub ticket: Ticket,
     /// The queued key.
     pub key: &'a K,
-    /// The highest priority of the adds of the key since it was last dequeued.
+    /// The highest priority with which the key was added since it was last dequeued.
     pub priority: i32,
-    /// The time at which the key was added or its delay ended, in nanoseconds since the creation of the queue. The
-    /// value is always 0 if [`Order::needs_time`] returns `false`. The time may be earlier than the time of a key that
-    /// was pushed before this key. This happens if the queue notices late that a delay has ended.
+    /// The time at which the key was added, or at which its delay ended. The unit is nanoseconds since the creation of the queue. The value
+    /// is always 0 if [`Order::needs_time`] returns `false`. If the queue notices late that a delay has ended, this time is earlier than
+    /// the time of keys that were pushed before this key.
     pub now: u64,
 }
 
@@ -73,32 +73,30 @@ pub struct Queued<'a, K> {
 /// assert_eq!(queue.blocking_get().as_deref(), Some(&"b"));
 /// ```
 pub trait Order<K>: Send + fmt::Debug {
-    /// Queues a key and returns its place, which is a number that the order chooses. The queue passes the place to
-    /// later calls for the key.
+    /// Queues a key and returns its place. The place is a number that the order chooses, and that the queue passes to later calls for this
+    /// key.
     fn push(&mut self, key: Queued<'_, K>) -> u64;
 
-    /// Removes and returns the next ticket.
+    /// Removes the next key, and returns its ticket.
     ///
-    /// An order that is not empty can return `None` to withhold its keys. A waiting `get` calls `pop` again after the
-    /// next change of the queued keys or of the keys in flight. Such a change is an add, a removal, the drop of a
-    /// guard, or the end of a delay.
+    /// An order that is not empty can return `None` to withhold its keys. If a `get` waits, the queue calls `pop` again when the queued
+    /// keys or the keys in flight change. They change when a key is added or removed, when a guard is dropped, or when a delay ends.
     fn pop(&mut self) -> Option<Ticket>;
 
     /// Removes the key at `place`.
     fn remove(&mut self, key: Queued<'_, K>, place: u64);
 
-    /// Updates the place of the key at `place`, because the key was added again. `priority` is now the highest priority
-    /// of all adds since the key was last dequeued. Returns the new place of the key. By default, the place does not
-    /// change.
+    /// Updates the place of a queued key that was added again. `place` is the previous place of the key. `priority` is the highest priority
+    /// with which the key was added since it was last dequeued. Returns the new place of the key. By default, the place does not change.
     fn touch(&mut self, key: Queued<'_, K>, place: u64, priority: i32) -> u64 {
         let _ = (key, priority);
         place
     }
 
-    /// Returns the number of queued tickets.
+    /// Returns the number of keys in this order.
     fn len(&self) -> usize;
 
-    /// Returns whether no ticket is queued.
+    /// Returns whether this order contains no keys.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -110,8 +108,8 @@ pub trait Order<K>: Send + fmt::Debug {
 }
 
 impl Ticket {
-    /// Returns the ticket's number, which is small and suitable as an index. The number is unique among the keys that
-    /// are in the queue at the same time.
+    /// Returns the ticket's number. Keys that are in the queue at the same time have different numbers. The numbers are small, so they are
+    /// suitable as indexes.
     pub fn index(self) -> usize {
         self.0 as usize
     }
@@ -123,7 +121,7 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// A reference implementation of an order, which uses a plain list.
+    /// A simple order for comparison, which keeps its keys in a list.
     pub(crate) trait Naive {
         fn push(&mut self, ticket: Ticket, key: u32, priority: i32, now: u64);
         fn pop(&mut self) -> Option<Ticket>;
@@ -148,7 +146,7 @@ pub(crate) mod tests {
         place: u64,
     }
 
-    /// Compares `order` with `naive` over thousands of random operations.
+    /// Performs thousands of random operations on `order` and on `naive`, and compares the results.
     pub(crate) fn compare(mut order: impl Order<u32>, mut naive: impl Naive, mut seed: u64) {
         let (mut live, mut free, mut now) = (Vec::<Live>::new(), Vec::new(), 0);
         let (mut weights, mut next) = ([0; 4], 0);

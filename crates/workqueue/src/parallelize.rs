@@ -8,7 +8,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-/// Runs `work` once for each piece in `0..pieces`, on at most `workers` threads, and waits for all of them. If the
+/// Calls `work` once for each piece of work in `0..pieces`, on at most `workers` threads, and waits until all threads have finished. If the
 /// system cannot start enough threads, fewer threads do the work.
 ///
 /// A thread claims `chunk` pieces at a time. One thread runs the pieces of a chunk in order. The function calls
@@ -51,7 +51,7 @@ pub fn parallelize_until(
     let run = || {
         let mut outcome = Unfinished::default();
         loop {
-            // The counter cannot wrap, because each worker exceeds the last chunk at most once.
+            // The counter cannot wrap, because each worker counts past the last chunk at most once.
             let at = next.fetch_add(1, Ordering::Relaxed);
             if at >= chunks {
                 return outcome;
@@ -77,7 +77,7 @@ pub fn parallelize_until(
         // started.
         let threads: Vec<_> = (1..workers.get().min(chunks)).map_while(start).collect();
         let mut outcomes = vec![run()];
-        // Only `is_cancelled` can panic outside of a piece. Propagate this panic to the caller.
+        // Panics of pieces are caught, so this is a panic of `is_cancelled`. Propagate it to the caller.
         outcomes
             .extend(threads.into_iter().map(|t| t.join().unwrap_or_else(|payload| std::panic::resume_unwind(payload))));
         for outcome in outcomes {

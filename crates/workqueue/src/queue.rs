@@ -28,26 +28,25 @@ use crate::sync::Arc;
 /// # Latency
 ///
 /// If a worker is idle and its executor polls it, a key waits at most 1 ms in the queue. A worker is idle while it
-/// waits in `get`. The executor polls a worker if it runs the worker after a wake-up.
+/// waits in `get`. The executor polls a worker if it runs the worker soon after a wake-up.
 ///
 /// The queue wakes one waiting worker per available key. At any time, the queue wakes at most as many workers as there
-/// are processors. A worker that dequeues a key wakes the next worker. A woken task may not run, because another branch
-/// of its `select!` or another task blocks its thread. If a woken worker has not dequeued its key after 1 ms, the queue
-/// wakes all waiting workers. The 1 ms is a deadline on the queue's [`Clock`]. An imprecise timer increases the delay.
-/// tokio's timer adds up to 1 ms, and more if no thread of the runtime is free to run the timer.
+/// are processors. A worker that dequeues a key wakes the next worker. A woken task may not run, because another branch of its `select!`,
+/// or another task, blocks its thread. If a woken worker has not dequeued its key after 1 ms, the queue wakes all waiting workers. The 1 ms
+/// is a deadline on the queue's [`Clock`]. If the timer is imprecise, the delay can be longer than 1 ms. tokio's timer adds up to 1 ms, and
+/// more if no thread of the runtime is free to run the timer.
 ///
 /// If tasks of several tokio runtimes wait, the queue uses the timer of the runtime whose task began to wait last. When
 /// the last task of this runtime stops waiting, the queue uses the timer of another runtime.
 ///
-/// The memory of the queue depends on the number of distinct keys. Adding a key that is already queued uses no memory.
+/// The memory that the queue uses depends on the number of distinct keys. Adding a key that is already queued uses no memory.
 ///
 /// # Under the lock
 ///
-/// One lock protects the queue. The work of each critical section is bounded, even if the queue has many keys or if
-/// many delays end at the same time. The following user code runs under the lock and must not use the queue: `Eq` and
-/// `Clone` of keys, and the [`Order`](crate::Order). The limiter, the clock's `now`, and the counters and histograms of
-/// the metrics also run under the lock. Outside the lock, the queue hashes and drops keys, clones and calls wakers,
-/// creates sleeps and registers gauges.
+/// One lock protects the queue. The lock is held only for a bounded amount of work, even if the queue has many keys or if many delays end
+/// at the same time. The following user code runs under the lock and must not use the queue: `Eq` and `Clone` of keys, and the
+/// [`Order`](crate::Order). The limiter, the clock's `now`, and the counters and histograms of the metrics also run under the lock. Outside
+/// the lock, the queue hashes and drops keys, clones and calls wakers, creates sleeps and registers gauges.
 ///
 /// # Panics
 ///
@@ -64,17 +63,16 @@ use crate::sync::Arc;
 /// - Other workers are still woken.
 /// - If a waker panics when a delay ends, only the panic hook reports the panic.
 ///
-/// The queue panics if it would have 4,294,967,296 keys at the same time.
+/// A queue can have at most 4,294,967,295 keys at the same time. Adding a further key panics.
 ///
 /// # Known limits
 ///
 /// - The tokio runtime whose timer the queue uses may have no idle thread. If the runtime has no idle thread, the
 ///   latency is not bounded, even if another runtime is idle. If several runtimes share a queue, the queue can use
 ///   [`StdClock`] instead.
-/// - After a burst of keys, the queue frees its memory only when it is empty. A single delayed key prevents the queue
-///   from freeing this memory.
+/// - After a burst of keys, the queue frees its memory only when it is empty. So a single delayed key keeps this memory allocated.
 /// - If the lock is contended, a thread spins for a few microseconds before it blocks.
-/// - If an add with a delay has a higher priority, the add also raises the current priority of a queued key.
+/// - If a queued key is added with a delay and a higher priority, the priority of the queued key is raised immediately.
 /// - [`replace_after`](Self::replace_after) with a delay of zero queues the key, regardless of the
 ///   [`DelayPolicy`](crate::DelayPolicy). [`add_after`](Self::add_after) with a delay of zero follows the policy, like
 ///   [`add`](Self::add).
@@ -143,14 +141,14 @@ impl<K, C: Clock> WorkQueue<K, C> {
         self.counts().queued
     }
 
-    /// Returns whether no key is queued. Unlike [`len`](Self::len), this method stops handling ended delays as soon as
-    /// a key is queued.
+    /// Returns whether no key is queued. If delays have ended, this method queues their keys only until one key is queued. In contrast,
+    /// [`len`](Self::len) queues all of them.
     pub fn is_empty(&self) -> bool {
         self.shared.is_empty()
     }
 
-    /// Returns the number of keys in each state. This method first queues all keys whose delays have ended, a few in
-    /// each critical section.
+    /// Returns the number of keys in each state. This method first queues all keys whose delays have ended. It releases the lock after
+    /// every few keys.
     pub fn counts(&self) -> Counts {
         self.shared.counts()
     }
@@ -181,8 +179,8 @@ impl<K: Hash + Eq, C: Clock> WorkQueue<K, C> {
     ///
     /// If the lock is contended and no worker waits for a key, `add` pushes the key to an inbox of at most 64 entries
     /// and returns. The next thread that takes the lock applies the inbox. Dropping a guard uses the inbox in the same
-    /// way. The inbox changes no results of calls, with one exception. If the key's `Eq`, the order or the metrics
-    /// panic, the panic propagates from the call that applies the inbox.
+    /// way. The inbox does not change what any call returns. However, if the key's `Eq`, the order or the metrics panic, the panic
+    /// propagates from the call that applies the inbox.
     pub fn add(&self, key: K) {
         self.shared.add(key);
     }
@@ -191,8 +189,8 @@ impl<K: Hash + Eq, C: Clock> WorkQueue<K, C> {
     ///
     /// The method releases the lock after every 64 keys. The iterator runs without the lock.
     ///
-    /// Keys are added in batches of 64. If the iterator, the `Eq` of a key or the order panics, the keys of earlier
-    /// batches were added. The keys of later batches were not added.
+    /// Keys are added in batches of 64. If the iterator, the `Eq` of a key or the order panics, the keys of earlier batches stay in the
+    /// queue. The keys of later batches are not added.
     ///
     /// ```
     /// use pintle_workqueue::WorkQueue;
@@ -205,7 +203,7 @@ impl<K: Hash + Eq, C: Clock> WorkQueue<K, C> {
         self.shared.add_all(keys);
     }
 
-    /// Adds `key` with `options`, and returns the effect. A queued key has the highest priority with which it was
+    /// Adds `key` with `options`, and returns the effect of the call. A queued key has the highest of the priorities with which it was
     /// added.
     pub fn add_with(&self, key: K, options: AddOptions) -> Added {
         let AddOptions { after, rate_limited, priority } = options;
@@ -229,10 +227,10 @@ impl<K: Hash + Eq, C: Clock> WorkQueue<K, C> {
         self.add_with(key, AddOptions { after: Some(after), ..AddOptions::default() })
     }
 
-    /// Counts a failure of `key` and adds it after the limiter's delay, as a [retry](DelayKind::Retry).
+    /// Counts a failure of `key`, and adds the key after the limiter's delay, as a [retry](DelayKind::Retry).
     ///
-    /// By default, the call has no effect and counts no failure if the key has a retry that is due at the same time or
-    /// earlier. [`RetryAccounting`](crate::RetryAccounting) changes this rule.
+    /// By default, if the key already has a retry that is due at the same time or earlier, the call has no effect and counts no failure.
+    /// [`RetryAccounting`](crate::RetryAccounting) changes this rule.
     pub fn add_rate_limited(&self, key: K) -> Added {
         self.add_with(key, AddOptions { rate_limited: true, ..AddOptions::default() })
     }
@@ -266,8 +264,8 @@ impl<K: Hash + Eq, C: Clock> WorkQueue<K, C> {
     }
 
     /// Removes `key` from the queue. If the key is in flight and was added again, it is not queued when its guard is
-    /// dropped. A pending delay of the key does not change. Returns whether the key was queued, or was in flight and
-    /// added again.
+    /// dropped. A pending delay of the key does not change. Returns true if the key was queued, or if it was in flight and had been added
+    /// again.
     pub fn remove(&self, key: &K) -> bool {
         let hash = self.shared.hash(key);
         let mut section = self.shared.section();
@@ -305,7 +303,7 @@ impl<K: Clone, C: Clock> WorkQueue<K, C> {
     ///
     /// Workers are woken in the order in which they began to wait. If a key is available, the call dequeues it
     /// immediately. If many delays end at the same time, each call queues a few of the keys before it dequeues one.
-    /// Therefore, the order receives the keys in small batches.
+    /// Therefore, the [`Order`](crate::Order) receives the keys in small batches.
     pub fn blocking_get(&self) -> Option<WorkItem<K, C>> {
         Wait::new(&self.shared, None).block()
     }
@@ -317,8 +315,8 @@ impl<K: Clone, C: Clock> WorkQueue<K, C> {
     /// # Cancel safety
     ///
     /// This method is cancel safe. A key is dequeued only by the poll that returns it. If the future is dropped after
-    /// it was woken, the queue wakes another waiter instead. If the future is woken but is not polled and not dropped,
-    /// it delays a key by up to one [millisecond](WorkQueue#latency).
+    /// it was woken, the queue wakes another waiter instead. If the future is woken, but then is not polled and not dropped, a key can be
+    /// delayed by up to one [millisecond](WorkQueue#latency).
     ///
     /// # Fairness
     ///
@@ -352,8 +350,8 @@ impl<K: Clone, C: Clock> WorkQueue<K, C> {
         self.shared.key_state(key)
     }
 
-    /// Returns the state of each key, in no particular order, for debugging. This method copies a few keys in each
-    /// critical section, so the result is not a consistent snapshot.
+    /// Returns the state of each key, in no particular order, for debugging. This method releases the lock after every few keys, so the
+    /// result is not a consistent snapshot.
     pub fn snapshot(&self) -> Vec<KeyState<K>> {
         self.shared.snapshot()
     }
@@ -361,8 +359,8 @@ impl<K: Clone, C: Clock> WorkQueue<K, C> {
     /// Begins a shutdown. If a shutdown has already begun, the stricter of the two modes applies. The returned
     /// [`Drain`] waits until the shutdown has ended. If you do not want to wait, drop the `Drain`.
     ///
-    /// After this call, the queue rejects all adds. The queue never queues keys whose delay has not ended yet. Keys
-    /// whose delay has already ended are queued first, in small batches, so that the lock is never held for long.
+    /// After this call, the queue rejects all adds. Before the shutdown begins, it queues the keys whose delay has already ended, in small
+    /// batches, so that the lock is never held for long. All other delayed keys are never queued.
     pub fn shut_down(&self, mode: ShutdownMode) -> Drain<K, C> {
         self.shared.shut_down(mode);
         Drain::new(Arc::clone(&self.shared))

@@ -17,7 +17,7 @@ pub(crate) struct State<K> {
     pub(crate) engine: Engine<K>,
     pub(crate) waiters: Waiters,
     pub(crate) drainers: Wakers,
-    /// A buffer for the operations that were taken from the inbox. The buffer is empty between critical sections.
+    /// A buffer for operations that a critical section takes from the inbox. The buffer is empty between critical sections.
     late: Vec<Late<K>>,
     apply_late: fn(&mut Engine<K>, Late<K>, &Now<'_>),
     pub(crate) is_inbox_open: bool,
@@ -33,21 +33,20 @@ pub(crate) struct Section<'a, K> {
     inbox: &'a Inbox<K>,
     pub(crate) now: Now<'a>,
     outside: &'a dyn Outside,
-    /// Whether the section belongs to the poll of a waiting task. A panic of the timer propagates to the caller only if
-    /// this field is `true`.
+    /// Whether the critical section belongs to the poll of a waiting task. A panic of the timer propagates to the caller only if this field
+    /// is `true`.
     pub(crate) is_poll: bool,
 }
 
-/// The actions of a section that run after the section has released the lock. Each action catches a panic of user code
-/// and returns it.
+/// The actions that a critical section performs after it has released the lock. Each action catches panics of user code and returns them.
 pub(crate) trait Outside {
     fn arm(&self, arm: Arm) -> Option<Panic>;
 
-    /// Registers the gauge of a depth series with the metrics provider.
+    /// Registers the gauge for a series of the metric `depth` with the metrics provider.
     fn register(&self, depth: Depth) -> Option<Panic>;
 }
 
-/// The waiters that must be woken, and the change to the alarm.
+/// The waiters to wake at the end of a critical section, and the change of the alarm.
 #[derive(Default)]
 struct Settled {
     wakes: Wakes,
@@ -63,7 +62,7 @@ impl<K: Eq> State<K> {
 }
 
 impl<K> State<K> {
-    /// Applies the operations in the inbox. If `open` is not `None`, also opens or closes the inbox.
+    /// Applies the operations in the inbox. `Some(true)` also opens the inbox, and `Some(false)` closes it.
     #[cold]
     fn empty_inbox(&mut self, inbox: &Inbox<K>, open: Option<bool>, now: &Now<'_>) {
         let mut late = std::mem::take(&mut self.late);
@@ -121,15 +120,15 @@ impl Settled {
     fn finish(self, outside: &dyn Outside, is_poll: bool) -> Option<Panic> {
         let Self { wakes, alarm: Planned { arm, unused } } = self;
         let panic = wakes.wake();
-        // If the alarm's timer cannot be set, all waiting tasks are woken. When they are polled, each task sets its own
-        // timer. Therefore, a panic of a timer propagates from the polls of the tasks that use the timer.
+        // If the alarm's timer cannot be set, all waiting tasks are woken. When a task is polled, it sets the timer of its own executor.
+        // Therefore, a panic of a timer propagates from the poll of a task that uses this timer.
         let of_timer = arm.and_then(|arm| outside.arm(arm)).filter(|_| is_poll);
         panic.or(of_timer).or(catch(|| drop(unused)).err())
     }
 }
 
 impl<'a, K> Section<'a, K> {
-    /// Creates a section. The new section first applies the inbox.
+    /// Creates a section. The critical section first applies the inbox.
     #[inline]
     pub(crate) fn new(
         mut state: MutexGuard<'a, State<K>>,
@@ -152,8 +151,8 @@ impl<'a, K> Section<'a, K> {
         }
     }
 
-    /// Ends the section, and returns a panic of user code, if there was one. If the caller dropped the section instead,
-    /// the panic would propagate.
+    /// Ends the critical section. If user code has panicked, returns the panic. If the caller dropped the section instead, the panic would
+    /// propagate.
     #[inline]
     pub(crate) fn end(mut self) -> Option<Panic> {
         self.close()
@@ -183,8 +182,8 @@ impl<'a, K> Section<'a, K> {
         state.engine.done(ticket, now);
     }
 
-    /// Registers a waiter that found no key. Returns the ID of the waiter, the time until which a thread may park, and
-    /// a timer that must be dropped outside the lock.
+    /// Registers a waiter that found no key. Returns the ID of the waiter, and a timer that the caller must drop outside the lock. For a
+    /// thread, also returns the time until which it may park.
     pub(crate) fn wait(&mut self, id: Option<WaiterId>, waiter: Waiter) -> (WaiterId, Option<u64>, Option<Source>) {
         match waiter {
             Waiter::Task { waker, source, executor } => {
@@ -225,7 +224,7 @@ impl<K: Clone> Section<'_, K> {
 impl<K> Drop for Section<'_, K> {
     #[inline]
     fn drop(&mut self) {
-        // A section whose state is `None` was already closed by `end`.
+        // If the state is `None`, `end` has already closed the section.
         if self.state.is_some()
             && let Some(panic) = self.close()
         {

@@ -29,18 +29,17 @@ use crate::wakers::WaiterId;
 
 /// The shared state of all handles and guards of a queue.
 pub(crate) struct Shared<K, C> {
-    /// The state of the queue. The lock is held for a single operation. The lock is never held while the queue wakes
-    /// waiters, waits, or drops a user's key.
+    /// The state of the queue. A thread holds the lock for one operation, and never while it wakes waiters, waits, or drops a key.
     state: Mutex<State<K>>,
     inbox: Inbox<K>,
-    /// Whether operations in the inbox must record their time.
+    /// Whether an operation in the inbox must contain the time at which it was called.
     timed: bool,
     hasher: DefaultHashBuilder,
     epoch: Instant,
     pub(crate) clock: C,
     pub(crate) name: String,
     gauges: Option<Gauges>,
-    /// The source of the timer that the alarm uses. `None` until a task has waited for a key.
+    /// The clock's function that creates sleeps for the alarm. The field is empty until a task has waited for a key.
     pub(crate) sleep_until: OnceLock<fn(&C, Instant) -> Sleep>,
     /// The waker of the alarm's timer.
     ring: Waker,
@@ -55,7 +54,7 @@ const LOOKS: usize = if cfg!(any(pintle_loom, pintle_shuttle)) { 0 } else { 4 };
 /// The number of keys that one critical section adds.
 const ADDED_AT_ONCE: usize = 64;
 
-/// The result of a poll of a waiting `get`.
+/// The result of polling a `get`.
 pub(crate) enum Step<K, C: Clock> {
     Item(WorkItem<K, C>),
     ShutDown,
@@ -127,8 +126,8 @@ impl<K, C: Clock> Shared<K, C> {
         nanos(self.clock.now().saturating_duration_since(self.epoch))
     }
 
-    /// Fires every timer that is due at the time of the call, and then returns a new section. This method releases the
-    /// lock between batches of timers.
+    /// Fires every timer that is due at the time of the call, and then returns a new critical section. This method releases the lock
+    /// between batches of timers.
     pub(crate) fn caught_up(&self) -> Section<'_, K> {
         let at_call = self.now();
         loop {
@@ -141,7 +140,7 @@ impl<K, C: Clock> Shared<K, C> {
         }
     }
 
-    /// Returns whether no key is queued. This method fires due timers only until a key is queued.
+    /// Returns whether no key is queued. This method stops firing due timers when a key is queued.
     pub(crate) fn is_empty(&self) -> bool {
         let at_call = self.now();
         loop {
@@ -193,7 +192,7 @@ impl<K, C: Clock> Shared<K, C> {
         let at = match self.timed.then(|| catch(|| self.now())) {
             None => None,
             Some(Ok(now)) => Some(now),
-            // The clock has panicked, so a section must be used instead. The section reads the clock again, and
+            // The clock has panicked, so the caller must wait for the lock instead. A critical section reads the clock again, and
             // propagates the panic at its end.
             Some(Err(_)) => return Some(step),
         };
@@ -266,7 +265,7 @@ impl<K: Clone, C: Clock> Shared<K, C> {
         self.section().engine.key_state(hash, key, self.epoch)
     }
 
-    /// Returns the states of all keys, in no particular order. The method copies a few states in each critical section.
+    /// Returns the states of all keys, in no particular order. Each critical section copies only a few states.
     pub(crate) fn snapshot(&self) -> Vec<KeyState<K>> {
         let mut states = Vec::new();
         let mut from = Some(0);
@@ -282,7 +281,7 @@ impl<K: Clone, C: Clock> Shared<K, C> {
         let mut handout = section.hand_out();
         let (state, now) = section.parts();
         if handout.is_none() && state.engine.next_wake(now).is_some_and(|at| at <= now.nanos()) {
-            // A single section fires only some of the due timers. These timers queued no key, so all due timers must be
+            // This critical section has fired only some of the due timers, and none of them has queued a key. So all due timers must be
             // fired.
             drop(section);
             section = self.caught_up();
@@ -301,8 +300,8 @@ impl<K: Clone, C: Clock> Shared<K, C> {
         item
     }
 
-    /// Polls a waiting `get`. `waiter` is the registration of the previous poll. If `finished` is not `None`, the key
-    /// of that guard is first marked as done.
+    /// Polls a waiting `get`. `waiter` is the ID of the waiter from the previous poll. If `finished` is the ticket of a key, this key is
+    /// first marked as done.
     ///
     /// `waits` creates the waiter. For a task, `waits` runs code of the executor, so `waits` must be called outside the
     /// lock. Therefore, if the first poll of a task finds no key, the poll takes the lock twice: once to look for a
@@ -314,7 +313,7 @@ impl<K: Clone, C: Clock> Shared<K, C> {
         is_task: bool,
         mut waits: impl FnMut() -> Waiter,
     ) -> Step<K, C> {
-        // A later poll of a task creates the waiter first, so that it takes the lock only once.
+        // Later polls of a task create the waiter before they take the lock, so that they take it only once.
         let mut ready = waiter.filter(|_| is_task).map(|_| waits());
         let id = waiter.take();
         let mut section = self.section();
@@ -356,8 +355,8 @@ impl<K: Clone, C: Clock> Shared<K, C> {
 }
 
 impl<K, C: Clock> Step<K, C> {
-    /// Propagates a panic of user code, unless a key was dequeued. If the panic were propagated, no worker would
-    /// process the dequeued key. The panic hook has already reported the panic.
+    /// Propagates a panic of user code, unless a key was dequeued. Otherwise, no worker would process the dequeued key. The panic hook has
+    /// already reported the panic.
     #[inline]
     pub(crate) fn unless_panicked(self, panic: Option<Panic>) -> Self {
         if !matches!(self, Self::Item(_)) {

@@ -15,10 +15,10 @@ use crate::shared::Shared;
 use crate::sync::{Arc, thread};
 use crate::wakers::WaiterId;
 
-/// Determines how a queue shuts down, from the most lenient mode to the strictest. During a shutdown, the mode can only
+/// Determines how a queue shuts down. The most lenient mode is first, and the strictest mode is last. During a shutdown, the mode can only
 /// become stricter.
 ///
-/// In every mode, the queue rejects adds, and never queues keys whose delay has not ended yet.
+/// In every mode, the queue rejects adds, and never queues a key whose delay ends after the start of the shutdown.
 ///
 /// # Examples
 ///
@@ -59,11 +59,11 @@ pub struct ShutdownReport<K> {
     pub delayed: Vec<K>,
     /// The keys that workers are still processing.
     pub in_flight: Vec<K>,
-    /// The number of adds of any kind that the queue has rejected since the shutdown began.
+    /// The number of adds that the queue has rejected since the shutdown began. All kinds of adds count.
     pub refused: u64,
 }
 
-/// A handle that waits until a shutdown has ended. Threads call [`wait`](Drain::wait), and tasks await the drain as a
+/// A handle with which a caller waits until a shutdown has ended. Threads call [`wait`](Drain::wait), and tasks await the drain as a
 /// future. Any number of drains can wait for one queue.
 ///
 /// The current shutdown mode of the queue determines when the wait ends. So a later call of [`shut_down`] with a
@@ -89,7 +89,7 @@ pub struct ShutdownReport<K> {
 ///
 /// # Cancel safety
 ///
-/// Dropping this value does not affect the shutdown.
+/// Dropping the `Drain` does not affect the shutdown.
 ///
 /// [`shut_down`]: crate::WorkQueue::shut_down
 pub struct Drain<K, C: Clock = StdClock> {

@@ -1,4 +1,4 @@
-//! The registered waiters, and the choice of the waiters to wake.
+//! The registered waiters of a queue. Determines which waiters are woken.
 
 use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
@@ -17,8 +17,8 @@ use crate::wakers::{WaiterId, Wakers, Wakes};
 /// the notification, the waiter is *notified* until its next poll or its drop. [`settle`](Waiters::settle) runs at the
 /// end of each critical section in which a waiter is listed. `settle` restores three invariants:
 ///
-/// 1. The number of notified waiters equals the number of available keys, but is at most the number of processors. The
-///    number of notified waiters may be lower only if no further waiter is listed.
+/// 1. As many waiters are notified as there are available keys, but at most as many as there are processors. If fewer waiters are notified,
+///    no further waiter is listed.
 /// 2. If a notified task is not polled within [`PATIENCE`], the task no longer counts as notified. If a key is
 ///    available at that time, all listed waiters are notified, because any single waiter may also be delayed.
 /// 3. If a waiter is listed and no key is available, a thread or the alarm checks the queue again at the next deadline.
@@ -27,8 +27,8 @@ use crate::wakers::{WaiterId, Wakers, Wakes};
 ///
 /// When a notified waiter dequeues a key, its critical section notifies the next waiter (rule 1). When a notified
 /// waiter is dropped, another waiter is notified (rule 1). When the timekeeper stops waiting, another thread or the
-/// alarm replaces it (rule 3). The alarm also fires when the time of rule 2 has passed, so no other access to the queue
-/// is needed.
+/// alarm replaces it (rule 3). The alarm also fires when the time of rule 2 has passed. So these rules hold even if no other thread
+/// accesses the queue.
 #[derive(Debug, Default)]
 pub(crate) struct Waiters {
     wakers: Wakers,
@@ -37,8 +37,7 @@ pub(crate) struct Waiters {
     /// such waiter for each processor.
     notified: Vec<Notified>,
     timekeeper: Option<(WaiterId, u64)>,
-    /// Whether the alarm failed. If the flag is set, each listed task must be polled again to provide the timer of its
-    /// executor.
+    /// Whether the timer of the alarm has failed. If so, each listed task must be polled again to provide the timer of its executor.
     has_alarm_failed: bool,
     pub(crate) alarm: Alarm,
 }
@@ -49,10 +48,10 @@ struct Notified {
     at: u64,
 }
 
-/// The way in which a waiter is woken.
+/// How a waiter is woken.
 pub(crate) enum Waiter {
     Thread(Waker),
-    /// `source` creates sleeps that work on the executor of the task.
+    /// `source` is a timer that works on the executor of the task.
     Task {
         waker: Waker,
         source: Source,
@@ -74,7 +73,7 @@ const PATIENCE: u64 = 1_000_000;
 pub(crate) struct Supply {
     /// The number of keys that can be dequeued now.
     pub(crate) available: usize,
-    /// The next time at which more keys can become available.
+    /// The earliest time at which more keys can become available.
     pub(crate) next: Option<u64>,
 }
 
@@ -93,8 +92,8 @@ impl Waiters {
         waker
     }
 
-    /// Lists a task whose poll found no key. A task that already has an ID keeps its position. Returns a source of
-    /// sleeps that must be dropped outside the lock.
+    /// Lists a task whose poll found no key. A task that already has an ID keeps its position. Returns a timer that the caller must drop
+    /// outside the lock.
     pub(crate) fn join_task(
         &mut self,
         id: Option<WaiterId>,
@@ -127,9 +126,8 @@ impl Waiters {
     /// Restores the invariants of this module, but does not set the alarm. Returns the time for which the alarm must be
     /// set.
     ///
-    /// If the alarm's timer was set for a notified task, it stays set after the task was polled, because another task
-    /// will soon be notified. Setting the timer for each key would cost more than one unnecessary wake-up every
-    /// millisecond.
+    /// If the alarm was set for a notified task, it stays set after the task was polled, because another task will soon be notified. This
+    /// costs at most one unnecessary wake-up every millisecond, which is cheaper than setting the timer for each key.
     pub(crate) fn settle(&mut self, supply: Supply, now: u64, wakes: &mut Wakes) -> Option<u64> {
         let alarm = self.notify_for(supply, now, wakes);
         let set = self.alarm.rings_before(now.saturating_add(PATIENCE));
@@ -176,7 +174,8 @@ impl Waiters {
         None
     }
 
-    /// Forgets waiters that were notified more than [`PATIENCE`] ago. Returns whether one of these waiters is a task.
+    /// Removes the waiters that were notified [`PATIENCE`] ago or earlier from the list of notified waiters. Returns whether one of them is
+    /// a task.
     fn drop_late(&mut self, now: u64) -> bool {
         let is_late = |notified: &Notified| now.saturating_sub(notified.at) >= PATIENCE;
         let any = self.notified.iter().any(|notified| notified.is_task() && is_late(notified));
@@ -204,9 +203,8 @@ impl Waiters {
         wakes.push(waker);
     }
 
-    /// Removes the remaining data about a waiter that is no longer waiting. If the waiter is a task, it is removed from
-    /// the tasks of its executor. If the waiter is a thread, it is removed from the threads, and is no longer the
-    /// timekeeper.
+    /// Removes the other data about a waiter that has been removed from the wakers. A task is no longer counted for its executor. A thread
+    /// is removed from the threads, and is no longer the timekeeper.
     fn forget(&mut self, id: WaiterId) {
         if let Some(executor) = id.executor {
             self.alarm.leave(executor);

@@ -4,8 +4,8 @@
 //! RUSTFLAGS="--cfg pintle_loom" cargo test -p pintle-workqueue --test loom
 //! ```
 //!
-//! Loom reports a deadlock if every thread sleeps, so a lost wake-up fails the test. In these tests, the time is
-//! constant, or it advances once, in [`Bell`]. The tests in `shuttle` check all other cases that depend on time.
+//! Loom reports a deadlock if every thread sleeps, so a lost wake-up fails the test. In these tests, the time is constant, except that the
+//! clock [`Bell`] advances once. The tests in `shuttle` check all other cases that depend on time.
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 #![cfg(pintle_loom)]
 
@@ -123,7 +123,7 @@ fn get_dropped_between_two_adds_delays_neither_key() {
     });
 }
 
-/// The `get` marks the key that it dequeues as done. Then another key is added.
+/// If the dropped `get` has dequeued the first key, this key is already done, so the test adds another key.
 #[test]
 fn dropped_get_that_can_have_a_key_wakes_another() {
     explore(2, |queue| {
@@ -263,8 +263,8 @@ fn block_on<F: Future + Unpin>(mut future: F) -> F::Output {
     }
 }
 
-/// Two tasks wait. One waiting task is woken but never polled, and the other task is polled. `act` makes a key
-/// available for one of them. Then the clock of the test advances.
+/// Two tasks wait. The first one is woken but never polled, and the second one is polled. `act` makes one key available, and then the clock
+/// advances.
 fn unpolled_task_delays_no_other(preemptions: usize, act: fn(&WorkQueue<usize, Bell>)) {
     let mut model = loom::model::Builder::new();
     model.preemption_bound.get_or_insert(preemptions);

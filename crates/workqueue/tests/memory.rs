@@ -1,5 +1,5 @@
-//! Tests of how much memory a queue uses, and that an empty queue frees its memory. The file has only one test, because
-//! the allocator counts for the whole process.
+//! Tests of how much memory a queue uses, and that an empty queue frees its memory. The file has only one test, because its allocator
+//! counts the memory of the whole process.
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 use std::alloc::System;
@@ -28,8 +28,8 @@ fn drain(queue: &WorkQueue<u32, ManualClock>) {
 
 #[test]
 fn memory_is_small_returned_and_stable_per_cycle() {
-    // The limits for each order. The first number is the number of bytes per queued key. The second number is the
-    // number of allocations when one key is added to an empty queue and processed.
+    // The limits for each order. The first limit is for the number of bytes per queued key. The second limit is for the number of
+    // allocations when one key is added to an empty queue and processed.
     let orders: [(Box<dyn Order<u32>>, f64, usize); 3] = [
         (Box::new(Fifo::default()), 80.0, 0),
         (Box::new(Priority::strict()), 112.0, 0),
@@ -73,8 +73,8 @@ fn memory_is_small_returned_and_stable_per_cycle() {
         let change = region.change();
         assert!(change.allocations + change.reallocations <= 1000 * allocations, "{name}: {change:?}");
 
-        // Add keys and remove them again, first in an otherwise empty queue, then in a queue with one other key. With
-        // another key in the queue, each key is removed 0, 1 or 200 adds later.
+        // Add keys and remove them again, first in an otherwise empty queue, then in a queue with one other key. In the second case, each
+        // key is removed 0, 1 or 200 adds after its own add.
         let region = Region::new(ALLOCATOR);
         for (stays, overlap) in [(None, 0), (Some(KEYS), 0), (Some(KEYS), 1), (Some(KEYS), 200)] {
             stays.into_iter().for_each(|key| queue.add(key));

@@ -1,4 +1,5 @@
-//! Builds the programs of all sides of a benchmark. If the programs of a peer cannot be built, the peer is reported.
+//! Builds our programs and the programs of the peers for a benchmark. If the programs of a peer cannot be built, the output contains the
+//! reason.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -14,13 +15,12 @@ pub(crate) struct Built {
     rust: PathBuf,
     kube: Option<PathBuf>,
     go: Option<PathBuf>,
-    /// The reasons why programs are missing. There is one reason for each peer without a program. The table column of
-    /// such a peer is empty.
+    /// For each peer whose programs could not be built, the reason. The table column of such a peer is empty.
     pub(crate) missing: BTreeMap<&'static str, String>,
 }
 
 impl Built {
-    /// Returns the path of a program. Returns `None` if the peer's programs cannot be built.
+    /// Returns the path of a program. Returns `None` if the program belongs to a peer and could not be built.
     pub(crate) fn program(&self, program: Program) -> Option<PathBuf> {
         match program {
             Program::Rust(name) => Some(self.rust.join(name)),
@@ -40,8 +40,7 @@ pub(crate) fn build(sh: &Shell, area: &Area, workloads: &[&Workload]) -> anyhow:
             .quiet()
             .run()?;
     }
-    // Build the examples separately. These programs share code with tests, and this code enables features that must be
-    // off in all other programs.
+    // Build the examples separately. They share code with tests, and this code enables features that must be off in all other programs.
     for (package, name) in examples(workloads) {
         cmd!(sh, "{cargo} build --quiet --locked --release {FAST...} --package {package} --example {name}")
             .quiet()
@@ -72,8 +71,7 @@ pub(crate) fn build(sh: &Shell, area: &Area, workloads: &[&Workload]) -> anyhow:
     Ok(Built { rust: target.join("release"), kube, go, missing })
 }
 
-/// Returns the arguments with which cargo builds only the programs of this area. Linking a single program takes a
-/// minute.
+/// Returns cargo's arguments to build only the programs of this area. Linking a single program takes a minute.
 fn binaries(workloads: &[&Workload]) -> Vec<String> {
     let around = workloads.iter().filter_map(|workload| match workload.around {
         Around::Pods(_) => Some("load_server"),
@@ -124,7 +122,7 @@ fn build_go(sh: &Shell, area: &Area, into: &Path) -> anyhow::Result<PathBuf> {
     std::fs::create_dir_all(into).with_context(|| format!("making {}", into.display()))?;
     let (into_folder, packages) = (format!("{}/", into.display()), format!("./{}/...", area.name));
     let _module = sh.push_dir("crates/bench/go");
-    // With `readonly`, the build fails if go.sum does not contain the peers' versions.
+    // With `readonly`, the build fails if `go.sum` does not contain the versions of the peers.
     cmd!(sh, "go build -mod=readonly -trimpath -o {into_folder} {packages}").quiet().run()?;
     Ok(into.to_owned())
 }

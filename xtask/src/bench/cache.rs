@@ -309,9 +309,9 @@ pub(crate) const AREA: Area = Area {
     ],
 };
 
-/// An informer with the default configuration.
+/// The name of the variant in which the informer has its default configuration.
 const BY_DEFAULT: &str = "ours without managedFields, as by default";
-/// In this variant, an object is decoded only when a handler reads it. The handler of this workload reads no objects.
+/// The name of the variant in which an object is decoded only when a handler reads it. The handler of this workload reads no objects.
 const COMPRESSED: &str = "ours compressed, not read";
 const SYNCED: Measure = Figure("s until synced");
 const TIMES: Measure = Figure("times the CPU of one");
@@ -322,8 +322,8 @@ const ALLOCATIONS: Row = (AllocationsPerOp, &[]);
 const CPU: Row = (Cpu, &[]);
 const ADDING: Row = (Figure("adding, ns/object"), &[]);
 const POPPING: Row = (Figure("popping, ns/object"), &[]);
-/// The fraction of the events that the slowest handler received. The value 1 means that the subscription merged no
-/// events.
+/// The number of events that the slowest handler received, divided by the number of all events. The value 1 means that the subscription
+/// merged no events.
 const DELIVERED: Row = (Figure("of the events told"), &[]);
 const COST: Rows = &[(WallPerOp, &[]), (CpuPerOp, &[])];
 const SYNC: Rows = &[(SYNCED, &[]), (Cpu, &[]), (PeakBytes, &[])];

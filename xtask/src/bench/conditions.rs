@@ -11,8 +11,8 @@ use xshell::{Shell, cmd};
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Commit {
     id: String,
-    /// Whether the working tree has uncommitted changes. Changes of files that the benchmark job writes itself do not
-    /// count.
+    /// Whether the working tree has uncommitted changes. Changes in `docs/bench` do not count, because the benchmark job itself writes
+    /// these files.
     pub(crate) changed: bool,
 }
 
@@ -31,8 +31,8 @@ impl fmt::Display for Commit {
 pub(crate) struct Conditions {
     pub(crate) commit: String,
     machine: String,
-    /// The fraction of the total CPU time that was used before the measurement. `None` means that the system does not
-    /// report this value.
+    /// The fraction of the machine's CPU time that was in use before the measurement. `None` means that the system does not report this
+    /// value.
     busy: Option<f64>,
 }
 
@@ -76,7 +76,7 @@ fn machine(sh: &Shell) -> String {
     format!("{cores} cores of {cpu}. Compilers: {}", tools.join("; "))
 }
 
-/// Measures the fraction of the CPU time of all processors that is used, for two seconds.
+/// Measures for two seconds which fraction of the CPU time of all processors is used.
 fn busy() -> Option<f64> {
     let read = || used(&std::fs::read_to_string("/proc/stat").ok()?);
     let (used, all) = read()?;
@@ -88,7 +88,7 @@ fn busy() -> Option<f64> {
 /// Reads the first line of `/proc/stat`. Returns the CPU time that was used and the total CPU time.
 fn used(stat: &str) -> Option<(f64, f64)> {
     const IDLE: [usize; 2] = [3, 4];
-    // The guest times are already part of the first two values.
+    // The first two values already include the guest times.
     let times = stat.lines().next()?.strip_prefix("cpu ")?.split_whitespace().take(8);
     let times: Vec<f64> = times.map(|time| time.parse().ok()).collect::<Option<_>>()?;
     let all: f64 = times.iter().sum();

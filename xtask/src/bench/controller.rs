@@ -113,7 +113,7 @@ const fn peers_counted(args: &'static [&'static str]) -> [(&'static str, Run); 2
     [controller_runtime(args), ("kube-rs", Run { program: Program::Kube("controller_counted"), args })]
 }
 
-/// Go counts allocations at no additional cost.
+/// Go counts allocations anyway, so counting them adds no cost.
 const fn controller_runtime(args: &'static [&'static str]) -> (&'static str, Run) {
     ("controller-runtime", Run { program: Program::Go("controller"), args })
 }

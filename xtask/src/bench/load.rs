@@ -1,4 +1,4 @@
-//! Starts the servers that the programs of a workload need.
+//! Starts the servers that the benchmark programs of a workload need.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -8,7 +8,7 @@ use anyhow::Context;
 use super::Program;
 use super::build::Built;
 
-/// A server process. Dropping this value ends it.
+/// A server process. Dropping this value ends the server.
 pub(crate) struct LoadServer {
     child: Child,
     address: String,
@@ -38,8 +38,7 @@ impl LoadServer {
 
     fn start(built: &Built, name: &'static str, args: &[&str]) -> anyhow::Result<Self> {
         let program = built.program(Program::Rust(name)).context("cannot find the server's program")?;
-        // The server ends when its standard input is closed. The standard input of the server is closed even if this
-        // process is killed.
+        // The server ends when its standard input is closed, which happens even if this process is killed.
         let mut command = Command::new(&program);
         command.args(args).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().with_context(|| format!("cannot start {}", program.display()))?;
@@ -61,7 +60,7 @@ impl LoadServer {
 
 impl Drop for LoadServer {
     fn drop(&mut self) {
-        // The server ends when its standard input is closed. The server may have ended before.
+        // The server ends when its standard input is closed. It may already have ended.
         drop(self.child.stdin.take());
         let _ = self.child.wait();
     }

@@ -1,5 +1,5 @@
-//! Creates a bar chart of the rows that have a goal, as an SVG file. Each row is shown as a group of bars. The length
-//! of a bar is relative to the worst value in its group.
+//! Creates a bar chart of the rows that have a goal, as an SVG file. Each row is shown as a group of bars. The bar of the worst value in a
+//! group has the full length, and the lengths of the other bars are relative to it.
 
 use std::fmt::Write as _;
 
@@ -11,8 +11,8 @@ const BARS: f64 = 480.0;
 const WIDTH: f64 = LABELS + BARS + 150.0;
 const BAR: f64 = 14.0;
 const GAP: f64 = 14.0;
-/// The colors of the bars. The first color is for our side, and the others are for the peers, sorted by name. All
-/// colours are legible on white and on black.
+/// The colors of the bars. The first color is for our side. The other colors are for the peers, sorted by name. All colours are legible on
+/// white and on black.
 const COLOURS: [&str; 4] = ["#d9480f", "#5c7cfa", "#868e96", "#2b8a3e"];
 
 pub(crate) fn svg(area: &Area, rows: &[Row]) -> String {
@@ -60,7 +60,7 @@ pub(crate) fn svg(area: &Area, rows: &[Row]) -> String {
     )
 }
 
-/// Returns the measured values. The first value is from our side, and the others are from the peers.
+/// Returns the measured values. The first value belongs to our side, and the other values belong to the peers.
 fn bars(row: &Row) -> Vec<(String, f64)> {
     let peers = row.peers.iter().map(|(peer, value)| (peer.clone(), *value));
     let all = std::iter::once(("ours".to_owned(), row.ours)).chain(peers);

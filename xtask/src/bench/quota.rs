@@ -6,8 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 
-/// A control group. Dropping this value removes the control group. The group limits only those programs that join it at their
-/// start.
+/// A control group. Dropping this value removes the control group. The group limits the programs that join it at their start.
 pub(crate) struct Quota {
     folder: PathBuf,
 }
@@ -50,7 +49,7 @@ enum Version {
     V2,
 }
 
-/// Returns the control groups that contain this process and can limit CPU time. The innermost group is first.
+/// Returns those control groups of this process that can limit CPU time. The innermost group is first.
 fn parents(mounts: &str, groups: &str) -> Vec<(PathBuf, Version)> {
     let mut found = Vec::new();
     for mount in mounts.lines() {
@@ -81,8 +80,8 @@ fn parents(mounts: &str, groups: &str) -> Vec<(PathBuf, Version)> {
 fn make(parent: &Path, version: Version, cpus: f64) -> anyhow::Result<Quota> {
     let folder = parent.join("pintle-bench");
     match fs::create_dir(&folder) {
-        // If an earlier run was interrupted, its control group may still exist. If that group contains processes, another run still
-        // uses it.
+        // If an earlier run was interrupted, its control group may still exist. If this group contains processes, another run still uses
+        // it.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
             if !fs::read_to_string(folder.join("cgroup.procs")).unwrap_or_default().is_empty() {
                 bail!("{} is in use", folder.display());

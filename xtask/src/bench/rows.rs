@@ -19,16 +19,16 @@ pub(crate) struct Row {
     pub(crate) ours: Option<f64>,
     /// The median of each peer. The value is null if a peer could not be measured.
     pub(crate) peers: BTreeMap<String, Option<f64>>,
-    /// The ratio of our value to the value of the best peer. A ratio above 1 means that our side is better. The ratio
-    /// is null if the row has no peer.
+    /// The ratio between our value and the value of the best peer. A ratio above 1 means that our side is better. The ratio is null if the
+    /// row has no peer.
     pub(crate) ratio: Option<f64>,
     pub(crate) goal: Option<String>,
-    /// Whether the goal is met. The value is null if the row has no goal or if there are not enough measurements.
+    /// Whether the row meets its goal. The value is null if the row has no goal, or if there are not enough measurements.
     pub(crate) met: Option<bool>,
     /// The reason why the workload was not measured.
     pub(crate) skipped: Option<String>,
-    /// The medians of the numbers of added and received keys, for each side. A queue that merges more adds returns fewer
-    /// keys.
+    /// For each side, the medians of the number of added keys and of the number of received keys. A queue that merges more adds returns
+    /// fewer keys.
     pub(crate) counted: BTreeMap<String, Counted>,
     /// The measured commit.
     pub(crate) commit: String,
@@ -111,8 +111,7 @@ pub(crate) fn text_table(rows: &[Row]) -> String {
     format!("\n{}{met} of {wanted} goals met\n", text(&cells(rows), 2))
 }
 
-/// Formats a table with the numbers of added and received keys, for the terminal. Returns `None` if the workloads
-/// counted no keys.
+/// Formats a table for the terminal that shows how many keys were added and received. Returns `None` if the workloads counted no keys.
 pub(crate) fn text_counts(rows: &[Row]) -> Option<String> {
     Some(format!("\n{}", text(&counts(rows)?, 1)))
 }
@@ -134,8 +133,7 @@ pub(crate) fn page(area: &Area, rows: &[Row], conditions: &Conditions) -> String
     )
 }
 
-/// Formats a table. The first `words` columns contain words, so they are left-aligned. The other columns contain
-/// figures, so they are right-aligned.
+/// Formats a table. The first `words` columns contain words and are left-aligned. The other columns contain figures and are right-aligned.
 fn text(cells: &[Vec<String>], words: usize) -> String {
     let columns = cells.first().map_or(0, Vec::len);
     let width = |column: usize| cells.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
@@ -170,7 +168,7 @@ fn peers(rows: &[Row]) -> Vec<&str> {
     peers
 }
 
-/// Returns a row for each workload that counts keys.
+/// Returns a table row for each workload that counts keys.
 fn counts(rows: &[Row]) -> Option<Vec<Vec<String>>> {
     let sides: Vec<&str> = std::iter::once("ours").chain(peers(rows)).collect();
     let head = sides.iter().flat_map(|side| [format!("{side}: adds"), "gets".to_owned()]);

@@ -1,4 +1,4 @@
-//! Runs the programs of all sides one after another, and computes the medians of their figures.
+//! Runs the benchmark programs one after another, and computes the medians of their figures.
 
 use std::collections::BTreeMap;
 use std::io::{Write as _, stdout};
@@ -17,7 +17,7 @@ use super::rows::{Counted, Row};
 use super::{Area, Around, Measure, Program, REAL, Workload};
 use crate::real::Real;
 
-/// The cost of one run, which the program has printed.
+/// The figures of one run, as the program has printed them.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Sample {
@@ -48,7 +48,7 @@ impl Sample {
     }
 }
 
-/// Runs the programs of all sides and workloads one after another, and returns the rows of the result.
+/// Runs the programs of all workloads one after another, and returns the rows of the result.
 pub(crate) fn measure(
     sh: &Shell,
     area: &Area,
@@ -128,7 +128,7 @@ impl Server {
     }
 }
 
-/// The costs of all runs of a workload.
+/// The figures of all runs of a workload.
 #[derive(Default)]
 struct Measured {
     /// The samples of our side, separately for each variant.
@@ -219,7 +219,7 @@ fn median(samples: &[Sample], measure: Measure) -> Option<f64> {
     middle(samples.iter().map(|sample| sample.value(measure)))
 }
 
-/// Returns the median. Returns `None` if there are no values or if one of them is missing.
+/// Returns the median. Returns `None` if the list is empty, or if one of its values is missing.
 fn middle(values: impl Iterator<Item = Option<f64>>) -> Option<f64> {
     let mut values = values.collect::<Option<Vec<f64>>>()?;
     values.sort_by(f64::total_cmp);

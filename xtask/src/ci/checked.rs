@@ -1,7 +1,7 @@
 //! Builds the packages of the workspace with the lock types of loom or of shuttle.
 //!
 //! `RUSTFLAGS` would also rebuild all dependencies, so a compiler wrapper adds the flag instead. Cargo runs the wrapper only for
-//! packages of the workspace. The wrapper is a link to this program. The name of the link contains the flag.
+//! packages of the workspace. The wrapper is a link to this program, and its name contains the flag.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -28,7 +28,7 @@ pub(super) fn compiler(sh: &Shell, name: &str) -> anyhow::Result<PathBuf> {
     Ok(link)
 }
 
-/// If this program was started through such a link, the function runs the compiler. Otherwise returns `None`.
+/// If this program was started through a link of [`compiler`], runs the compiler. Otherwise returns `None`.
 pub(crate) fn compile() -> Option<ExitCode> {
     let mut arguments = std::env::args_os();
     let name = PathBuf::from(arguments.next()?);

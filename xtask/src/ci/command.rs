@@ -20,7 +20,7 @@ pub(super) struct Quiet {
 /// The result of a command.
 pub(super) struct Ended {
     pub(super) status: ExitStatus,
-    /// The text that the command wrote to stdout and stderr, in the order of the writes.
+    /// The text that the command wrote to stdout and stderr, in the order in which it was written.
     pub(super) output: String,
 }
 
@@ -69,7 +69,7 @@ impl Quiet {
         Ok(ended.output)
     }
 
-    /// Runs the command until it ends. A failing exit code does not cause an error.
+    /// Runs the command until it ends. An exit code other than 0 is not an error.
     pub(super) fn end(mut self) -> anyhow::Result<Ended> {
         if let Some(folder) = self.log.parent() {
             fs::create_dir_all(folder).with_context(|| format!("making {}", folder.display()))?;

@@ -8,11 +8,11 @@ use xshell::Shell;
 
 use super::command::Quiet;
 
-/// The path of the facade crate in the lines for `Cargo.toml` in the README.
+/// The path of the facade crate, as the README shows it in the lines for `Cargo.toml`.
 const CLONE: &str = "\"../pintle/crates/pintle\"";
 
-/// The workspace's profile for dependencies. With the same profile, other workspaces can reuse most of the built
-/// dependencies.
+/// The profile for dependencies, as in this workspace. With the same profile, a separate workspace can reuse most of the dependencies that
+/// this workspace has built.
 pub(super) const PROFILE: &str = r#"
 [profile.dev]
 debug = "line-tables-only"

@@ -1,4 +1,4 @@
-//! Creates an operator with `cargo xtask new-operator` like a user, and runs its tests and its program.
+//! Like a user, creates an operator with `cargo xtask new-operator`, and runs the operator's tests and its program.
 
 use std::fs;
 

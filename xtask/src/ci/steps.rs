@@ -12,8 +12,8 @@ use super::tally::Tally;
 use super::{Done, Step, TestsFailed, checked, front_page, project, tools};
 
 /// All steps. Fast steps are first. The replay of recorded cases waits a minute for a bookmark, and the examples wait for timers.
-/// Therefore, both steps run in parallel with other steps. Both steps run after the step `shuttle`, because their builds replace this
-/// program, which loom and shuttle use as a compiler wrapper.
+/// Therefore, both steps run in parallel with other steps. Both steps run after the step `shuttle`. Their builds replace this program,
+/// which the steps `loom` and `shuttle` use as a compiler wrapper.
 pub(super) const STEPS: &[Step] = &[
     Step::new("tidy", "the repository's own rules: layers, crate pages, lengths, links, plain language", tidy),
     Step::new("fmt", "rustfmt would change nothing", fmt),
@@ -83,7 +83,7 @@ fn alone(sh: &Shell) -> anyhow::Result<Done> {
             }
             let check = format!("check --locked --package {name}{features}");
             let ended = Quiet::cargo(sh, "alone").args(&check).end()?;
-            // If only this build has a warning, an import is usually needed only with a feature.
+            // If only this build reports a warning, the usual cause is an import that is needed only with a feature.
             if !ended.status.success() || ended.output.lines().any(|line| line.starts_with("warning")) {
                 failed.push(format!("{}cargo {check}: errors or warnings", ended.output));
             }
@@ -109,10 +109,10 @@ fn nextest(sh: &Shell, step: &str) -> anyhow::Result<Quiet> {
     Ok(Quiet::new(sh, step, tools::NEXTEST.program(sh)?).args(run).env("PINTLE_SEED", &seed))
 }
 
-/// The number of worlds that the step `election` simulates for each of ten kinds.
+/// The step `election` simulates worlds of ten kinds. This is the number of worlds for each kind.
 const WORLDS: &str = "2000";
 
-/// Repeats some tests of the step `tests` with larger numbers.
+/// Repeats some tests of the step `tests` with more cases.
 fn election(sh: &Shell) -> anyhow::Result<Done> {
     let (worlds, depth) = (asked("PINTLE_WORLDS", WORLDS), asked("PINTLE_DEPTH", "9"));
     let of = "package(pintle-leaderelect) & test(/^(simulation::|exhaustive::|shards::survival::)/)";
@@ -145,8 +145,8 @@ fn shuttle(sh: &Shell) -> anyhow::Result<Done> {
     model(sh, "shuttle")
 }
 
-/// Runs the tests whose names contain the name of the checker, which is loom or shuttle. The tests are built with the lock
-/// types of the checker.
+/// Runs the tests for a checker, which is loom or shuttle. The names of these tests contain the name of the checker. The tests are built
+/// with the lock types of the checker.
 fn model(sh: &Shell, checker: &str) -> anyhow::Result<Done> {
     let run = format!("test --workspace --all-features --locked --no-fail-fast --test {checker}");
     let compiler = checked::compiler(sh, &format!("pintle_{checker}"))?;
@@ -163,7 +163,8 @@ fn deny(sh: &Shell) -> anyhow::Result<Done> {
     let deny = tools::DENY.program(sh)?;
     // cargo-deny runs offline, so the dependencies of all platforms must be fetched first.
     Quiet::cargo(sh, "deny").args("fetch --locked").run()?;
-    // Advisories are not checked, because they need a database from the network and change without a commit.
+    // Advisories are not checked, because they need a database from the network, and because new advisories would make the step fail
+    // without a commit.
     let run = "--offline --all-features --locked check --hide-inclusion-graph bans licenses sources";
     Quiet::new(sh, "deny", deny).args(run).run()?;
     Ok(Done::default())
@@ -198,8 +199,8 @@ fn examples(sh: &Shell) -> anyhow::Result<Done> {
 /// The example that runs kube's client against the embedded server.
 const KUBE: &str = "crates/apiserver/examples/kube/Cargo.toml";
 
-/// Builds all programs and returns the folder that contains them. The flags are the same as for the tests, so that cargo
-/// reuses the files that it has built.
+/// Builds all programs and returns the folder that contains them. The flags are the same as for the tests, so that cargo reuses the files
+/// that it has built for the tests.
 fn build(sh: &Shell, step: &str) -> anyhow::Result<PathBuf> {
     Quiet::cargo(sh, step).args("build --workspace --all-features --locked --bins --examples").run()?;
     Ok(crate::target_dir(sh)?.join("debug"))

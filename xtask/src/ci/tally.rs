@@ -1,6 +1,6 @@
 //! Reads the numbers of passed and failed tests from the output of test runners.
 
-/// The numbers of passed and failed tests, and the output lines that contain them.
+/// The numbers of passed and failed tests, and the output lines in which a test runner has printed these numbers.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Tally {
     pub(super) passed: u64,

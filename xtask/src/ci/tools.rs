@@ -1,5 +1,4 @@
-//! The tools that the checks need in addition to cargo. The versions of the tools are fixed. A missing tool is
-//! installed.
+//! Installs the tools that the checks need in addition to cargo, each in a fixed version, if they are missing.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -16,7 +15,7 @@ pub(super) struct Tool {
     name: &'static str,
     version: &'static str,
     about: &'static str,
-    /// A lock that a thread holds during the lookup and the installation, so that only one thread installs the tool.
+    /// A thread holds this lock while it looks for the tool and installs it, so that only one thread installs the tool.
     one_at_a_time: Mutex<()>,
 }
 
@@ -41,8 +40,8 @@ impl Tool {
         Self { name, version, about, one_at_a_time: Mutex::new(()) }
     }
 
-    /// Returns the path of the tool's program. If the program on PATH has the fixed version, the method returns its path.
-    /// Otherwise, the method returns the program in `target/tools`, and installs it if it is missing.
+    /// Returns the path of the tool's program. If the program on `PATH` has the fixed version, the method returns this program. Otherwise,
+    /// it returns the program in `target/tools`, and first installs this program if it is missing.
     pub(super) fn program(&self, sh: &Shell) -> anyhow::Result<PathBuf> {
         let Self { name, version, about, one_at_a_time } = self;
         let _held = one_at_a_time.lock().unwrap_or_else(PoisonError::into_inner);
@@ -56,7 +55,7 @@ impl Tool {
         println!();
         println!("  installing {name} {version} ({about}) into {}: once, a minute or two", tools.display());
         let build = tools.join("build");
-        // The build takes half the time without optimization and debug information.
+        // Without optimization and debug information, the build takes half the time.
         let install = format!("install --locked --debug --no-default-features {name}@{version} --root");
         let install = Quiet::cargo(sh, name).args(&install).arg(&tools);
         let install = install.env("CARGO_PROFILE_DEV_DEBUG", "false").env("CARGO_TARGET_DIR", &build);

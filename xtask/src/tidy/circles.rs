@@ -1,5 +1,5 @@
-//! Checks that the modules of a folder do not use each other in a cycle, directly or indirectly. All modules of a folder may use the
-//! items that the file of the folder's own module defines.
+//! Checks that no modules of a folder use each other in a cycle, directly or indirectly. All modules of a folder may use the items that the
+//! file of the folder's own module defines.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
@@ -8,7 +8,7 @@ use super::modules::{paths_from, without_comments};
 use super::words::{SERVER, without_tests};
 use super::{Finding, Source};
 
-/// Modules that may use each other, with the reasons.
+/// The exceptions: groups of modules that may use each other, with the reasons.
 const CIRCLES: &[(&[&str], &str)] = &[
     (
         &["apiserver::kinds::known", "apiserver::kinds::strategy"],
@@ -19,7 +19,7 @@ const CIRCLES: &[(&[&str], &str)] = &[
     (&["schema::fields", "schema::reader"], "a value can be a struct, and a struct contains values"),
 ];
 
-/// The path of a module. The path consists of the name of the crate and the names of the modules.
+/// The path of a module: the name of its crate, followed by the names of the modules down to this one.
 type Module = Vec<String>;
 
 pub(super) fn check(sources: &[Source], findings: &mut Vec<Finding>) {
@@ -78,7 +78,7 @@ fn circles(modules: &BTreeMap<Module, (&Path, String)>, allowed: &[(&[&str], &st
     findings
 }
 
-/// Returns the paths in the code of a module that refer to the module's own crate, with their lines.
+/// Returns the paths in a module's code that refer to items of the module's own crate, with the line of each path.
 fn used(module: &Module, code: &str, modules: &BTreeMap<Module, (&Path, String)>) -> Vec<(usize, Module)> {
     let mut roots = vec![("crate::".to_owned(), module[..1].to_vec()), ("self::".to_owned(), module.clone())];
     roots.extend((1..module.len()).map(|up| ("super::".repeat(up), module[..module.len() - up].to_vec())));

@@ -1,4 +1,4 @@
-//! Rules for crates. Each crate has a README, one opening sentence in its documentation, examples that run, and the
+//! Rules for crates. Checks that each crate has a README, documentation that starts with one sentence, examples that run, and the manifest
 //! keys of the workspace.
 
 use std::path::Path;
@@ -19,7 +19,7 @@ pub(super) fn check(root: &Path, sources: &[Source], packages: &[Value], finding
         check_crate(folder, published, sources, findings);
     }
     for source in sources.iter().filter(|source| source.is("rs")) {
-        // The template of a project uses cargo's default layout.
+        // The template for new projects uses cargo's default layout.
         if !source.path.starts_with("crates/pintle/template") {
             check_place(source, findings);
         }
@@ -44,7 +44,7 @@ fn check_place(source: &Source, findings: &mut Vec<Finding>) {
     }
 }
 
-/// Tests that are programs of their own. Such tests need another build of the crate, or measure the whole process.
+/// Test files that are separate programs, because they need another build of the crate or measure the whole process.
 const OWN_BINARIES: &[&str] = &["growth", "loom.rs", "memory.rs", "shuttle"];
 
 fn check_crate(folder: &Path, published: bool, sources: &[Source], findings: &mut Vec<Finding>) {

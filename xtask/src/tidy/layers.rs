@@ -34,8 +34,8 @@ const LAYERS: &[&[&str]] = &[
     &["pintle-bench", "pintle-conformance", "xtask"],
 ];
 
-/// The crates with stricter rules than the rules of their layer, and the reasons. These rules also apply to the tests
-/// of the crates.
+/// The crates that have stricter rules than their layer, with these rules and the reasons. The rules also apply to the tests of these
+/// crates.
 const ONLY: &[(&str, &[&str], &str)] = &[
     (
         "pintle-apiserver",
@@ -56,11 +56,11 @@ const ONLY: &[(&str, &[&str], &str)] = &[
     ("pintle-conformance", &["pintle-apiserver"], "it is an independent witness"),
 ];
 
-/// The reason for the rules of the crates that form the server. The tests of these crates may use `pintle-testing` to
-/// replay inputs, because the client and the server share that crate.
+/// The reason for the stricter rules of the server's crates. Their tests may use `pintle-testing` to replay inputs, because this crate is
+/// used by the tests of the client and of the server.
 const SERVER: &str = "client and server must not share a mistake";
 
-/// The crates that do not use Kubernetes or an async runtime.
+/// The crates that must not depend on Kubernetes or on an async runtime.
 const PLAIN: &[&str] =
     &["pintle-delta-fifo", "pintle-derive", "pintle-metrics", "pintle-ratelimit", "pintle-workqueue"];
 const NOT_PLAIN: &[&str] = &["tokio", "hyper", "http", "k8s-openapi", "kube", "pintle-meta", "serde_json"];
@@ -91,7 +91,7 @@ pub(super) fn check(sh: &Shell, root: &Path, packages: &[Value], findings: &mut 
     Ok(())
 }
 
-/// Returns the crates that a crate uses although the rules forbid it. `true` marks a dev-dependency.
+/// Returns the crates that this crate uses, although the rules forbid this use. `true` marks a dev-dependency.
 fn wrong_edges(name: &str, uses: &[(&str, bool)]) -> Vec<String> {
     let layer = |name: &str| LAYERS.iter().position(|layer| layer.contains(&name));
     let Some(own) = layer(name) else {

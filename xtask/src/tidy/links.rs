@@ -1,4 +1,4 @@
-//! Checks the links between the pages of this repository. The target of each link must be an existing file.
+//! Checks the links between the pages of this repository: the target of each link must be an existing file.
 
 use std::path::Path;
 

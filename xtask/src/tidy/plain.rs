@@ -1,7 +1,6 @@
 //! Checks that comments contain no marker phrases and that test names are easy to read.
 //!
-//! A marker phrase can be correct English, but sentences with marker phrases are often hard to read. docs/STYLE.md has
-//! the rules.
+//! A marker phrase can be correct English, but a sentence with such a phrase is often hard to read. docs/STYLE.md has the rules.
 
 use std::sync::LazyLock;
 

@@ -1,5 +1,5 @@
-//! Tables of rules. Each cell in a last column `Test` is either the name of an existing test or the reason why there is
-//! no test.
+//! Tables of rules. If the last column of a table is `Test`, each cell in this column must name an existing test, or state the reason why
+//! there is no test.
 //!
 //! If a file has a line such as `Rows: A1-A4, B2.`, it must contain exactly these rows, so that no row is lost.
 
@@ -33,7 +33,7 @@ pub(super) fn check(sources: &[Source], findings: &mut Vec<Finding>) {
     }
 }
 
-/// Returns the rows that a file declares, and the line number of the declaration.
+/// Returns the names of the rows that a file declares, and the line of the declaration.
 fn declared(text: &str) -> Option<(usize, BTreeSet<String>)> {
     let (index, line) = text.lines().enumerate().find(|(_, line)| line.starts_with("Rows: "))?;
     let parts = line.trim_start_matches("Rows: ").trim_end_matches('.').split(", ");
@@ -53,8 +53,7 @@ fn expand(part: &str) -> Vec<String> {
     }
 }
 
-/// Returns the names in the first column of each table whose first heading is `Row`. A cell can contain more than one
-/// name.
+/// If the first heading of a table is `Row`, returns the names in its first column. A cell can contain more than one name.
 fn names(text: &str) -> impl Iterator<Item = String> {
     let mut is_table = false;
     text.lines().flat_map(move |line| {
@@ -76,7 +75,7 @@ pub(super) fn tests(text: &str) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-/// Returns the cells in the last column of each table whose last heading is `Test`, with their lines.
+/// If the last heading of a table is `Test`, returns the cells in its last column, with the line of each cell.
 fn cells(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut is_table = false;
     text.lines().enumerate().filter_map(move |(index, line)| {

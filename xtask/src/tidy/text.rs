@@ -1,4 +1,4 @@
-//! Rules for all text files. The rules concern spaces, lengths and forbidden words.
+//! Checks spaces, line and file lengths, and forbidden words in all text files.
 
 use super::{Finding, Source};
 

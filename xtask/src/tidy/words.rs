@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::{Finding, Source};
 
-/// The names that several crates may use, and the reasons.
+/// The type names that several crates may use, with the reasons.
 const SHARED: &[(&str, &str)] = &[
     ("Context", "kubectl's word in a kubeconfig, and the usual word for the parameter of a reconciler"),
     ("Controller", ENGINE),
@@ -19,7 +19,7 @@ const SHARED: &[(&str, &str)] = &[
 
 const ENGINE: &str = "the operator crate wraps the engine of the controller crate, and a program uses one of them";
 
-/// The API server and the crates that it uses.
+/// The crate of the API server, and the crates that it uses.
 pub(super) const SERVER: &[&str] = &["apiserver", "fieldmanager", "json", "schema", "store"];
 
 pub(super) fn check(root: &Path, sources: &[Source], packages: &[Value], findings: &mut Vec<Finding>) {
@@ -55,7 +55,7 @@ fn faults(owners: &BTreeMap<String, Vec<PathBuf>>, shared: &[(&str, &str)]) -> V
     findings
 }
 
-/// Returns the names of the types that a file and its public modules export.
+/// Returns the names of the types that a crate exports: from this file and from its public modules.
 fn public_types(file: &Path, sources: &[Source]) -> Vec<String> {
     let Some(source) = sources.iter().find(|source| source.path == file) else { return Vec::new() };
     let parts = match file.file_name().is_some_and(|name| name == "lib.rs") {

@@ -25,9 +25,9 @@ pub(crate) fn applies(attempt: &Attempt<'_>) -> bool {
     }
 }
 
-/// The maximum size in bytes of the defaults for one pod. The errors about one pod have the same maximum size in bytes. Without a maximum,
-/// a pod with many containers could use much memory. Each container can receive all defaults of a limit range. A pod that needs more
-/// defaults would be too large for the store anyway.
+/// The maximum size in bytes of the defaults for one pod. The next constant is the maximum size in bytes of the errors about one pod.
+/// Without these limits, a pod with many containers could use much memory, because each container can receive all defaults of a limit
+/// range. A pod that needs more defaults would be too large for the store anyway.
 const MAX_FILLED: usize = 4 << 20;
 const MAX_ERROR_BYTES: usize = 1 << 20;
 
@@ -58,7 +58,7 @@ pub(crate) fn complete(range: &Json, pod: &mut Json) {
     }
 }
 
-/// Returns descriptions of the ways in which the object violates the limit range.
+/// Returns a message for each violation of the limit range by the object.
 pub(crate) fn errors(range: &Json, attempt: &Attempt<'_>) -> Vec<String> {
     if attempt.is_of("pods") { pod_errors(range, attempt.object) } else { claim_errors(range, attempt.object) }
 }

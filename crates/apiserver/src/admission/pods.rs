@@ -23,7 +23,8 @@ pub(super) fn total(pod: &Json, of: impl Fn(&Json, ContainerType) -> Amounts) ->
     }
     let (mut sidecars, mut start) = (Amounts::default(), Amounts::default());
     for container in pod.list("/spec/initContainers") {
-        // The running sum `start` already includes all earlier sidecars. Only the sums of resources that this container uses increase.
+        // The running sum `start` already includes all earlier sidecars. The container changes only the sums of those resources that it
+        // uses itself.
         if container.text("/restartPolicy") == "Always" {
             let amounts = of(container, ContainerType::Sidecar);
             sum.add(&amounts);

@@ -15,7 +15,8 @@ use crate::request::Subresource;
 
 pub(crate) use usage::applies;
 
-/// Checks the conditions of a quota that do not depend on how much the write uses. If the quota rejects the write, returns the reason.
+/// Checks whether a quota rejects the write, but does not compute how much the write uses. If the quota rejects the write, returns the
+/// reason.
 pub(crate) fn check(quota: &Json, attempt: &Attempt<'_>) -> Result<(), String> {
     let name = metadata::name(quota);
     let restricted = restricted(quota, attempt);

@@ -8,8 +8,8 @@ use tokio::time::Instant;
 use super::{AuditRecord, Commit, ServerAudit};
 use crate::verb::RequestVerb;
 
-/// The maximum memory use of all audit records, in bytes. A maximum number of records would not bound the memory, because clients choose
-/// the length of the texts in the records.
+/// The maximum memory use of all audit records, in bytes. A limit for the number of records would not bound the memory, because clients
+/// choose the length of the texts in the records.
 const MAX_BYTES: usize = 32 << 20;
 
 /// The audit records of the latest requests.
@@ -81,8 +81,8 @@ impl AuditLog {
 }
 
 impl StoredRequests {
-    /// Returns the shared value. If an equal value was already stored, also returns `common`. The caller must free `common` after it
-    /// releases the lock.
+    /// Returns the stored value that is equal to `common`. If this value was already stored before the call, also returns `common`,
+    /// which the caller must drop after it releases the lock.
     fn share(&mut self, common: Common) -> (Arc<Common>, Option<Common>) {
         let last = self.records.back().map(|last| &last.common).filter(|last| ***last == common);
         if let Some(known) = last.or_else(|| self.common.get(&common)) {

@@ -257,7 +257,7 @@ fn read(part: &str) -> Option<Json> {
     serde_json::from_slice(&URL_SAFE_NO_PAD.decode(part).ok()?).ok()
 }
 
-/// Formats a list of texts in the way in which Go's `%q` formats a slice.
+/// Formats a list of texts like Go's `%q` does for a slice.
 fn listed(texts: &[String]) -> String {
     let quoted: Vec<_> = texts.iter().map(|text| quoted(text)).collect();
     format!("[{}]", quoted.join(" "))

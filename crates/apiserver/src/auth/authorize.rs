@@ -14,7 +14,7 @@ use crate::request::user::{MASTERS, User};
 /// their errors although the decision is the same.
 #[derive(Clone, Debug)]
 pub(crate) enum Decision {
-    /// The request is allowed. The text is the reason.
+    /// The request is allowed for the contained reason.
     Allowed(String),
     /// No rule allows the request. The value contains an error if the user is bound to a role that does not exist.
     NoOpinion(Option<String>),

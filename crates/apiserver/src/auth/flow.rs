@@ -31,8 +31,8 @@ pub(crate) struct Flow {
 pub(crate) struct Flows(Compiled<FlowIndex>);
 
 impl Flows {
-    /// Returns the flow schema and the priority level for a request. The matching flow schema with the lowest `matchingPrecedence`
-    /// determines the flow. If several matching flow schemas have the same precedence, the name that sorts first determines the flow. All
+    /// Returns the flow schema and the priority level for a request. If several flow schemas match, the schema with the lowest
+    /// `matchingPrecedence` applies. If several of these schemas have the same precedence, the schema whose name sorts first applies. All
     /// calls must use the same `db`.
     pub(crate) fn classify(&self, db: &Db, user: &User, attributes: &Attributes<'_>) -> Option<Flow> {
         // The built-in schema `exempt` is evaluated before all other schemas.
@@ -65,7 +65,8 @@ struct CompiledFlowSchema {
     rules: Box<[FlowRule]>,
 }
 
-/// A rule of a flow schema. A rule applies to some of the requests from the subjects that it lists.
+/// A rule of a flow schema. A rule lists subjects, and it applies to those requests of the subjects that match its resource rules or path
+/// rules.
 #[derive(Debug)]
 struct FlowRule {
     subjects: Box<[FlowSubject]>,
@@ -78,7 +79,7 @@ enum FlowSubject {
     Everyone,
     User(Box<str>),
     Group(Box<str>),
-    /// All service accounts of a namespace. The value is the prefix that the user names of these service accounts have.
+    /// All service accounts of a namespace. The value is the common prefix of the user names of these service accounts.
     Accounts(Box<str>),
     NoOne,
 }

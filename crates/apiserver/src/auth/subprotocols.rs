@@ -22,7 +22,7 @@ pub(super) struct Subprotocols {
 
 impl Subprotocols {
     /// Parses the subprotocols of a request. Returns `None` if there is no token. Returns an error with status 401 if there are several
-    /// tokens. Also returns an error with status 401 if the client offers no other subprotocol.
+    /// tokens, or if the client offers only the token and no other subprotocol.
     pub(super) fn of(headers: &HeaderMap) -> Outcome<Option<Self>> {
         if !is_websocket(headers) {
             return Ok(None);

@@ -32,7 +32,7 @@ pub enum TokenFileError {
     Line {
         /// The path of the file.
         path: PathBuf,
-        /// The number of the line. Lines are counted from 1.
+        /// The line number, starting at 1.
         line: usize,
     },
 }

@@ -31,7 +31,7 @@ pub(crate) struct Definitions {
     changed: BTreeSet<Key>,
     /// The definitions that are terminating.
     terminating: BTreeSet<Key>,
-    /// The served resources. Each value is the state of the definition that was last applied to the API.
+    /// The served resources. Each value is the definition of the resource in the state that was last applied to the API.
     served: HashMap<GroupResource, Arc<Stored>>,
 }
 
@@ -443,7 +443,7 @@ mod tests {
         assert_eq!(all(&registry, &store).left(), 2, "one was deleted before");
     }
 
-    /// The number is so large that the test fails if the controller processes each definition.
+    /// With so many definitions, the test fails if the controller processes each definition.
     const MANY: usize = 1000;
 
     /// The two controllers that observe definitions. The test runs them step by step.

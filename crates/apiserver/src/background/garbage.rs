@@ -41,7 +41,7 @@ type Location = (ResourceKey, Key);
 pub(super) struct Collector {
     /// The dependents of each owner, by the owner's UID.
     dependents: HashMap<String, BTreeSet<Location>>,
-    /// For each owner that waits, one dependent that blocks its deletion. The key of the map is the owner's UID.
+    /// For each waiting owner, one dependent that blocks the deletion of this owner. The key of the map is the owner's UID.
     blocked: HashMap<String, Location>,
     queue: VecDeque<Location>,
     queued: HashSet<Location>,
@@ -57,7 +57,7 @@ pub(super) struct Collector {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Processed {
     Done,
-    /// The collector has not observed the last change of the object yet, or the last change of one of its owners.
+    /// The collector has not yet observed the last change of the object or of one of its owners.
     TooEarly,
 }
 

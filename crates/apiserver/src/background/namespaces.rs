@@ -259,7 +259,7 @@ fn count_finalizers<'a>(finalizers: impl Iterator<Item = &'a String>) -> BTreeMa
     counts
 }
 
-/// Joins the first [`MAX_LISTED`] texts, and appends how many texts are omitted.
+/// Joins the first [`MAX_LISTED`] texts, and appends the number of omitted texts.
 fn join(parts: impl ExactSizeIterator<Item = String>) -> String {
     let more = parts.len().saturating_sub(MAX_LISTED);
     let mut parts: Vec<_> = parts.take(MAX_LISTED).collect();

@@ -31,7 +31,7 @@ const POLICIES: &str = "validatingadmissionpolicies.admissionregistration.k8s.io
 const MANAGER: &str = "validatingadmissionpolicy-status-controller";
 /// The number of expressions that are checked before the controller yields to other tasks.
 const BATCH: usize = 64;
-/// The maximum number of schemas that are cached for the next check. A large schema takes about 1 MiB.
+/// The maximum number of cached schemas. The next check can use them again. A large schema takes about 1 MiB.
 const MAX_SCHEMAS: usize = 32;
 
 /// A controller that checks policies. A policy is checked when its spec changes. Unlike kube-controller-manager, the controller checks a
@@ -39,15 +39,15 @@ const MAX_SCHEMAS: usize = 32;
 /// created in any order.
 #[derive(Debug)]
 pub(super) struct PolicyStatus {
-    /// The policies that have changed. The value is true if the policy must be checked even if its generation was already checked.
+    /// The policies that have changed. The value is true if the policy needs another check although its generation was already checked.
     due: BTreeMap<Key, bool>,
     /// The definitions that have changed.
     definitions: BTreeSet<Key>,
     /// The revision of the latest change to a definition.
     changed_at: u64,
-    /// The revision up to which the controller of definitions has updated the served kinds.
+    /// The revision up to which the controller for custom resource definitions has updated the served kinds.
     served_at: watch::Receiver<u64>,
-    /// Makes the controller of definitions update `served_at`.
+    /// Makes the controller for custom resource definitions update `served_at`.
     wake: watch::Sender<()>,
 }
 
@@ -153,7 +153,7 @@ impl Policy {
     }
 }
 
-/// Checks the types of several policies, which share the schemas of kinds.
+/// The type checks of several policies. All checks use the same cache of schemas.
 struct Checks<'k> {
     kinds: &'k Kinds,
     matched: MatchedKinds<'k>,
@@ -161,9 +161,9 @@ struct Checks<'k> {
     schemas: HashMap<(GroupVersionKind, TypeName), Option<Arc<Schema>>>,
 }
 
-/// Whether a schema describes objects or parameters. Objects and parameters can have one kind, or two kinds with the same name. Therefore,
-/// their types need different names. As in kube-controller-manager, a type name consists of the kind and a number. In
-/// kube-controller-manager, this number depends on the time.
+/// Whether a schema describes objects or parameters. The objects and the parameters of a policy can have the same kind, or two kinds with
+/// the same name. Therefore, the types of objects and of parameters need different names. As in kube-controller-manager, a type name
+/// consists of the kind and a number. In kube-controller-manager, this number depends on the time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum TypeName {
     Objects = 1,

@@ -27,14 +27,14 @@ pub(super) struct Versions {
     /// The cost of validating one object with the schema of the most expensive version. The unit of cost is the time
     /// to process one byte of a body.
     pub(super) weight: usize,
-    /// The index of the storage version.
+    /// The index of the storage version in these lists.
     pub(super) at: usize,
 }
 
 /// One version of a custom resource.
 pub(super) struct Custom {
     stored: Arc<Versions>,
-    /// The index of this version.
+    /// The index of this version in the lists of `stored`.
     at: usize,
     has_status: bool,
     scale: Option<Scale>,

@@ -1,5 +1,5 @@
-//! Regular expressions of the schema keyword `pattern`. Their cost is bounded, because a short pattern such as `\pL{99}` can need an
-//! automaton of several megabytes.
+//! Regular expressions of the schema keyword `pattern`. The cost of these expressions is bounded, because a short pattern such as `\pL{99}`
+//! can need an automaton of several megabytes.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 
 /// The maximum size of an automaton in bytes.
 const LARGEST_AUTOMATON: usize = 32 << 10;
-/// The number of steps of a search that count as one step of a validation.
+/// This number of steps of a pattern search counts as one validation step.
 const SEARCH_STEPS: usize = 16;
 /// The maximum number of instructions of a pattern. Go's own limit is about three times as high.
 const MAX_INSTRUCTIONS: u64 = 1 << 20;
@@ -20,7 +20,7 @@ const OF_PATTERN_CHARACTER: u64 = 1 << 10;
 const OF_INSTRUCTION: u64 = 32;
 const OF_NAMED_CLASS: u64 = 8 << 10;
 
-/// A pattern. It is parsed and compiled on its first use, because the objects of most definitions use only some of the patterns.
+/// A pattern, which is parsed and compiled on its first use, because the objects of most definitions use only some of the patterns.
 #[derive(Debug)]
 pub(crate) struct Pattern {
     text: String,

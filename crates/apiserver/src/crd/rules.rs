@@ -42,8 +42,8 @@ pub(crate) struct RuleTree {
     items: Option<Box<RuleTree>>,
 }
 
-/// The position of a schema. In CEL expressions, a resource has the fields `apiVersion`, `kind` and `metadata`. Both the root object and
-/// embedded objects are resources.
+/// Whether a schema describes a resource or another value. In CEL expressions, a resource has the fields `apiVersion`, `kind` and
+/// `metadata`. Both the root object and embedded objects are resources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Level {
     Resource,
@@ -51,7 +51,7 @@ pub(crate) enum Level {
 }
 
 impl Level {
-    /// Returns the level for a nested schema.
+    /// Returns whether a nested schema describes a resource or another value.
     pub(crate) fn of(schema: &Json) -> Self {
         if schema.is_true("/x-kubernetes-embedded-resource") { Self::Resource } else { Self::Value }
     }

@@ -10,8 +10,7 @@ use super::pattern::{Pattern, Patterns};
 
 /// A structural schema, parsed once from the JSON of a definition.
 ///
-/// Reading never fails. Reading never fails, because it ignores the parts of the JSON that the validation of
-/// definitions rejects.
+/// Parsing never fails, because the parser ignores the parts of the JSON that the validation of definitions rejects.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Structural {
     pub(crate) type_name: String,

@@ -163,9 +163,9 @@ impl Validation {
         }
     }
 
-    /// Returns the number of branches that match the value. Also returns the errors of the branch that visited the most values. If several
-    /// branches visited the same number of values, the errors come from the first of these branches. The errors of all other branches are
-    /// dropped immediately to save memory.
+    /// Returns the number of branches that match the value. Also returns the errors of the branch whose validation visited the most values.
+    /// If several branches visited the same number of values, the first of these branches provides the errors. The errors of all other
+    /// branches are dropped immediately to save memory.
     fn alternatives(
         &mut self,
         branches: &[Structural],

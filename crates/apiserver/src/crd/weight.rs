@@ -5,8 +5,8 @@ use pintle_json::Json;
 use super::allowed::Allowed;
 use super::structural::{Additional, Structural};
 
-/// The costs of three things: a branch, an `enum` value or required member, and one byte of a default. The unit is the time to process one
-/// byte of a body.
+/// The following constants are the costs of a branch, of an `enum` value or a required member, and of one byte of a default. The unit is
+/// the time to process one byte of a body.
 const OF_BRANCH: usize = 2 << 10;
 const OF_WORD: usize = 1 << 8;
 const OF_DEFAULTED: usize = 1 << 6;

@@ -15,12 +15,12 @@ use crate::server::manifests::{self, Document};
 pub struct CheckedManifest {
     /// The path of the file.
     pub path: PathBuf,
-    /// The number of the document in the file. Documents are counted from 1.
+    /// The index of the document in the file, starting at 1.
     pub document: usize,
     /// The kind and the name of the object, as one text for reports.
     pub object: String,
-    /// The rules of a definition and their estimated costs. The list is empty for a rejected definition, and for objects that are not
-    /// definitions.
+    /// The estimated cost of each validation rule, if the object is a definition. The list is empty for a rejected definition, and for
+    /// objects that are not definitions.
     pub rules: Vec<RuleCost>,
     /// The warnings that the server would send for this object.
     pub warnings: Vec<String>,

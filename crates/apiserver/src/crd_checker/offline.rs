@@ -21,7 +21,7 @@ use crate::request::{Requester, Subresource};
 use crate::store::{Expect, ResourceKey};
 
 const MANAGER: &str = "crd-checker";
-/// The name of objects without a name.
+/// The name that objects get if their manifest contains no name.
 const SAMPLE_NAME: &str = "sample";
 
 /// A manifest.

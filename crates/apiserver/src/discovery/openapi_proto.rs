@@ -12,7 +12,7 @@ use pintle_json::{Json, Map};
 
 use super::openapi_v2::DocumentPart;
 
-/// The shape of a value in a protobuf message. A value of another JSON type is left out of the message.
+/// The shape of a value in a protobuf message. A value of another JSON type is omitted from the message.
 #[derive(Clone, Copy)]
 enum ProtoShape {
     Text,
@@ -45,7 +45,7 @@ macro_rules! messages {
 use messages;
 
 impl ProtoMessage {
-    /// Returns the field number and the shape of a member. Also returns whether the encoded message contains the name of the member.
+    /// Returns the field number and the shape of a member, and whether the encoded message contains the name of the member.
     fn field(&self, name: &str) -> Option<(u32, ProtoShape, bool)> {
         self.fields.iter().find_map(|(known, number, shape)| match known.strip_suffix('*') {
             Some(start) => name.starts_with(start).then_some((*number, *shape, true)),

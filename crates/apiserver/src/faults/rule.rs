@@ -1,4 +1,4 @@
-//! Rules. A rule consists of one scripted fault and the conditions for requests to which the fault applies.
+//! Rules. A rule consists of one scripted fault, and of conditions that select the requests to which the fault applies.
 
 use std::time::Duration;
 
@@ -45,8 +45,8 @@ pub enum Fault {
     /// lags behind and never catches up.
     ///
     /// The fault affects only gets and lists with a `resourceVersion`. A read with `resourceVersion=0`, with this revision or with an
-    /// earlier revision returns the state at this revision. A read with a later revision fails, like a read that a watch cache has not
-    /// caught up with. The revision must still be in the [history](crate::ApiServerConfig::history).
+    /// earlier revision returns the state at this revision. A read with a later revision fails, like a read at a revision that the watch
+    /// cache of a kube-apiserver has not reached yet. The revision must still be in the [history](crate::ApiServerConfig::history).
     Stale(u64),
     /// Serves reads and watches from an older state of the store. With this fault, the server behaves like an API server whose watch cache
     /// lags behind, but makes progress.
@@ -62,11 +62,11 @@ pub enum Fault {
     ///   [history](crate::ApiServerConfig::history) drops an event that the watch has not sent yet. The history can drop an event after
     ///   five minutes.
     Lag(Lag),
-    /// Starts a watch with an ERROR event with code 410, as if its revision had expired.
+    /// Makes a watch start with an ERROR event that has code 410, as if the revision of the watch had expired.
     Expire,
     /// Closes the connection of a watch after the watch has sent this many frames.
     CutAfter(u32),
-    /// Closes the connection of a watch after this many whole frames, in the middle of the next frame.
+    /// Sends this many whole frames on a watch, and then closes the connection in the middle of the next frame.
     CutMidFrame(u32),
     /// Sends only this many frames on a watch, and keeps the watch open without further frames, even after its timeout. The behavior is the
     /// same as with a proxy that has lost its connection to the server.
@@ -85,13 +85,13 @@ impl Fault {
     }
 }
 
-/// The amount by which a view lags behind the store. If the lagging state is no longer in the [history](crate::ApiServerConfig::history),
-/// the view shows the oldest state in the history.
+/// The amount by which the served state lags behind the newest state of the store. If the lagging state is no longer in the
+/// [history](crate::ApiServerConfig::history), the server serves the oldest state in the history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lag {
-    /// The view lags behind by this duration, measured with tokio's clock.
+    /// The served state lags behind by this duration, measured with tokio's clock.
     Time(Duration),
-    /// The view lags behind by this number of revisions. The revisions of all resources count.
+    /// The served state lags behind by this number of revisions. The revisions of all resources count.
     Versions(u64),
 }
 
@@ -100,7 +100,7 @@ pub enum Lag {
 pub struct Answer {
     /// The HTTP status code.
     pub code: u16,
-    /// The `Retry-After` header, in seconds. `None` sends no such header.
+    /// The `Retry-After` header, in seconds. If the value is `None`, the server does not send the header.
     pub retry_after: Option<u32>,
     /// The body of the response. The body is sent as `text/plain`. If the body is `None`, the server sends a Status with the response code.
     pub body: Option<String>,
@@ -113,7 +113,7 @@ impl Answer {
     }
 }
 
-/// A fault, the conditions for requests to which it applies, and the number of times that it fires.
+/// A rule that injects a fault into matching requests, up to a maximum number of times.
 ///
 /// Fields such as [`verb`](Self::verb) and [`group`](Self::group) are conditions. A request must match all conditions of the rule. A rule
 /// without conditions applies to all requests.
@@ -178,10 +178,11 @@ pub struct Rule {
     pub after: u32,
     /// The maximum number of times that the rule can fire. `None` means no limit.
     pub times: Option<u32>,
-    /// The time after which the rule can fire. The time is measured with tokio's clock, from the call that adds the rule. Default: zero.
+    /// The rule can fire only after this duration. The duration starts when the rule is added, and it is measured with tokio's clock.
+    /// Default: zero.
     pub from: Duration,
-    /// The time after which the rule expires. The time is measured with tokio's clock, from the call that adds the rule. `None` means that
-    /// the rule never expires.
+    /// The rule expires after this duration. The duration starts when the rule is added, and it is measured with tokio's clock. `None`
+    /// means that the rule never expires.
     pub until: Option<Duration>,
     /// The probability from 0 to 1 with which the rule fires for a matching request. The random choices depend only on the server's
     /// [seed](crate::ApiServerConfig::seed) and on the number of rules that were added earlier. Therefore, two runs with the same requests

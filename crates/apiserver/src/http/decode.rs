@@ -22,7 +22,7 @@ use crate::validate::{FieldError, FieldErrors};
 pub(crate) enum BodyMedia {
     Json,
     Yaml,
-    /// Protobuf. Only built-in kinds support it.
+    /// Protobuf. Only built-in kinds support protobuf.
     Protobuf,
 }
 

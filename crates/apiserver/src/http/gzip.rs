@@ -42,8 +42,8 @@ pub(super) struct Gzip {
     out: Vec<u8>,
 }
 
-/// The size of the header of a precompressed segment, in bytes. The header of a precompressed segment contains the checksum and the length
-/// of the uncompressed data.
+/// The size in bytes of the header that precedes each precompressed segment. This header contains the checksum and the length of the
+/// uncompressed data.
 const SUMS: usize = 8;
 
 impl Gzip {

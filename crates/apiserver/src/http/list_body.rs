@@ -24,7 +24,7 @@ use crate::store::{self, Neighbours, Stored};
 /// The approximate size in bytes of the segments of a compressed body, before compression.
 const GZIP_PART: usize = 16 * 1024;
 
-/// An encoder that writes a list in segments. The segments contain the encoded objects from the store.
+/// An encoder that writes the body of a list in segments. The segments contain the encoded objects from the store.
 ///
 /// The encoder keeps the objects at the revision of the list in memory, until the encoder is dropped. The deadline of the request limits
 /// how long the objects are kept, even if the client is slow.

@@ -40,7 +40,7 @@ pub(super) async fn serve(
     if target.subresource != Subresource::None
         && (verb == Some(Verb::Get) || target.kind.strategy.stream(target.subresource).is_some())
     {
-        // Most subresources are computed from the object after decoding it. Decoding a large object is expensive. The response to a proxy
+        // To compute most subresources, the server decodes the object. Decoding a large object is expensive. The response to a proxy
         // request also depends on other objects.
         let weight = registry.weight(&target).max(call.schema_weight);
         offload::work_on(if target.subresource == Subresource::Proxy { offload::ALWAYS } else { weight }).await;

@@ -142,7 +142,7 @@ async fn stream(connection: impl AsyncRead + AsyncWrite + Unpin, mut watcher: Wa
     Ok(())
 }
 
-/// Sends the frames of the watch to the client. Returns the way in which the connection must end.
+/// Sends the frames of the watch to the client. Returns how the server must end the connection.
 async fn send(watcher: &mut Watcher, sink: &mut (impl SinkExt<Message, Error = Error> + Unpin)) -> Result<End, Error> {
     let media = watcher.media();
     loop {
@@ -158,13 +158,13 @@ async fn send(watcher: &mut Watcher, sink: &mut (impl SinkExt<Message, Error = E
     }
 }
 
-/// The way in which the server ends the connection.
+/// Describes how the server ends the connection.
 enum End {
     /// The server sends a close frame.
     Close,
     /// The server closes the connection, but does not send a close frame.
     Cut,
-    /// The server closes the connection in the middle of the contained frame.
+    /// The server closes the connection in the middle of a frame. The variant contains this frame.
     Torn(Bytes),
 }
 

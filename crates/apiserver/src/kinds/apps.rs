@@ -36,8 +36,8 @@ fn workload_spec(object: &mut Json) -> Option<&mut Json> {
     Some(spec)
 }
 
-/// Validates a workload whose selector is a `LabelSelector`. `kind` is the name of the kind in messages. The rules for a DaemonSet are
-/// weaker.
+/// Validates a workload whose selector is a `LabelSelector`. `kind` is the name of the kind in messages. If the kind is DaemonSet,
+/// some rules are weaker.
 fn workload_errors(object: &Json, kind: &str) -> FieldErrors {
     let template = &object["spec"]["template"];
     let selector = object.at("/spec/selector").filter(|selector| !selector.is_null());

@@ -174,7 +174,7 @@ impl<'a> Check<'a> {
         self
     }
 
-    /// Adds errors that another function returned. Their paths must be complete.
+    /// Adds errors that another function returned. The paths in these errors must be complete.
     pub(super) fn also(mut self, errors: impl IntoIterator<Item = FieldError>) -> Self {
         self.errors.extend(errors);
         self

@@ -16,7 +16,7 @@ pub(crate) fn selectable(resource: &str, object: &Json) -> Vec<String> {
     labels.into_iter().map(|label| strategy.field(object, label).unwrap_or_default()).collect()
 }
 
-/// Returns the values of an object that no other object may have. The store indexes objects by such unique values.
+/// Returns the unique values of an object. No other object may have one of these values. The store indexes objects by their unique values.
 pub(crate) fn claims(resource: &str, object: &Json) -> Vec<String> {
     builtin::of_stored(resource).map(|strategy| strategy.claims(object)).unwrap_or_default()
 }
@@ -47,7 +47,7 @@ pub(crate) fn selects_fields(selector: &FieldSelector, kind: &Kind, stored: &Sto
 }
 
 /// Returns the value of a field. The object must be in the version of the kind. If the object needs no conversion, the values of its
-/// selectable fields are cached. The values are computed when the object is written or when one of them is first used.
+/// selectable fields are cached. The values are computed when the object is written, or when a caller first needs one of the values.
 fn field<'a>(kind: &Kind, stored: &'a Stored, label: &str) -> Cow<'a, str> {
     let strategy = &kind.strategy;
     if let Some(shown) = kind.converted(stored) {

@@ -25,7 +25,7 @@ pub(crate) struct Kinds {
 /// between the two reads.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Group {
-    /// The way in which requests for the group are routed. The first kind of the group determines the routing, so custom resources do not
+    /// Determines how requests for the group are routed. The first kind of the group determines the routing, so custom resources do not
     /// change the routing of a built-in group.
     routing: Option<Routing>,
     versions: SharedMap<Arc<VersionKinds>>,

@@ -32,12 +32,12 @@ pub(crate) trait Strategy: Send + Sync {
         None
     }
 
-    /// Returns the way in which kube-apiserver represents objects of this kind.
+    /// Returns how kube-apiserver represents objects of this kind.
     fn layout(&self) -> Layout {
         Layout::Declared
     }
 
-    /// Returns the way in which kube-apiserver routes requests for this kind.
+    /// Returns how kube-apiserver routes requests for this kind.
     fn routing(&self) -> Routing {
         Routing::PerMethod
     }
@@ -207,7 +207,7 @@ pub(crate) trait Strategy: Send + Sync {
         Some(crate::object::text(object.at(&pointer)))
     }
 
-    /// Returns the values of a stored object that no other object may have, such as addresses.
+    /// Returns the unique values of a stored object, such as addresses. No other object may have one of these values.
     fn claims(&self, _stored: &Json) -> Vec<String> {
         Vec::new()
     }
@@ -223,7 +223,7 @@ pub(crate) trait Strategy: Send + Sync {
         object
     }
 
-    /// Returns the way in which stored objects are converted to this version.
+    /// Returns how stored objects are converted to this version.
     fn form(&self) -> Form {
         Form::Stored
     }
@@ -278,7 +278,7 @@ pub(crate) trait Strategy: Send + Sync {
         Ok(None)
     }
 
-    /// Returns the way in which objects of this kind are related to pods.
+    /// Returns how objects of this kind are related to pods.
     fn pods(&self) -> Pods {
         Pods::Unrelated
     }

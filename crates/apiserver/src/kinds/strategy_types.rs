@@ -6,7 +6,7 @@ use super::{Cluster, RequestTarget};
 use crate::failure::Outcome;
 use crate::request::query::Query;
 
-/// The way in which stored objects are converted to a version.
+/// Describes how stored objects are converted to a version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
     /// The objects are stored in the form of this version, so they need no conversion.
@@ -26,8 +26,8 @@ pub(crate) enum Origin {
     Custom,
 }
 
-/// The way in which kube-apiserver dispatches requests for a group. The routing determines the responses for unknown
-/// paths and methods.
+/// Describes how kube-apiserver routes the requests for a group. The routing determines the responses for unknown paths
+/// and methods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Routing {
     /// Each path has separate routes for its methods.
@@ -44,7 +44,7 @@ pub(crate) enum PlainFinalizers {
     Accepted,
 }
 
-/// The way in which the objects of a kind are related to pods.
+/// Describes how the objects of a kind are related to pods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pods {
     Unrelated,
@@ -75,7 +75,7 @@ pub(crate) struct Stream {
 /// The response of a stream.
 pub(crate) enum StreamAnswer {
     Text(&'static str),
-    /// The server cannot connect to the backend of the stream. The value is the error.
+    /// The server cannot connect to the backend of the stream. The variant contains the error.
     Unreachable(String),
 }
 

@@ -14,7 +14,7 @@ pub(crate) fn client_errors(client: &Json, path: &str) -> FieldErrors {
     }
 }
 
-/// Validates the names of review versions. They must be unique labels.
+/// Validates the names of review versions. The names must be unique labels.
 pub(crate) fn review_version_errors<'a>(versions: impl Iterator<Item = &'a str>, field: &str) -> FieldErrors {
     let (mut errors, mut seen) = (FieldErrors::default(), HashSet::new());
     for (at, version) in versions.enumerate() {

@@ -27,7 +27,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// [`LONGEST_PAUSE`].
 const PAUSE_AFTER_FAILURE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
-/// A watch that delivers no event within this duration before it ends is treated like a watch that ended immediately.
+/// If a watch ends within this duration and has delivered no event, it counts as a watch that ended immediately.
 const SHORTEST_WATCH: Duration = Duration::from_secs(1);
 /// The maximum size of an event in bytes.
 const LONGEST_EVENT: usize = 64 << 20;

@@ -120,8 +120,8 @@ pub(super) fn encoded(text: &str) -> String {
     utf8_percent_encode(text, PART).to_string()
 }
 
-/// An error response to a request for which the server needs the upstream cluster. The upstream server has sent this
-/// response, or this server has created it.
+/// An error response to a client request that needs the upstream cluster. The upstream server has sent this response,
+/// or this server has created it.
 #[derive(Clone, Debug)]
 pub(crate) struct Refusal {
     pub(crate) code: u16,

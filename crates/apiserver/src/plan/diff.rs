@@ -19,12 +19,12 @@ const DELETION_MARKS: [&str; 2] = ["metadata.deletionGracePeriodSeconds", "metad
 /// in the list.
 const ITEM_KEYS: [&str; 4] = ["name", "type", "uid", "key"];
 
-/// A field that would change. The values of the data of a Secret are hidden.
+/// A field that would change. For a Secret, the values in its data are hidden.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PlannedField {
     /// The path of the field, such as `spec.template.spec.containers[web].image`. A list item is identified by its name, type, uid or key.
-    /// The chosen member must exist in all items of the list and have unique values. If there is no such member, a list item is identified
-    /// by its index.
+    /// The member that identifies the items must exist in all items of the list, and its values must be unique. If there is no such member,
+    /// a list item is identified by its index.
     pub path: String,
     /// The current value. The value is `None` if the field is absent.
     pub old: Option<Json>,

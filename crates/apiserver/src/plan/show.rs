@@ -93,8 +93,8 @@ impl FromIterator<PlannedChange> for PlannedChanges {
 }
 
 impl PlannedChange {
-    /// Returns the combined effect of all writes to one object. Returns `None` if the writes have no combined effect. Also returns `None`
-    /// if the object is a report such as an Event.
+    /// Returns the combined effect of all writes to one object. Returns `None` if the writes have no combined effect, or if the object is a
+    /// report such as an Event.
     pub(super) fn of(kinds: &Kinds, written: &LocalWrite) -> Option<Self> {
         let (plural, group) = written.resource.split_once('.').unwrap_or((&written.resource, ""));
         let (base, object) = (written.base.as_deref(), written.object.as_deref());
@@ -103,8 +103,9 @@ impl PlannedChange {
         // name then replaces the kind.
         let known = kinds.store(&GroupResource::new(group, plural));
         let kind = known.map_or(plural, |kind| &kind.kind);
-        // If the only write was a deletion mark, no `apiVersion` is recorded. Without a recorded `apiVersion`, the change has the version
-        // of the base, or otherwise the version of the kind.
+        // If the only write was a deletion mark, no `apiVersion` is recorded. Without a recorded `apiVersion`, the change has the
+        // `apiVersion` that the object had before the plan wrote it. If this version is also missing, the change has the version of the
+        // kind.
         let versions = [Some(any), base].into_iter().flatten().map(|stored| stored.version().to_string());
         let version = versions.chain(known.map(|kind| kind.api_version())).find(|version| !version.is_empty());
         if known.is_some_and(|kind| kind.strategy.is_report()) {

@@ -12,8 +12,7 @@ use super::environment::{self, Optional};
 /// expression.
 #[derive(Debug)]
 pub(crate) struct Expressions {
-    /// The environment for match conditions. The environment for match conditions does not contain the policy's
-    /// variables.
+    /// The environment for match conditions, which does not contain the policy's variables.
     conditions: Environment,
     full: Environment,
     without_authorizer: Environment,

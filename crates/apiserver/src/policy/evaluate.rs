@@ -59,7 +59,7 @@ pub(crate) struct Verdict {
     /// The failed validations. The actions of the binding determine whether failed validations deny the request, and
     /// whether they cause warnings.
     pub(crate) denials: Vec<Denial>,
-    /// The audit annotations that failed. They always deny the request.
+    /// The failed audit annotations. A failed audit annotation always denies the request.
     pub(crate) annotation_denials: Vec<Denial>,
     /// The audit annotations. The keys of the annotations do not contain the name of the policy.
     pub(crate) annotations: Vec<(String, String)>,
@@ -274,7 +274,7 @@ impl<'a> Variables<'a> for Scope<'a> {
     }
 }
 
-/// Returns the start of a text. The result has at most this number of bytes.
+/// Returns the start of a text. The result has at most `most` bytes.
 fn shortened(text: &str, most: usize) -> String {
     text[..text.floor_char_boundary(most)].to_owned()
 }

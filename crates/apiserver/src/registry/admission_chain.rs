@@ -146,7 +146,8 @@ impl Plugin for LimitRanges {
     }
 }
 
-/// A plugin that checks permissions that some writes need in addition to the permission for the write itself.
+/// A plugin that checks extra permissions. Some writes need extra permissions in addition to the permission for the
+/// write itself.
 #[derive(Debug)]
 struct FurtherRights;
 

@@ -44,8 +44,9 @@ impl Registry {
     }
 }
 
-/// Sets the version match to `Exact` if the request has a version but no match rule. kube-apiserver reads such lists in pages, even if the
-/// request sets no limit. In a list that is read in pages, a version without a match rule means `Exact`.
+/// Sets `resourceVersionMatch` to `Exact` if the request has a `resourceVersion` but no `resourceVersionMatch`. kube-apiserver reads such
+/// lists in pages, even if the request sets no limit. In a list that is read in pages, a `resourceVersion` without `resourceVersionMatch`
+/// means `Exact`.
 fn versioned(list: &ListOptions) -> ListOptions {
     let version = !matches!(list.resource_version.as_str(), "" | "0") && list.continue_token.is_empty();
     let mut list = list.clone();

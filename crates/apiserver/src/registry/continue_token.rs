@@ -65,8 +65,8 @@ impl ContinueToken {
     }
 }
 
-/// Checks that decoding, encoding and decoding a continue token a second time gives the same result. This function is a
-/// fuzz target.
+/// Decodes a continue token, encodes the result, and checks that decoding it a second time returns the same token. This
+/// function is a fuzz target.
 #[cfg(any(test, fuzzing))]
 pub(crate) fn fuzz(text: &str) {
     if let Ok(token) = ContinueToken::decode(text) {

@@ -22,7 +22,7 @@ const CREATE_TRIES: usize = 8;
 /// The maximum number of retries of a create. A create is retried if other writes have changed data that the create has read.
 const CHECK_TRIES: usize = 64;
 
-/// An object that has passed all phases of a create that do not depend on the object's name.
+/// An object that has passed the first phases of a create. These are all phases that do not depend on the object's name.
 #[derive(Clone)]
 struct Received {
     object: Json,

@@ -22,7 +22,7 @@ pub(crate) const FOREGROUND_FINALIZER: &str = "foregroundDeletion";
 
 /// The response of a delete.
 pub(crate) enum Deleted {
-    /// The object. The object still exists. A finalizer or a grace period delays the removal of the object.
+    /// The object, which still exists. A finalizer or a grace period delays the removal of the object.
     Held(Served),
     /// The removed object. For some kinds and for dry runs, the server responds with the object instead of a Status.
     Object(Served),
@@ -159,7 +159,7 @@ impl Registry {
         })))
     }
 
-    /// Sets the deletion timestamp. If `grace` is set, the grace period is set, too.
+    /// Sets the deletion timestamp. If `grace` is `Some`, the grace period in the metadata is set, too.
     fn set_deletion_time(&self, new: &mut Json, old: &Json, grace: Option<i64>) {
         let first = !metadata::is_deleting(old);
         let seconds = Duration::from_secs(u64::try_from(grace.unwrap_or(0)).unwrap_or(0));

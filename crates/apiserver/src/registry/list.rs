@@ -211,7 +211,7 @@ impl Registry {
         self.db.weight(&target.resource_key(), &target.key())
     }
 
-    /// Returns the objects of a resource that a stale view shows. Also returns the revision of the view.
+    /// Returns the objects of a resource in the state that a stale view shows, and the revision of this state.
     fn view(&self, kind: &Kind, view: View) -> Outcome<(Objects, u64)> {
         let version = self.view_revision(kind, view);
         let objects = self.db.past(kind.resource_key(), version);

@@ -9,10 +9,10 @@ use crate::object::metadata;
 
 /// The maximum nesting depth of lists and objects in a stored object. This limit also applies to managed fields, which
 /// nest deeper than the fields that they describe. Many JSON parsers, including the parser of this server, accept 127
-/// levels. A watch of tables nests each object four levels deeper.
+/// levels. A watch that sends tables nests each object four levels deeper.
 const MAX_STORED_DEPTH: usize = 120;
 
-/// Returns an error if the served form of the object is nested too deeply for common JSON parsers.
+/// Returns an error if the served form of the object is nested so deeply that common JSON parsers reject it.
 pub(super) fn check(kind: &Kind, object: &Json) -> Outcome<()> {
     if fits(object, MAX_STORED_DEPTH) {
         return Ok(());

@@ -6,7 +6,7 @@ use super::Writer;
 use crate::kinds::RequestTarget;
 use crate::request::options::How;
 
-/// The state of one write that the phases of the pipeline share.
+/// The state of one write. All phases of the write pipeline share this state.
 pub(super) struct Write<'a> {
     pub(super) target: &'a RequestTarget,
     /// The stored object. `None` for a create.

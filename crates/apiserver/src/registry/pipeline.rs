@@ -28,8 +28,8 @@ pub(super) struct Complete {
 }
 
 impl Registry {
-    /// Runs the phases before the rules of the kind. The phases are defaults, managed fields, mutating admission and
-    /// the check for privilege escalation.
+    /// Runs the phases that come before the kind's own rules. These phases set defaults and managed fields, run
+    /// mutating admission, and check for privilege escalation.
     pub(super) fn receive(&self, write: &mut Write<'_>) -> Outcome<()> {
         write.labelled = write.new.at("/metadata/labels").is_some_and(|labels| !labels.is_empty());
         write.target.kind.strategy.defaults(&mut write.new);
@@ -183,7 +183,8 @@ impl<'a> Write<'a> {
         };
     }
 
-    /// Returns an error if the object is invalid. Also adds warnings about values that are probably mistakes.
+    /// Returns an error if the object is invalid. In addition, the method adds warnings about values that are probably
+    /// mistakes.
     fn validate(&mut self) -> Outcome<()> {
         let (kind, subresource) = (&self.target.kind, self.subresource());
         let mut ratcheted = Vec::new();

@@ -22,8 +22,8 @@ use crate::request::user::{ServiceAccountName, User};
 const POST_TRIES: usize = 64;
 
 impl Registry {
-    /// Performs the action that a POST to `target` requests. Returns the response object. Returns `None` if the
-    /// response is a success status without other data.
+    /// Performs the action of a POST request to `target`. Returns the response object. Returns `None` if the response
+    /// is a success status without other data.
     pub(crate) fn post(
         &self,
         post_handler: &dyn PostHandler,
@@ -65,8 +65,8 @@ impl Registry {
         steps.into_iter().try_for_each(|step| self.run_step(target, step, dry_run, &mut own))
     }
 
-    /// Runs one step of a task. `own` is the revision at which an earlier step of this task wrote the target object. A
-    /// later step that deletes the object uses this revision as a precondition.
+    /// Runs one step of the work that a POST request starts ([`PostStep`]). `own` is the revision at which an earlier
+    /// step wrote the target object. A later step that deletes the object uses this revision as a precondition.
     fn run_step(&self, target: &RequestTarget, step: PostStep, dry_run: bool, own: &mut Option<u64>) -> Outcome<()> {
         match step {
             PostStep::Rewrite { resource, namespace, name, change } => {
@@ -99,8 +99,8 @@ impl Registry {
                 if let (Some(version), Some(own)) = (&mut options.resource_version, own) {
                     *version = own.to_string();
                 }
-                // The pod is deleted without calling admission, because admission has already checked the posted
-                // object.
+                // The pod is deleted without calling admission, because admission has already checked the object in the
+                // request.
                 self.delete_if(
                     &RequestTarget { subresource: Subresource::None, ..target.clone() },
                     &options,
@@ -163,7 +163,7 @@ impl Registry {
     }
 }
 
-/// Returns the admission attributes of a posted object.
+/// Returns the admission attributes of an object in a POST request.
 fn attributes_of<'a>(target: &'a RequestTarget, sent: &'a mut Json, by: &'a Writer<'_>) -> AdmissionRequest<'a> {
     AdmissionRequest {
         operation: Operation::Create,
@@ -175,8 +175,8 @@ fn attributes_of<'a>(target: &'a RequestTarget, sent: &'a mut Json, by: &'a Writ
     }
 }
 
-/// Adds managed fields to a posted object. A posted object does not pass through the other phases of the pipeline,
-/// because these phases are for stored objects.
+/// Adds managed fields to an object in a POST request that performs an action. Such an object skips the other phases of
+/// the write pipeline, because these phases are for stored objects.
 fn with_managed_fields(target: &RequestTarget, mut new: Json, by: &Writer<'_>) -> Json {
     new.unset("status");
     let mut write = Write { target, old: None, new, by, how: How::Post, labelled: false };
@@ -194,7 +194,8 @@ mod tests {
     use crate::kinds::{Context, Kind};
     use crate::store::Expect;
 
-    /// A handler that changes the pod after the task was computed. The change causes a conflict.
+    /// A handler that changes the pod after the wrapped handler has computed its task. The change causes a conflict
+    /// when the task runs.
     struct ConflictingPostHandler<'a> {
         post_handler: &'a dyn PostHandler,
         registry: &'a Registry,

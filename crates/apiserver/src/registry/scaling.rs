@@ -84,7 +84,7 @@ fn of(target: &RequestTarget) -> Outcome<&Scale> {
     target.kind.strategy.scale().ok_or_else(Failure::no_such_resource)
 }
 
-/// Copies to the scale those managed fields of the object that are about the replicas.
+/// Copies the managed fields that are about the replicas from the object to the scale.
 fn with_managed_fields(mut scale: Json, live: &Json, paths: &Scale) -> Json {
     let entries = pintle_fieldmanager::scale_entries(live, &paths.spec_replicas);
     if !entries.is_null() {
@@ -93,7 +93,7 @@ fn with_managed_fields(mut scale: Json, live: &Json, paths: &Scale) -> Json {
     scale
 }
 
-/// Returns the object with the replicas and the managed fields of the scale.
+/// Sets the replicas and the managed fields of the object from the scale, and returns the object.
 fn scaled(kind: &Kind, paths: &Scale, live: &Json, scale: &Json) -> Json {
     let mut new = paths.write(scale, live);
     pintle_fieldmanager::keep_scale_entries(&mut new, scale, &paths.spec_replicas, &kind.api_version());

@@ -18,7 +18,7 @@ use crate::store::{Encoding, Order, Stored};
 pub(crate) struct Served {
     pub(crate) api_version: String,
     pub(crate) kind: String,
-    /// The order of the members. The order of the members is used only if the object is decoded.
+    /// The order of the members in the response. This order is used only if the object is decoded.
     order: Order,
     content: ServedContent,
 }
@@ -97,7 +97,7 @@ impl Served {
             },
         }
         if joint > start {
-            // The opening bracket of the object is replaced by a comma after `apiVersion` and `kind`. If the object is
+            // After `apiVersion` and `kind`, a comma replaces the opening bracket of the object. If the object is
             // empty, there is no comma.
             match to.get(joint + 1) {
                 Some(b'}') => drop(to.remove(joint)),

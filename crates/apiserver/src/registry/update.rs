@@ -1,5 +1,5 @@
 //! Updates objects for PUT, PATCH and apply requests. An update reads the stored object, computes the new object, and
-//! commits it only if the inputs have not changed.
+//! commits the new object only if the stored object and the other inputs of the computation have not changed.
 
 use std::sync::Arc;
 
@@ -38,8 +38,8 @@ pub(crate) enum UpdateSource<'a> {
 }
 
 impl Registry {
-    /// Updates the object at `target`. Updates an object. After a conflict, computes the update again until it succeeds
-    /// or the request times out. kube-apiserver does the same. This method yields to other tasks between two attempts.
+    /// Updates the object at `target`. After a conflict, computes the update again until it succeeds or the request
+    /// times out. kube-apiserver does the same. This method yields to other tasks between two attempts.
     ///
     /// # Cancel safety
     ///
@@ -168,8 +168,8 @@ impl Registry {
         let current = old.text("/metadata/resourceVersion").to_owned();
         let number = if version.is_empty() { 0 } else { super::list::parse_number(&version)? };
         if number == 0 {
-            // A patch changes a copy of the stored object, and this copy has a version. If the patched object has no
-            // version, the patch has removed the version.
+            // A patch changes a copy of the stored object, and this copy has a resourceVersion. If the patched object
+            // has no resourceVersion, the patch has removed it.
             if kind.conduct.needs_version {
                 let why = "must be specified for an update";
                 let error = FieldError::invalid("metadata.resourceVersion", &Json::from(0), why);

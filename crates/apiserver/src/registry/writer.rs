@@ -68,8 +68,8 @@ impl<'a> Writer<'a> {
         self
     }
 
-    /// Records the fields that a write sets in the managed fields. This method must not be called for an apply request.
-    /// Both objects must be in the state after defaulting and before the kind's rules change them.
+    /// Records in the managed fields which fields a write sets. This method must not be called for an apply request.
+    /// The defaults of both objects must already be set, and the kind's rules must not have changed the objects yet.
     pub(crate) fn track(&self, kind: &Kind, old: Option<&Json>, new: &mut Json, subresource: Subresource) {
         self.with_context(kind, subresource, |context| pintle_fieldmanager::track_update(old, new, context));
     }

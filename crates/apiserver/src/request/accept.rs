@@ -17,7 +17,7 @@ impl Media {
         }
     }
 
-    /// Returns the content type of a watch stream. Watch streams in YAML do not exist.
+    /// Returns the content type of a watch stream. A watch stream is never in YAML.
     pub(crate) fn stream_type(self) -> &'static str {
         match self {
             Self::Protobuf => "application/vnd.kubernetes.protobuf;stream=watch",
@@ -37,7 +37,7 @@ pub(crate) struct Clause {
     quality: f64,
 }
 
-/// The transformation of the response that the parameters `as`, `g` and `v` of a clause request.
+/// The parameters `as`, `g` and `v` of a clause. They request that the response is transformed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RequestedTransform {
     pub(crate) name: String,

@@ -14,7 +14,7 @@ pub(crate) struct WriteOptions {
     /// The field manager. If the name is empty, the server derives the field manager from the user agent.
     pub(crate) field_manager: String,
     pub(crate) field_validation: FieldValidation,
-    /// Whether an apply request takes the ownership of fields that other field managers own.
+    /// Whether an apply request takes ownership of fields that other field managers own.
     pub(crate) force: bool,
 }
 
@@ -210,7 +210,7 @@ impl DeleteOptions {
         options.checked(policy, query.all("dryRun"))
     }
 
-    /// Parses the body of a DELETE request. If a DELETE request has a body, its query is ignored.
+    /// Parses the body of a DELETE request. If a DELETE request has a body, the query of the request is ignored.
     pub(crate) fn from_body(body: &Json) -> Outcome<Self> {
         let wrong = |why: &str| Failure::bad_request(format!("cannot read DeleteOptions in the body: {why}"));
         if body.is_null() {

@@ -9,8 +9,7 @@ pub(crate) enum Target {
     Resource(ResourcePath),
     /// Any other path. The segments are decoded.
     Other(Vec<String>),
-    /// The path `/api/v1/watch` or `/api/v1/proxy`. The path `/api/v1/watch` or `/api/v1/proxy` ends without naming a
-    /// resource.
+    /// The path `/api/v1/watch` or `/api/v1/proxy`, which does not name a resource.
     Undeterminable,
 }
 

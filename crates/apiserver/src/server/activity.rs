@@ -105,7 +105,8 @@ impl Activity {
         })
     }
 
-    /// Marks a request as open until the returned guard is dropped. The memory of the request's head counts as long as the guard exists.
+    /// Marks a request as open until the returned guard is dropped. The memory of the request's head counts towards the budget for
+    /// request heads as long as the guard exists.
     pub(super) fn open<B>(self: &Arc<Self>, request: &Request<B>) -> Result<OpenRequest, HeadBudgetExceeded> {
         let version = request.version();
         *self.head.lock().unwrap_or_else(PoisonError::into_inner) = self.heads.begin();

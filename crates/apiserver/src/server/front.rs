@@ -8,7 +8,7 @@ use crate::http::{Deadline, Incoming, ResponseBody, Socket};
 use crate::live::Live;
 use crate::registry::Registry;
 
-/// The server. If the server belongs to a plan, the value also contains the upstream cluster.
+/// The server. If the server belongs to a [`Plan`](crate::Plan), the value also contains the upstream cluster.
 #[derive(Clone, Debug)]
 pub(super) struct Front {
     pub(super) registry: Arc<Registry>,

@@ -13,8 +13,8 @@ const PUSH_PROMISE: u8 = 5;
 const CONTINUATION: u8 = 9;
 const END_HEADERS: u8 = 4;
 
-/// The maximum of the estimated memory of one header block, in bytes. This is the memory of a block with as many of the shortest possible
-/// headers as the limit allows.
+/// The maximum of the estimated memory of one header block, in bytes. A block has this memory if it contains as many headers of minimum
+/// length as the limit allows.
 const LARGEST_BLOCK: usize = 2 << 20;
 
 /// A parser for the HTTP/2 frames of a connection.
@@ -199,7 +199,7 @@ mod tests {
             (vec![frame(PUSH_PROMISE, 0, 3, 30)], (Some(1), of(&[30]))),
             (vec![opened(30), frame(CONTINUATION, END_HEADERS, 3, 30)], (None, 0)),
             (vec![frame(HEADERS, END_HEADERS, 1, 30), frame(0, 0, 1, 50), opened(10)], (Some(2), of(&[10]))),
-            // The memory of trailers counts until the stream of the trailers ends.
+            // The memory of trailers counts until the HTTP/2 stream that contains the trailers ends.
             (vec![frame(HEADERS, END_HEADERS, 1, 30), frame(HEADERS, END_HEADERS | 1, 1, 7)], (None, of(&[7]))),
             (vec![frame(HEADERS, END_HEADERS, 3, 30), frame(HEADERS, 0, 1, 7)], (Some(2), of(&[7]))),
         ] {

@@ -16,7 +16,8 @@ pub(super) const HEADER: usize = 64;
 #[derive(Clone, Debug)]
 pub(super) struct Heads(Arc<Semaphore>);
 
-/// The memory of one request head. The head may be incomplete. Dropping it returns its permits.
+/// The memory of one request head, which may be incomplete. Dropping this value returns the head's permits to the
+/// budget.
 #[derive(Debug)]
 pub(super) struct RequestHead {
     heads: Heads,

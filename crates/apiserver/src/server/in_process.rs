@@ -22,13 +22,13 @@ use super::thread::{OwnRuntime, server_ended};
 /// A service that sends requests to an [`ApiServer`](super::ApiServer) in the same process, without a socket. Created by
 /// [`ApiServer::in_process`](super::ApiServer::in_process).
 ///
-/// The type is a [`tower_service::Service`] of [`http::Request`]s. kube's `Client::new` accepts it, and other clients can use it, too. All
-/// clones of the service call the same server.
+/// The type implements [`tower_service::Service`] for [`http::Request`]s. kube's `Client::new` accepts it, and other clients can use it,
+/// too. All clones of the service call the same server.
 ///
 /// The server applies the same checks, faults and deadlines to a call as to a request over a connection. The service uses only the path and
-/// the query of a URI. The user is an administrator, unless the request has an `Authorization` header.
+/// the query of a URI. The server treats the caller as an administrator, unless the request has an `Authorization` header.
 ///
-/// A call has no connection. Therefore, these features are absent:
+/// A call does not use a connection. Therefore, the following features do not exist for calls:
 ///
 /// - WebSockets and TLS
 /// - the limit for concurrent requests on one connection

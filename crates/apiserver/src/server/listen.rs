@@ -29,7 +29,7 @@ const MAX_STREAMS: u32 = 100;
 const MAX_HEAD_BYTES: u32 = 1 << 20;
 /// The maximum number of headers in an HTTP/1 request. kube-apiserver limits the size of the headers instead.
 const MAX_HEADERS: usize = 1_000;
-/// The interval between HTTP/2 pings. The client must respond to a ping within the same time.
+/// The interval between HTTP/2 pings. The client must respond to a ping within the same duration.
 const PING: Duration = Duration::from_secs(30);
 const PING_ANSWER: Duration = Duration::from_secs(15);
 /// The idle time before TCP keep-alive sends its first probe. The next constants are the interval between probes, and the number of failed
@@ -60,7 +60,8 @@ fn max_open_files() -> Option<usize> {
     None
 }
 
-/// Accepts connections until `stop`. When `limit` connections are open, further clients wait in the backlog of the listener.
+/// Accepts connections until `stop` is cancelled. When `limit` connections are open, further clients wait in the backlog of
+/// the listener.
 pub(super) async fn accept(
     listener: TcpListener,
     tls: Option<TlsAcceptor>,

@@ -19,7 +19,8 @@ use crate::request::user::User;
 
 const LOADER: &str = "pintle-apiserver";
 
-/// Creates the objects in a manifest file. If the path is a folder, creates the objects in all manifest files below it.
+/// Creates the objects that a manifest file contains. If the path is a folder, creates the objects from all manifest
+/// files below the folder.
 pub(super) fn path(registry: &Arc<Registry>, path: &Path) -> Result<usize, LoadError> {
     let mut count = 0;
     for path in manifests::files(path)? {
@@ -35,7 +36,7 @@ pub(super) fn path(registry: &Arc<Registry>, path: &Path) -> Result<usize, LoadE
     Ok(count)
 }
 
-/// Creates the objects in the text of a manifest. The text can contain several documents.
+/// Creates the objects that the text of a manifest contains. The text can contain several documents.
 pub(super) fn text(registry: &Arc<Registry>, manifest: &str) -> Result<usize, LoadError> {
     let mut count = 0;
     for (number, objects) in (1..).zip(manifests::documents_of(manifest)) {

@@ -11,7 +11,7 @@ use super::LoadError;
 /// One document in a manifest file.
 pub(crate) struct Document {
     pub(crate) path: PathBuf,
-    /// The number of the document within its file. Documents are counted from 1.
+    /// The index of the document within its file, starting at 1.
     pub(crate) number: usize,
     /// The objects of the document, or the reason why the document cannot be read. A document that is a List contains several objects.
     pub(crate) objects: Result<Vec<Json>, String>,

@@ -100,7 +100,7 @@ impl ServerSnapshot {
     ///
     /// # Errors
     ///
-    /// Returns an error that contains the number of the first invalid line. Lines are counted from 1.
+    /// Returns an error that contains the line number of the first invalid line, starting at 1.
     pub fn parse(text: &str) -> Result<Self, InvalidSnapshot> {
         let mut lines = text.lines().enumerate();
         let broken = |number: usize| InvalidSnapshot { line: number + 1 };
@@ -126,6 +126,6 @@ impl ServerSnapshot {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line} is not a valid line of a snapshot")]
 pub struct InvalidSnapshot {
-    /// The number of the first invalid line. Lines are counted from 1.
+    /// The line number of the first invalid line, starting at 1.
     pub line: usize,
 }

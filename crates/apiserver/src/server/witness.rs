@@ -25,7 +25,7 @@ const MERGE: &str = "application/merge-patch+json";
 const APPLY: &str = "application/apply-patch+yaml";
 
 /// A plugin that records the admission calls for the namespace `n` and for the objects in this namespace. The test sets
-/// its reaction.
+/// how the plugin reacts.
 #[derive(Debug, Default)]
 struct Witness(Mutex<WitnessState>);
 
@@ -92,8 +92,8 @@ impl Plugin for Witness {
     }
 }
 
-/// The kinds of recorded objects. Each record contains the value of one field of the object. The kind of the object
-/// determines the field. [`Reaction::Change`] sets the field to the given value.
+/// The kinds of the objects that the plugin records. Each entry contains a kind, the JSON pointer of a field, and a
+/// value. The plugin records this field of each object, and [`Reaction::Change`] sets the field to the value.
 const SAMPLED_FIELDS: &[(&str, &str, &str)] = &[
     ("ConfigMap", "/data/k", "changed"),
     ("Lease", "/spec/holderIdentity", "changed"),
@@ -115,8 +115,8 @@ const SAMPLED_FIELDS: &[(&str, &str, &str)] = &[
     ("PodPortForwardOptions", "/ports", "[7]"),
 ];
 
-/// Returns the JSON pointer of the field that is recorded for the object. Also returns the value that
-/// [`Reaction::Change`] sets.
+/// Returns the JSON pointer of the field that is recorded for the object. The second result is the value to which
+/// [`Reaction::Change`] sets this field.
 fn sampled_field(object: &Json) -> (&'static str, Json) {
     let kind = object.text("/kind");
     let (_, pointer, value) =
@@ -157,7 +157,7 @@ fn describe(request: &AdmissionRequest<'_>) -> String {
     )
 }
 
-/// A server with a witness in its admission chain.
+/// A server whose admission chain ends with a [`Witness`].
 struct WitnessedServer {
     registry: Arc<Registry>,
     witness: Arc<Witness>,

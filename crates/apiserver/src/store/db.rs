@@ -1,5 +1,5 @@
-//! The store behind a lock. This module adds lock-free reads of the current state, a clock, and notifications for
-//! watchers.
+//! The store, protected by a lock. This module adds lock-free reads of the current state, a clock, and notifications
+//! for watchers.
 
 mod backlog;
 mod feed;
@@ -30,8 +30,8 @@ use crate::store::{
     Stored,
 };
 
-/// The minimum size in bytes of the backlog for a follower of several resources. With a smaller backlog, the follower
-/// might have to list again after every change.
+/// The minimum size in bytes of the backlog, which contains the unread changes for a follower of several resources.
+/// With a smaller backlog, the follower might have to list again after every change.
 const MIN_BACKLOG_BYTES: usize = 16 << 20;
 
 /// The new value of an object that must be committed together with another object. An example is a quota.
@@ -47,13 +47,13 @@ pub(crate) struct Charge {
 /// runs.
 pub(crate) type Drafting = fn(interner: &Arc<Interner>, resource: &str, object: &Json) -> Draft;
 
-/// The shared store. The lock is held only for single steps of the store, and never across an await point. Reading the
-/// current state takes no lock.
+/// The shared store. The lock is held only while one operation of the store runs, and never across an await point.
+/// Reading the current state takes no lock.
 #[derive(Debug)]
 pub(crate) struct Db {
     inner: Mutex<Inner>,
-    /// The state of the store after the latest step. Each step replaces the state before the lock is released and
-    /// before followers are notified.
+    /// The state of the store after the latest operation. Each operation replaces the state before the lock is released
+    /// and before followers are notified.
     present: ArcSwap<Present>,
     revision: watch::Sender<u64>,
     clock: Arc<Clock>,
@@ -69,15 +69,16 @@ pub(crate) struct Db {
 #[derive(Debug)]
 struct Inner {
     store: Store,
-    /// The followers of each resource.
+    /// For each resource, the followers: readers that receive the changes of the resource.
     followers: HashMap<ResourceKey, Followers>,
     /// The followers of several resources.
     multi: Vec<MultiFollower>,
-    /// The mirrored objects of the upstream cluster. The field is `None` unless the store belongs to a plan.
+    /// The mirrored objects of the upstream cluster. The field is `None` unless the store belongs to a
+    /// [`Plan`](crate::Plan), which reads from a live cluster.
     mirror: Option<Mirror>,
 }
 
-/// A follower of several resources. `None` means all resources.
+/// A reader that receives the changes of several resources. `None` means all resources.
 #[derive(Debug)]
 struct MultiFollower {
     resources: Option<&'static [&'static str]>,
@@ -297,8 +298,8 @@ impl Db {
         tokio::time::timeout(timeout, reached).await.is_ok()
     }
 
-    /// Makes the state after a step visible, and then notifies followers of the changes in this step. Therefore, a
-    /// notified reader always finds the changes, and never observes a part of a step.
+    /// Publishes the state after an operation of the store, and then notifies followers of the changes in this
+    /// operation. Therefore, a notified reader always finds the changes, and never observes a part of an operation.
     ///
     /// Returns the previous state. The caller should drop the returned state after releasing the lock, because the
     /// state can own the last references to replaced objects.
@@ -323,7 +324,8 @@ impl Db {
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        // A panic in the store leaves no partial step, because changing the table is the last action of each step.
+        // A panic in the store cannot leave a partial change, because each operation changes the table as its last
+        // action.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

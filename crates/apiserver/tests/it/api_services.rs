@@ -1,4 +1,5 @@
-//! Tests of the APIServices that are created for definitions, and of APIServices whose Service is not available.
+//! Tests of the APIServices that are created for CustomResourceDefinitions, and of APIServices whose Service is not
+//! available.
 
 use http::Method;
 use pintle_apiserver::{ApiServer, ApiServerConfig};

@@ -12,8 +12,8 @@ use crate::support::*;
 
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const WIDGETS: &str = "/apis/example.com/v1/namespaces/default/widgets";
-/// The number of values in an object whose name has `LONG` bytes. Each value causes an error, and each error contains the name. All these
-/// errors together would take 70 MB.
+/// The number of invalid values in an object. The name of this object has `LONG` bytes. Each value causes an error, and each error
+/// contains the name. All these errors together would take 70 MB.
 const PARTS: usize = 700;
 const LONG: usize = 100_000;
 /// The maximum length of a response. A response contains each error twice, in the message and in the causes.
@@ -52,7 +52,7 @@ fn definition(schema: Json) -> Json {
     })
 }
 
-/// Returns a definition of widgets whose `spec` has this schema.
+/// Returns a CustomResourceDefinition for widgets. The `spec` of a widget has this schema.
 fn definition_with_spec(spec: Json) -> Json {
     definition(json!({"type": "object", "properties": {"spec": spec}}))
 }
@@ -218,7 +218,7 @@ async fn size_of_defaulted_objects_is_bounded() {
     let made = call(&server, Method::POST, WIDGETS, widget(json!({"l": vec![json!({}); PARTS]}))).await;
     assert_eq!(made.code, 201, "{}", message_start(&made));
     let labelled = json!([{"op": "add", "path": "/metadata/labels", "value": {"a": "b"}}]);
-    // When the server reads an object, it adds the defaults that the definition currently has.
+    // When the server reads a custom resource, it adds the defaults from the current CustomResourceDefinition.
     let mut longer = get(&server, &format!("{DEFINITIONS}/widgets.example.com")).await.body;
     longer["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"] = list(json!(long()));
     let put = call(&server, Method::PUT, &format!("{DEFINITIONS}/widgets.example.com"), longer).await;
@@ -239,7 +239,7 @@ async fn errors_and_conflicts_of_an_apply_are_bounded() {
     let extra = under_a_long_name(vec![json!(1); PARTS].into());
     let request = json!({"apiVersion": "certificates.k8s.io/v1", "kind": "CertificateSigningRequest", "metadata": {"name": "r"}, "spec": {"extra": extra}});
     let path = "/apis/certificates.k8s.io/v1/certificatesigningrequests/r?fieldManager=m";
-    // In YAML, a long key needs an explicit `?`.
+    // In YAML, a long key must follow an explicit `?`.
     let yaml = |body: Json| body.to_string().replace(&format!("\"{}\":", long()), &format!("? \"{}\" :", long()));
     assert_short(&read(send(&server, Method::PATCH, path, &apply, &yaml(request)).await).await, 500, "types");
 

@@ -150,8 +150,8 @@ async fn idle_http2_connection_is_closed_gracefully() {
     assert!(seconds(89..95).contains(&began.elapsed()), "{:?}", began.elapsed());
 }
 
-/// The runtime has only one blocking thread. The idle connections together announce bodies that exceed the body budget
-/// more than a hundredfold.
+/// The runtime has only one blocking thread. Together, the idle connections announce bodies that are more than a
+/// hundred times as large as the body budget.
 #[test]
 fn idle_connections_do_not_block_other_requests() {
     const IDLE: usize = 300;
@@ -183,7 +183,7 @@ fn idle_connections_do_not_block_other_requests() {
     });
 }
 
-/// While an offloaded step runs, the paused clock advances only if this test advances it.
+/// While another thread does offloaded work, the paused clock advances only if this test advances it.
 #[tokio::test(start_paused = true)]
 async fn slow_work_times_out_and_writes_nothing_afterwards() {
     let server = std::sync::Arc::new(server().await);
@@ -195,7 +195,7 @@ async fn slow_work_times_out_and_writes_nothing_afterwards() {
     let (begun, others) = (Instant::now(), cpu_time_of_other_threads());
     let work = tokio::spawn(server.in_process().call(request));
     // Waits until threads other than the current thread have used CPU time. When other threads have used CPU time, the
-    // offloaded step has begun.
+    // offloaded work has begun.
     while cpu_time_of_other_threads().saturating_sub(others) < Duration::from_millis(20) {
         assert!(!work.is_finished());
         tokio::task::yield_now().await;

@@ -1,4 +1,5 @@
-//! Tests of fault rules. The tests check which requests the rules match, and how views lag behind.
+//! Tests of fault rules. The tests check which requests the rules match, and how far a stale view lags behind the
+//! store.
 
 use std::time::Duration;
 
@@ -57,8 +58,8 @@ async fn watch(server: &ApiServer, query: &str) -> Watch<InProcessBody> {
     Watch::of(Response::new(body))
 }
 
-/// Returns the name of the object in the next event that is not a bookmark. Also returns the version of the last
-/// bookmark before that event.
+/// Returns the name of the object in the next event that is not a bookmark. The second result is the version of the
+/// last bookmark before that event.
 async fn next_name(watch: &mut Watch<InProcessBody>) -> (String, u64) {
     let mut mark = 0;
     loop {

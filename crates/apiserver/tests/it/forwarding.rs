@@ -1,4 +1,4 @@
-//! Tests of requests that a plan forwards to the cluster. The cluster in these tests responds late, incompletely, or
+//! Tests of requests that a `Plan` forwards to the cluster. The cluster in these tests responds late, incompletely, or
 //! never.
 
 use std::convert::Infallible;
@@ -17,7 +17,7 @@ use tokio::time::Instant;
 use tower_service::Service;
 
 const LOG: &str = "/api/v1/namespaces/default/pods/p/log";
-/// A path below an API that only the cluster serves.
+/// The path of a resource in an API that only the cluster serves.
 const METRICS: &str = "/apis/metrics.k8s.io/v1beta1/namespaces/watch/pods";
 const LONG: Duration = Duration::from_secs(600);
 
@@ -28,7 +28,8 @@ type Answer = Response<UnsyncBoxBody<Bytes, io::Error>>;
 #[derive(Clone)]
 struct Slow {
     inner: InProcess,
-    /// The delay before the head of the response, and the delay between the head and the line. The body never ends.
+    /// The delay before the head of the response, and the delay between the head and the line in the body. The body
+    /// never ends.
     head: Duration,
     line: Duration,
 }
@@ -63,7 +64,7 @@ impl Service<Request<Full<Bytes>>> for Slow {
     }
 }
 
-/// Starts a plan for a cluster whose responses have these delays.
+/// Starts a `Plan` for a cluster whose responses have these delays.
 async fn plan(head: Duration, line: Duration) -> (ApiServer, Plan) {
     let live = ApiServer::start(ApiServerConfig::default()).await.expect("a server");
     let slow = Slow { inner: live.in_process(), head, line };

@@ -106,7 +106,8 @@ impl Generator {
         }
     }
 
-    /// Returns the JSON text of an object in which one value is replaced by random text. Sometimes returns the unchanged object.
+    /// Returns the JSON text of an object in which one value is replaced by random text. Sometimes, the function returns the
+    /// text of the unchanged object.
     fn mutated(&mut self, object: &Json) -> String {
         if self.0.u8(..6) == 0 {
             return object.to_string();
@@ -127,7 +128,7 @@ impl Generator {
     }
 }
 
-/// Checks that each response is consistent in itself. Also checks that the response is consistent with the audit and the stored objects.
+/// Checks that no response contradicts itself, the audit, or the stored objects.
 struct Oracle<'a> {
     server: &'a ApiServer,
     accepted: usize,
@@ -167,7 +168,7 @@ impl Oracle<'_> {
         let stored = get(self.server, &format!("{collection}/{name}")).await;
         assert_eq!(stored.code, 200, "{name}: {context}");
         match path.contains("customresourcedefinitions") {
-            // Only the spec of a definition is compared, because the server writes the status of the definition later.
+            // For a CustomResourceDefinition, only the spec is compared, because the server writes the status later.
             true => assert_eq!(stored.body["spec"], body["spec"], "{context}"),
             false => assert_eq!(stored.body, *body, "{context}"),
         }

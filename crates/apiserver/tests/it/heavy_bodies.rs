@@ -17,7 +17,7 @@ const MERGE: &str = "application/merge-patch+json";
 const STRATEGIC: &str = "application/strategic-merge-patch+json";
 const APPLY: &str = "application/apply-patch+yaml";
 
-/// An expensive request, and the objects that must exist before the request.
+/// An expensive request, and the objects that must exist before the request is sent.
 #[derive(Clone)]
 pub(crate) struct Heavy {
     pub(crate) name: &'static str,
@@ -175,8 +175,8 @@ pub(crate) fn bodies(parts: usize) -> Vec<Heavy> {
     ]
 }
 
-/// Starts a server and creates the prepared objects in it. Returns the server. Also returns a future that sends the expensive request and
-/// waits until the server has settled.
+/// Starts a server and creates the prepared objects in it. Returns the server, and a future that sends the expensive request and waits
+/// until the server has settled.
 pub(crate) async fn begin(heavy: &Heavy, own_thread: bool) -> (Arc<ApiServer>, impl Future<Output = ()> + use<>) {
     let config = ApiServerConfig { own_thread, ..ApiServerConfig::default() };
     let server = Arc::new(ApiServer::start(config).await.expect("a server"));

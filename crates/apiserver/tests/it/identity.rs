@@ -14,7 +14,7 @@ const WHO_AM_I: &str = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
 const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
 
 /// Starts a server with two users. The token `root` belongs to an administrator, and the token `weak` belongs to the
-/// user bob. This user has no permissions.
+/// user bob. The user bob has no permissions.
 pub(crate) async fn server() -> ApiServer {
     server_with(ApiServerConfig::default()).await
 }

@@ -12,8 +12,8 @@ const WIDGETS: &str = "/apis/example.com/v1/namespaces/default/widgets";
 /// The maximum nesting depth of a stored object, including its managed fields.
 const DEEPEST: usize = 120;
 
-/// Returns a definition of widgets that allows any `spec` and `status`. The members of `more` are added to the only version of the
-/// definition.
+/// Returns a CustomResourceDefinition for widgets that may have any `spec` and `status`. The members of `more` are added to its
+/// only version.
 fn definition(more: Json) -> Json {
     let mut version = json!({
         "name": "v1",
@@ -45,7 +45,7 @@ fn widget(name: &str, spec: Json) -> Json {
     json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": name}, "spec": spec})
 }
 
-/// Starts a server. Creates the definition of widgets and the widget `w`.
+/// Starts a server. Creates the CustomResourceDefinition for widgets and the widget `w`.
 async fn server() -> ApiServer {
     let server = ApiServer::start(ApiServerConfig::default()).await.expect("a server");
     server.load(&definition(json!({"subresources": {"status": {}}})).to_string()).expect("a definition");
@@ -82,7 +82,7 @@ async fn json_patch_result_has_the_depth_limit_of_bodies() {
     let add = |path: &str, value: Json| json!({"op": "add", "path": path, "value": value});
     let copy = |from: &str, path: &str| json!({"op": "copy", "from": from, "path": path});
     let to = |from: &str, path: &str| json!({"op": "move", "from": from, "path": path});
-    // Each operation copies the list into its own innermost list, so the depth doubles.
+    // Each operation copies the outer list into the innermost list, so the depth doubles.
     let mut doubling = vec![add("/spec/l", lists(100))];
     doubling.extend((0..10).map(|at| copy("/spec/l", &format!("/spec/l{}/-", deep_path((100 << at) - 1)))));
     let mut adding = vec![add("/spec/l", lists(100))];
@@ -197,7 +197,7 @@ async fn repeated_json_patch_copies_are_rejected_by_size() {
     let path = format!("{WIDGETS}/w");
     let text = "x".repeat(1 << 20);
     let mut operations = vec![json!({"op": "add", "path": "/spec/a", "value": [text]})];
-    // Each operation doubles the size. The result of all 20 operations would take a tebibyte.
+    // Each operation doubles the size of the object. After all 20 operations, the object would take a tebibyte.
     operations.extend((0..20).map(|_| json!({"op": "copy", "from": "/spec/a", "path": "/spec/a/-"})));
     let answer = patch(&server, &path, &operations.into()).await;
     assert_eq!((answer.code, &answer.body["reason"]), (422, &json!("Invalid")), "{:?}", answer.body["message"]);

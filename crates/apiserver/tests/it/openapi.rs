@@ -310,7 +310,7 @@ async fn document_hash_changes_only_with_the_schema() {
     assert_eq!(all["definitions"]["com.example.v1.Apple"]["properties"]["z"], json!({"type": "string"}));
 }
 
-/// Returns the JSON pointers to all empty lists and objects whose member name is one of these names.
+/// Adds to `found` the JSON pointer of each empty list or object that is a member with one of these names.
 fn empty_members(value: &Json, names: &[&str], at: &str, found: &mut Vec<String>) {
     for (name, member) in value.as_object().into_iter().flatten() {
         let place = format!("{at}/{name}");

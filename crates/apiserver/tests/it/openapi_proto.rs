@@ -54,7 +54,7 @@ fn keys(object: &Json) -> Vec<String> {
     object.as_object().expect("an object").keys().map(ToString::to_string).collect()
 }
 
-/// Returns the names of all named messages in a list. Also returns the message with this name.
+/// Returns the names of all named messages in a list, and the message with the name `name`.
 fn named<'a>(list: &[&'a [u8]], name: &str) -> (Vec<String>, &'a [u8]) {
     let names: Vec<_> = list.iter().map(|entry| texts(entry, &[1]).concat()).collect();
     let found = names.iter().position(|known| known == name).unwrap_or_else(|| panic!("{name} in {names:?}"));

@@ -1,5 +1,5 @@
-//! Tests of plans for a live cluster. A second embedded server is used as the cluster. The audit of this server proves
-//! that it receives no writes.
+//! Tests of a `Plan`, the dry run of a controller against a live cluster. A second embedded server is used as the
+//! cluster. The audit of the second server proves that it receives no writes.
 
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -25,7 +25,7 @@ const DEFINITION: &str = "{apiVersion: apiextensions.k8s.io/v1, kind: CustomReso
     spec: {type: object, properties: {size: {type: integer, default: 3, maximum: 9}}},\n\
     status: {type: object, properties: {ready: {type: boolean}}}}}}}]}}";
 
-/// Starts a cluster with these objects, and a plan that reads from the cluster.
+/// Starts a cluster with these objects, and a `Plan` that reads from the cluster.
 async fn start_plan(manifests: &str) -> (ApiServer, Plan) {
     let live = ApiServer::start(ApiServerConfig { first_revision: 5_000, ..ApiServerConfig::default() }).await;
     let live = live.expect("a server");
@@ -35,8 +35,8 @@ async fn start_plan(manifests: &str) -> (ApiServer, Plan) {
     (live, plan)
 }
 
-/// Returns the lines of the plan's text form, except the summary. Also asserts that the cluster has not received any
-/// writes.
+/// Asserts that the cluster has not received any writes, and returns the lines of the plan's text form, except the
+/// summary.
 async fn planned(live: &ApiServer, plan: &Plan) -> Vec<String> {
     assert!(live.audit().writes().is_empty(), "{:?}", live.audit().writes());
     let text = plan.changes().await.to_string();
@@ -49,7 +49,7 @@ fn map(name: &str, data: Json) -> Json {
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "default"}, "data": data})
 }
 
-/// Writes to the live cluster without using the plan, like another client of the cluster.
+/// Writes directly to the live cluster, like another client of the cluster.
 fn write_live(live: &ApiServer, object: &Json) {
     live.load(&object.to_string()).expect("it is valid");
 }
@@ -97,7 +97,7 @@ async fn writes_stay_in_the_plan_in_order() {
     let pod = json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "nginx"}]}});
     assert_eq!(call(server, Method::POST, "/api/v1/namespaces/default/pods", pod).await.code, 201);
     assert_eq!(get(server, &format!("{CONFIG_MAPS}/b")).await.code, 404);
-    // The plan does not list writes that cancel each other out.
+    // The changes of a plan do not include writes that cancel each other out.
     call(server, Method::PATCH, &format!("{CONFIG_MAPS}/c"), json!({"data": {"k": "v"}})).await;
     call(server, Method::PATCH, &format!("{CONFIG_MAPS}/c"), json!({"data": null})).await;
 
@@ -160,7 +160,7 @@ async fn definitions_of_cluster_and_plan_both_apply() {
     assert_eq!(applied.status(), 201);
     let status = json!({"status": {"ready": true}});
     assert_eq!(call(server, Method::PATCH, &format!("{WIDGETS}/w/status"), status).await.code, 200);
-    // A custom resource of the kind `Event` is not a report, so the plan lists changes of it.
+    // A plan omits Events, but includes the changes of a custom resource whose kind is also called `Event`.
     let own_definition = DEFINITION.replace("widgets", "gadgets").replace("Widget", "Event").replace("\n", " ");
     let posted = support::send(
         server,
@@ -340,7 +340,7 @@ async fn plan_sends_only_reads_and_reviews_to_the_cluster() {
     let live = ApiServer::start(ApiServerConfig::default()).await.expect("a server");
     live.load(&manifests).expect("they are valid");
     let sent = Recorder::to(&live);
-    // In this configuration, both this thread and the server's own thread send requests to the cluster.
+    // With a server that has its own thread, both this thread and the server's thread send requests to the cluster.
     let config = ApiServerConfig { own_thread: true, ..ApiServerConfig::default() };
     let plan = Plan::start(sent.clone(), config).await.expect("a plan");
     let methods = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "CONNECT-TO-ALL"];

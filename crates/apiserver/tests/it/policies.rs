@@ -37,7 +37,7 @@ pub(crate) async fn validating(server: &ApiServer, name: &str, mut spec: Json) {
     post(server, &path("policybindings"), json!({"metadata": {"name": name}, "spec": binding})).await;
 }
 
-/// Creates a mutating policy for creates of ConfigMaps. Also creates a binding for this policy.
+/// Creates a mutating policy for creates of ConfigMaps, and a binding for this policy.
 pub(crate) async fn mutating(server: &ApiServer, name: &str, reinvocation: &str, mutation: Json, more: Json) {
     let mut spec = json!({"reinvocationPolicy": reinvocation, "mutations": [mutation]});
     for (name, value) in more.members("") {

@@ -5,12 +5,12 @@ use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Child, Command, Stdio};
 
-/// A running program. It is killed on drop.
+/// A running program. Dropping this value kills the process.
 struct Program(Child);
 
 impl Drop for Program {
     fn drop(&mut self) {
-        // Errors are ignored, because the program may have already exited.
+        // An error is ignored here, because the program may have already exited.
         drop(self.0.kill().and_then(|()| self.0.wait()));
     }
 }
@@ -21,7 +21,7 @@ impl Program {
         Self::run(Command::new(env!("CARGO_BIN_EXE_pintle-apiserver")).args(arguments))
     }
 
-    /// Starts the program with this command. Otherwise, this function does the same as [`Self::start`].
+    /// Starts the program with this command. Apart from the command, this function does the same as [`Self::start`].
     fn run(command: &mut Command) -> (Self, String) {
         command.env_remove("RUST_LOG").stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut program = Self(command.spawn().expect("the program starts"));
@@ -120,8 +120,8 @@ fn loaded_manifests_and_definitions_survive_in_the_snapshot() {
     );
     let map = file("map.yaml", "{apiVersion: v1, kind: ConfigMap, metadata: {name: m}}");
     let snapshot = folder.join("state.snapshot").display().to_string();
-    // The definition is in the last argument on the command line. Nevertheless, the program must load the definition
-    // before the objects.
+    // The last argument on the command line names the file with the CustomResourceDefinition. Nevertheless, the program
+    // must load this file before the objects.
     let (program, url) =
         Program::start(&["--load", &widget, "--load", &map, "--crd", &definition, "--snapshot", &snapshot]);
     let paths = ["/apis/example.com/v1/namespaces/default/widgets/w", "/api/v1/namespaces/default/configmaps/m"];
@@ -280,7 +280,7 @@ fn check_crd_fails_if_a_result_is_unexpected() {
     let (definition, good, bad) =
         (write("crd.yaml", &definition), write("a.yaml", &site(3)), write("b.yaml", &(site(7) + &site(21))));
 
-    // The program finds the definition although the file with the definition comes after the file with the objects.
+    // The program finds the CustomResourceDefinition although its file comes after the file with the objects.
     let (ok, text) = check_crd(&[&good, &definition, "--invalid", &bad]);
     assert!(ok, "{text}");
     assert!(text.contains("rule: 0.0 % of the cost limit"), "{text}");
@@ -293,7 +293,7 @@ fn check_crd_fails_if_a_result_is_unexpected() {
     assert!(!ok && text.contains("Site s3: accepted\n  expected: rejected by the server\n"), "{text}");
     let (ok, text) = check_crd(&[&write("c.yaml", "a: [")]);
     assert!(!ok && text.contains("document 1, not YAML: rejected: cannot read the document: "), "{text}");
-    // These manifests were not rejected by the definition.
+    // These manifests do not violate the schema of the CustomResourceDefinition.
     let unknown = write("d.yaml", &site(21).replace("Site", "Sitte"));
     for invalid in [unknown, write("e.yaml", "a: ["), write("f.yaml", "# nothing")] {
         let (ok, text) = check_crd(&[&definition, "--invalid", &invalid]);

@@ -1,5 +1,5 @@
 //! Tests that concurrent writes do not violate invariants about several objects. The invariants are about allocations,
-//! quotas, namespaces and definitions.
+//! quotas, namespaces and CustomResourceDefinitions.
 
 use std::collections::BTreeSet;
 use std::future::Future;
@@ -185,7 +185,7 @@ async fn requests_begun_under_a_deleted_definition_get_404() {
         );
         socket.write_all(head.as_bytes()).await.expect("a head");
         // After the server has found the kind for the request, it sends 100 Continue. The test waits for 100 Continue,
-        // and then deletes the definition.
+        // and then deletes the CustomResourceDefinition.
         let mut response = [0; 25];
         socket.read_exact(&mut response).await.expect("an answer");
         assert_eq!(&response, b"HTTP/1.1 100 Continue\r\n\r\n");

@@ -365,8 +365,8 @@ async fn daemon_set_template_generation_is_counted_as_in_go() {
         let refused = made("refused", sent).await;
         assert_eq!((refused.code, &refused.body["message"]), (400, &json!(why)));
     }
-    // For most bodies, decoding includes the conversion. The result of a strategic patch or an apply request is
-    // converted after it has been computed.
+    // For most bodies, decoding includes the conversion of the annotation. The result of a strategic patch or an apply
+    // request is converted after it has been computed.
     let why = "strconv.ParseInt: parsing \"x\": invalid syntax";
     let whole = json!({"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": generation("x")}).to_string();
     let added = json!([{"op": "add", "path": format!("/metadata/annotations/{ANNOTATION}"), "value": "x"}]).to_string();

@@ -1,4 +1,4 @@
-//! Tests of Services. The tests check ports, addresses and policies after creates and updates.
+//! Tests of Services. The tests check the ports, addresses and policies of a Service after creates and updates.
 
 use http::Method;
 use pintle_apiserver::{ApiServer, ApiServerConfig};

@@ -40,7 +40,8 @@ async fn review(server: &ApiServer, token: &str, audiences: &[&str]) -> Json {
     send_as(server, "root", Method::POST, reviews, &[], body).await.body["status"].clone()
 }
 
-/// Returns whether the server accepts a token. Also asserts that token reviews and requests agree.
+/// Returns whether the server accepts a token. Asserts that a token review and a request with the token have the same
+/// result.
 async fn is_valid(server: &ApiServer, token: &str) -> bool {
     let reviewed = review(server, token, &[]).await;
     let answer = who_am_i(server, token, &[]).await;

@@ -1,4 +1,4 @@
-//! Tests that objects without an effect cause a warning, and that other objects cause none.
+//! Tests that the server warns about objects that have no effect, and does not warn about other objects.
 
 use std::collections::BTreeSet;
 
@@ -47,7 +47,8 @@ fn webhook(group: &str) -> Json {
 
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
-/// Returns a definition of gadgets. The definition has a conversion webhook and a CEL rule for `spec`.
+/// Returns a CustomResourceDefinition for gadgets. The CustomResourceDefinition has a conversion webhook and a CEL rule
+/// for `spec`.
 fn definition(group: &str, versions: &[&str]) -> Json {
     let spec = json!({"type": "object", "properties": {"n": {"type": "integer"}}, "x-kubernetes-validations": [{"rule": "self.n > 3"}]});
     let schema = json!({"type": "object", "properties": {"spec": spec, "other": {"type": "string"}}});

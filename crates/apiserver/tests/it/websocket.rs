@@ -1,4 +1,4 @@
-//! Tests of watches over WebSockets. The tests check events as text messages, the handshake, and the end of a watch.
+//! Tests of watches over WebSockets. The tests check the handshake, events in text messages, and the end of a watch.
 
 use futures_util::{SinkExt, StreamExt};
 use http::HeaderValue;

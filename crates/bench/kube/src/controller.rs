@@ -1,5 +1,5 @@
-//! The workloads of the area `controller`, implemented with kube-rs. The workloads are described in `src/controller.rs`
-//! of the crate pintle-bench.
+//! The workloads of the benchmark area `controller`, implemented with kube-rs. The workloads are described in
+//! `src/controller.rs` of the crate pintle-bench.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -61,7 +61,7 @@ pub fn main() {
         }
     });
     println!("{}", serde_json::to_string(&sample).expect("a sample is JSON"));
-    // The time after this point, until the controller has stopped, is not measured.
+    // The measurement ends here. It does not include the time until the controller has stopped.
     std::process::exit(0);
 }
 

@@ -65,7 +65,7 @@ struct Setting {
     quick: bool,
 }
 
-/// The counts of the task that polls the reflector.
+/// The task that polls the reflector counts updates and lists here.
 #[derive(Default)]
 struct Counts {
     updates: AtomicUsize,
@@ -112,7 +112,7 @@ impl Setting {
         sample.with("s until synced", synced.as_secs_f64())
     }
 
-    /// Starts a reflector. Returns when its store is complete and no longer changes.
+    /// Starts a reflector. Returns as soon as the store of the reflector is complete and no longer changes.
     fn settled(&self, runtime: &Runtime, strip: bool) -> (Store<Pod>, Arc<Counts>) {
         let _in_runtime = runtime.enter();
         let (store, counts) = start(self.api(), strip, watcher::Config::default());
@@ -129,8 +129,8 @@ impl Setting {
         self.round(runtime, 200_000, &[counts])
     }
 
-    /// Each handler subscribes to a shared reflector. The stream of the reflector must be polled, but nothing uses its items. Handlers
-    /// cannot subscribe after the reflector has started. Therefore, there is no first round with only one handler.
+    /// Each handler subscribes to a shared reflector. A task must poll the stream of the reflector, but it drops the items. Handlers
+    /// cannot subscribe after the reflector has started. Therefore, the workload cannot measure a first round with only one handler.
     fn events_to(&self, runtime: &Runtime, handlers: usize) -> Sample {
         let in_runtime = runtime.enter();
         let (store, writer) = reflector::store_shared::<Pod>(1024);

@@ -1,5 +1,5 @@
-//! The workloads of the area `rest`, implemented with kube-rs. The workloads are described in `src/rest.rs` of the
-//! crate pintle-bench.
+//! The workloads of the benchmark area `rest`, implemented with kube-rs. The workloads are described in `src/rest.rs`
+//! of the crate pintle-bench.
 
 use std::path::Path;
 use std::sync::Arc;

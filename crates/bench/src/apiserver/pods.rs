@@ -18,18 +18,18 @@ const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 /// are removed because the garbage collector deletes pods whose owner does not exist.
 const SERVERS_OWN: [&str; 5] = ["namespace", "uid", "resourceVersion", "creationTimestamp", "ownerReferences"];
 
-/// Measures with the number of pods that a real server can also store.
+/// Measures with as many pods as a real server can also store.
 pub(super) fn some(setting: &Setting) -> Sample {
     pods(setting, setting.size(10_000))
 }
 
-/// Measures with the number of pods that the performance goals name.
+/// Measures with as many pods as the performance goals require.
 pub(super) fn many(setting: &Setting) -> Sample {
     pods(setting, setting.size(100_000))
 }
 
 /// Creates pods with a status, and lists all pods as JSON and as protobuf. After this, the workload writes small objects, first without
-/// concurrent lists and then with them.
+/// concurrent lists and then during concurrent lists.
 fn pods(setting: &Setting, n: usize) -> Sample {
     let runtime = runtime();
     let client = runtime.block_on(setting.client());

@@ -31,7 +31,7 @@ pub(super) fn start(setting: &Setting) -> Sample {
         .with("MB at the first answer", bytes / 1e6 / times as f64)
 }
 
-/// A process of our server. Dropping this value kills the server process.
+/// A process that runs the embedded server. Dropping this value kills the server process.
 struct Server(Child, String);
 
 impl Server {

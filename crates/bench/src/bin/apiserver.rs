@@ -1,4 +1,5 @@
-//! Runs one workload of the area `apiserver` once: `apiserver WORK [--server KUBECONFIG --processes ID,…] [--quick]`.
+//! Runs one workload of the benchmark area `apiserver` once: `apiserver WORK [--server KUBECONFIG --processes ID,…]
+//! [--quick]`.
 
 use std::process::ExitCode;
 

@@ -25,7 +25,7 @@ use rustix::time::{ClockId, clock_gettime};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-/// The fields of a pod that a program needs if it only has to know which pods exist.
+/// The fields of a pod for a program that only has to know which pods exist.
 #[derive(Deserialize)]
 struct Slim {
     metadata: Identity,
@@ -82,8 +82,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Returns the CPU time per frame for splitting a body into frames, in microseconds. If `reads` is true, the time includes finding the
-/// object in each frame.
+/// Returns the CPU time per frame, in microseconds, that is needed to split a response body into watch frames. If `reads` is true, the
+/// time includes finding the object in each frame.
 fn frames(pods: &[Bytes], reads: bool) -> f64 {
     let frame = |pod: &Bytes| [br#"{"type":"MODIFIED","object":"#, &**pod, b"}\n"].concat();
     let body = Bytes::from(pods.iter().flat_map(frame).collect::<Vec<u8>>());
@@ -100,7 +100,7 @@ fn frames(pods: &[Bytes], reads: bool) -> f64 {
 }
 
 /// Processes a list of all pods, and then one change of each pod. Prints the cost. If `ticks` is true, the function also prints how long
-/// a concurrent task had to wait although it was always ready.
+/// a concurrent task that was always ready had to wait for the thread.
 fn whole<T: Object + DeserializeOwned>(
     pods: &[Bytes],
     what: &str,
@@ -184,8 +184,8 @@ fn clock(id: ClockId) -> Duration {
 /// The version of the list. All pods in the file have resource versions with the same number of digits.
 const VERSION: usize = 2_000_000_000;
 
-/// A source of pods. A list request to this source returns all pods. When the gate opens, its watch sends each pod once
-/// more.
+/// A source of pods. A list request to this source returns all pods. When the sender of `gate` sends a message, the
+/// watch of this source sends each pod once more.
 struct Source<T> {
     pods: Vec<Bytes>,
     gate: Mutex<Option<tokio::sync::oneshot::Receiver<()>>>,
@@ -224,7 +224,7 @@ impl<T: 'static> ListWatch for Source<T> {
     }
 }
 
-/// Returns the pod with another resource version. The new version has the same number of digits.
+/// Returns a copy of the pod with another resource version. The new version has the same number of digits.
 fn at_version(pod: &Bytes, version: usize) -> Bytes {
     const FIELD: &[u8] = br#""resourceVersion":""#;
     let mut pod = pod.to_vec();
@@ -233,7 +233,7 @@ fn at_version(pod: &Bytes, version: usize) -> Bytes {
     pod.into()
 }
 
-/// A stream whose items are all ready as soon as the gate is open.
+/// A stream whose items are all ready as soon as `gate` has received a message.
 struct Each<I> {
     items: Box<dyn Iterator<Item = I> + Send>,
     gate: Option<tokio::sync::oneshot::Receiver<()>>,

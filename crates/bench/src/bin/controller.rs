@@ -1,4 +1,5 @@
-//! Runs one workload of the area `controller` once: `controller WORK --objects N --workers N --server KUBECONFIG [--quick]`.
+//! Runs one workload of the benchmark area `controller` once: `controller WORK --objects N --workers N --server KUBECONFIG
+//! [--quick]`.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,5 @@
-//! Runs one workload of the area `queue` once: `queue WORK [--keys static|string] [--metrics] [--tasks] [--next] [--quick]`.
+//! Runs one workload of the benchmark area `queue` once: `queue WORK [--keys static|string] [--metrics] [--tasks] [--next]
+//! [--quick]`.
 
 use std::alloc::System;
 use std::process::ExitCode;

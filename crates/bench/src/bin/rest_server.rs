@@ -1,5 +1,5 @@
-//! Runs the server for the workloads of the area `rest`. The program prints the path of a kubeconfig with the contexts `plain` and
-//! `tls`. The program ends when its standard input is closed.
+//! Runs the server for the workloads of the benchmark area `rest`. The program prints the path of a kubeconfig with the contexts
+//! `plain` and `tls`. The program ends when its standard input is closed.
 #![allow(clippy::print_stdout, reason = "the caller reads the output")]
 
 use std::error::Error;

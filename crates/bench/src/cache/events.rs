@@ -13,8 +13,9 @@ use crate::Sample;
 use crate::meter::{Tally, measure};
 
 /// Measures the time from the request for 200,000 updates until every handler has received all of them. By default, Pintle's
-/// subscriptions merge several updates of an object if a handler is slow. In this workload, they deliver every event, as the
-/// other libraries in the comparison do. One of the results is the fraction of the sent events that the slowest handler received.
+/// subscriptions merge several updates of an object if a handler is slow. In this workload, the subscriptions deliver every
+/// event, because the other libraries in the comparison do so, too. One of the results is the fraction of the sent events that
+/// the slowest handler received.
 pub(super) fn events<T: Kind>(setting: &Setting, runtime: &Runtime, kept: Kept) -> Sample {
     let informer = informer::<T>(setting, kept, false);
     runtime.block_on(start_and_settle(setting, &informer));
@@ -31,7 +32,7 @@ pub(super) fn events_to(setting: &Setting, runtime: &Runtime, handlers: usize) -
     all.with("times the CPU of one", times)
 }
 
-/// Measures `updates` updates. `before` is the number of rounds that were measured before.
+/// Measures `updates` updates. `before` is the number of rounds that have already been measured.
 fn round<T: Kind>(
     setting: &Setting,
     runtime: &Runtime,

@@ -26,7 +26,7 @@ pub(super) fn held<T: Kind>(setting: &Setting, runtime: &Runtime, kept: Kept) ->
     sample.with("bytes live", live() - live_before)
 }
 
-/// Reads each pod once by its key, in a random order. Each read decodes the pod. The reason is that almost no pod was
+/// Reads each pod once by its key, in a random order. Almost every read decodes the pod, because almost no pod was
 /// decoded recently.
 pub(super) fn read_compact(setting: &Setting, runtime: &Runtime) -> Sample {
     let informer = informer::<Compact<Pod>>(setting, Kept::Unmanaged, false);

@@ -19,7 +19,7 @@ use super::Setting;
 #[derive(Clone, Copy)]
 pub(super) enum Kept {
     All,
-    /// The fields that an informer stores by default. By default, these are all fields except the managed fields.
+    /// All fields except the managed fields. An informer stores these fields by default.
     Unmanaged,
     /// All fields except managed fields and annotations.
     Stripped,
@@ -52,7 +52,7 @@ pub(super) fn informer<T: Kind>(setting: &Setting, kept: Kept, streaming_list: b
 
 /// A handler that counts. The handler is done when it has received the newest state of `wanted` different objects.
 pub(super) struct Counter {
-    /// The lowest resource version that counts as the newest state.
+    /// The lowest resource version of an object in its newest state.
     newest: u64,
     wanted: usize,
     counts: Arc<Counts>,
@@ -70,7 +70,7 @@ struct Counts {
 pub(super) struct Counted {
     counts: Arc<Counts>,
     done: watch::Receiver<Option<Instant>>,
-    /// A guard. Dropping it stops the handler.
+    /// A guard. Dropping this value stops the handler.
     pub(super) guard: HandlerGuard,
 }
 

@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::{Affinity, TopologySpreadConstraint};
 use pintle_meta::{Metadata, Time};
 use serde::{Deserialize, Deserializer};
 
-/// A pod for a scheduler. Pods share no data. Fields that few pods have are stored behind a pointer.
+/// A pod for a scheduler. Pods do not share data. Fields that few pods have are stored behind a pointer.
 #[derive(Deserialize)]
 pub(super) struct SlimPod {
     metadata: SlimMetadata,

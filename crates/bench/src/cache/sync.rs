@@ -10,8 +10,8 @@ use super::informer::{Counted, Counter, Kept, Kind, informer};
 use crate::Sample;
 use crate::meter::{Tally, measure};
 
-/// Measures the time from the start of the informer until its store is complete. The client exists at this start, but it has no
-/// connection yet. CPU time and memory are measured until the only handler has received all objects.
+/// Measures the time from the start of the informer until its store is complete. When the measurement starts, the client exists
+/// but has no connection yet. CPU time and memory are measured until the only handler has received all objects.
 pub(super) fn sync<T: Kind>(setting: &Setting, runtime: &Runtime, kept: Kept, streaming_list: bool) -> Sample {
     let informer = informer::<T>(setting, kept, streaming_list);
     let (pods, mut synced) = (setting.feed.stats().pods, Duration::ZERO);

@@ -1,4 +1,4 @@
-//! Creates the ConfigMaps for the workloads of the area `controller`.
+//! Creates the ConfigMaps for the workloads of the benchmark area `controller`.
 
 use std::sync::Arc;
 

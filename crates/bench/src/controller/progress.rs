@@ -20,7 +20,7 @@ pub(crate) struct Progress {
     reconciliations: AtomicUsize,
     is_settled: Vec<AtomicBool>,
     unsettled: AtomicUsize,
-    /// The time from which no object needed a further reconciliation.
+    /// The time at which the last object was complete, so that no object needed a further reconciliation.
     end: OnceLock<Duration>,
     all_settled: Notify,
 }

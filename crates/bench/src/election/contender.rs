@@ -48,7 +48,7 @@ impl Contender {
     }
 }
 
-/// Returns the number of requests that `memory` has recorded.
+/// Returns the number of requests that the metrics in `memory` have recorded.
 pub(super) fn requests(memory: &InMemoryProvider) -> f64 {
     memory.value("rest_client_requests_total", &[]).unwrap_or_default()
 }

@@ -28,7 +28,7 @@ struct Stretch {
 #[derive(Clone, Default)]
 struct Ledger(Arc<Mutex<Vec<Stretch>>>);
 
-/// Runs several fleets. Each of them has three replicas and eight shards. In each fleet, a fourth replica joins first,
+/// Runs several fleets. Each fleet has three replicas and eight shards. In each fleet, a fourth replica joins first,
 /// and then the first replica dies.
 pub(super) fn shards(setting: &Setting) -> Sample {
     let runtime = runtime();
@@ -60,8 +60,8 @@ pub(super) fn shards(setting: &Setting) -> Sample {
     let all = (fleets * u64::from(SHARDS)) as f64;
     let came = ledger.between(added, lost);
     let went = ledger.between(lost, end);
-    // With four replicas, each replica owns a fourth of the shards on average. If more shards than this number move, the additional moves
-    // are unnecessary.
+    // With four replicas, each replica owns a fourth of the shards on average. If more than a fourth of the shards move, the additional
+    // moves are unnecessary.
     let needless = came.iter().filter(|moved| moved.to != 3).chain(went.iter().filter(|moved| moved.from != 0));
     let p99 = |moved: &[Moved]| {
         let mut seconds: Vec<f64> = moved.iter().map(|moved| moved.nobodys).collect();
@@ -107,7 +107,7 @@ impl Ledger {
         Works { ledger: self.clone(), index: stretches.len() - 1 }
     }
 
-    /// Returns the shards that moved between the two points in time. `stretches` must be in order.
+    /// Returns the shards that moved between the two points in time. `stretches` must be sorted by time.
     fn between(&self, from: Instant, to: Instant) -> Vec<Moved> {
         let stretches = self.0.lock().expect("no task panicked");
         let moved = stretches.iter().enumerate().filter(|(_, stretch)| (from..to).contains(&stretch.from));

@@ -16,7 +16,7 @@ pub(super) struct Request {
     query: String,
 }
 
-/// A response whose head was already sent.
+/// A response. The server has already sent its head.
 pub(super) struct Answer<'a>(&'a TcpStream);
 
 impl Connection {

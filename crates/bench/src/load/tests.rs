@@ -60,8 +60,8 @@ fn watch_sends_ordered_events_until_it_expires() {
     let watch = request(&feed, "/api/v1/pods?watch=true&sendInitialEvents=true");
     feed.wait_for_watch();
     feed.events(5, 30);
-    // Wait here, because a second order replaces the first one if the watch has not read the first one yet. The
-    // benchmarks never send a second order before the first one was executed.
+    // Wait here, because a second control request replaces the first one if the watch has not read the first one yet.
+    // The benchmarks never send a second control request before the first one was executed.
     let mut text = String::new();
     let mut watch = std::io::BufReader::new(watch);
     while !text.contains("1000000060") {

@@ -161,7 +161,7 @@ async fn foreign_edit(world: &World) -> String {
     }
 }
 
-/// In this scenario, the reconciler panics for one website each time.
+/// In this scenario, the reconciler panics each time that it reconciles one particular website.
 async fn panic(world: &World) -> String {
     let mut process = started(world).await;
     world.create("bad", "panic.example.com").await;

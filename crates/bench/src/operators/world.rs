@@ -33,8 +33,8 @@ impl World {
         let text = server.kubeconfig().replace(&format!(":{}", address.port()), &format!(":{}", proxy.port));
         std::fs::write(&kubeconfig, text).expect("the temporary folder is writable");
         let world = Self { cluster, proxy, kubeconfig, command };
-        // The definition is installed first, because an operator with controller-runtime does not install it. The other
-        // operators also work with a definition that is already installed.
+        // The CustomResourceDefinition is installed first, because an operator with controller-runtime does not install
+        // it. The other operators also work with a CustomResourceDefinition that already exists.
         let definitions = world.cluster.api::<CustomResourceDefinition>();
         definitions.create(&Website::crd(), &WriteOptions::default()).await.expect("a valid definition");
         definitions.wait_for_condition("websites.example.com", &["Established"]).await.expect("it is established");
@@ -147,7 +147,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // An error is ignored here, because the process may already have ended.
+        // Ignore the error, because the process may already have ended.
         _ = self.0.kill();
         _ = self.0.wait();
     }

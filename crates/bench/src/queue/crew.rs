@@ -32,7 +32,7 @@ pub(super) trait Crew {
         if setting.next { self.chain(queue) } else { self.worker(queue, drop) }
     }
 
-    /// Starts a producer that makes `steps` steps, and counts the steps.
+    /// Starts a producer that calls `each` `steps` times and counts the calls.
     fn producer(&self, steps: usize, pace: Option<Pace>, each: impl FnMut(usize) + Send + 'static) -> Self::Member;
 
     /// Waits until a worker or a producer ends, and returns its count.
@@ -43,7 +43,7 @@ pub(super) trait Crew {
     }
 }
 
-/// The times at which a producer starts its steps. A step that is late starts immediately.
+/// The times at which a producer makes its calls. A call that is late starts immediately.
 #[derive(Clone, Copy)]
 pub(super) struct Pace {
     pub(super) first: Instant,

@@ -11,7 +11,7 @@ use crate::Sample;
 use crate::meter::{Tally, measure};
 
 /// Adds 1 M keys, and then shuts down the queue. After this, `workers` workers take and finish all keys. The measurement includes
-/// both.
+/// both the adds and the gets.
 pub(super) fn add_then_drain<K: Key, C: Crew>(crew: &C, setting: Setting, workers: usize) -> Sample {
     let keys = keys::<K>(setting.size(1_000_000));
     let queue: WorkQueue<K, C::Clock> = setting.queue();

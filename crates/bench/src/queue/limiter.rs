@@ -1,4 +1,4 @@
-//! Measures the rate limiter that delays each item by its failures, without a queue.
+//! Measures the rate limiter whose delay for an item grows with the failures of the item. The workload uses no queue.
 
 use std::hint::black_box;
 use std::sync::{Mutex, PoisonError};
@@ -10,9 +10,8 @@ use super::keys::{Key, keys};
 use crate::Sample;
 use crate::meter::{Tally, measure};
 
-/// Each of 100 k items fails and is then forgotten, one item after another. The workload repeats this ten times. The limiter is
-/// behind a lock, as in client-go. The caller of Pintle's limiter passes the current time. The limiter of client-go does not need the
-/// time.
+/// Each of 100 k items fails and is then forgotten, one item after another. The workload repeats this ten times. A lock protects the
+/// limiter, as in client-go. The caller of Pintle's limiter passes the current time. The limiter of client-go does not need the time.
 pub(super) fn when_forget<K: Key>(setting: Setting) -> Sample {
     const ROUNDS: usize = 10;
     let keys = keys::<K>(setting.size(100_000));

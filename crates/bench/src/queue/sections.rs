@@ -1,9 +1,9 @@
 //! Measures how long a single call can hold the lock of the queue.
 //!
 //! A program cannot directly measure how long a lock of the queue is held. However, a call holds at most one lock at a time. Therefore, the
-//! CPU time of a call is an upper bound for the time for which the call holds a lock. The CPU clock of the thread is read once between two
-//! calls. Therefore, the measured bound is slightly too high. Some calls take the lock many times, but each time only briefly. For these
-//! calls, the workloads also measure the slowest `done` in another thread.
+//! CPU time of a call is an upper bound for the time for which the call holds a lock. The CPU clock of the thread is read once between one
+//! call and the next. Therefore, the measured bound is slightly too high. Some calls take the lock many times, but each time only briefly.
+//! For these calls, the workloads also measure the slowest `done` in another thread.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -119,7 +119,7 @@ fn concurrently<K: Key, C: Clock, T>(held: Vec<WorkItem<K, C>>, work: impl FnOnc
     })
 }
 
-/// Measures the CPU time of the calls of one thread.
+/// Measures how much CPU time each call takes. All calls run on one thread.
 struct Calls {
     last: Duration,
 }

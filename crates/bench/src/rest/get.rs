@@ -51,7 +51,8 @@ impl Getter for RestClient {
     }
 }
 
-/// Runs all getters at the same time, and counts the requests that complete within the measured time.
+/// Lets all clients in `getters` send requests at the same time, and counts the requests that complete within the
+/// measured time.
 pub(super) fn run(setting: &Setting, runtime: &Runtime, getters: Vec<impl Getter>) -> Sample {
     let (is_measured, is_over) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
     let completed = Arc::new(AtomicUsize::new(0));

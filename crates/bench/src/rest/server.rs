@@ -1,5 +1,5 @@
-//! The server for the workloads of the area `rest`. The server serves one small object, and watches that send one event
-//! per second.
+//! The server for the workloads of the benchmark area `rest`. The server serves one small object, and watches that send
+//! one event per second.
 
 use std::convert::Infallible;
 use std::pin::Pin;

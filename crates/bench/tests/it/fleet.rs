@@ -114,8 +114,8 @@ impl Fleet {
         }
     }
 
-    /// Returns the identity of the leader, its first action and its last action, for each leadership term. The terms are in
-    /// order.
+    /// Returns the identity of the leader, its first action and its last action, for each leadership term. The terms are
+    /// sorted by the time of the first action.
     fn terms(&self) -> Vec<(u128, u128, String)> {
         let mut terms = Vec::new();
         for (identity, log) in &self.logs {

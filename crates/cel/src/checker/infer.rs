@@ -13,8 +13,8 @@ const MAX_STEPS: u32 = 4_000_000;
 #[derive(Default)]
 pub(super) struct Inference {
     known: HashMap<Arc<str>, Type>,
-    /// The types that parameters had before the current attempt to unify two types. If the attempt fails, the inference
-    /// restores these types.
+    /// The types that type parameters had before the current attempt to unify two types. If the attempt fails, the
+    /// inference restores these types.
     trail: Vec<(Arc<str>, Option<Type>)>,
     fresh: u32,
     steps: u32,

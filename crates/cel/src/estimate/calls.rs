@@ -252,7 +252,7 @@ impl Estimator<'_> {
         Estimate::of(cost)
     }
 
-    /// Returns the size that the items of a list have. Returns `None` if the type of the items is unknown.
+    /// Returns the size of the items of a list. Returns `None` if the type of the items is unknown.
     fn item(&self, list: Id) -> Option<(Type, CostRange)> {
         let items = match self.checked.type_of(list) {
             Type::List(items) | Type::Optional(items) => (**items).clone(),

@@ -21,8 +21,8 @@ pub(super) enum Place<'e> {
 }
 
 impl<'e> Place<'e> {
-    /// Returns the place in the data after one more step of a path, such as a field name. As in kube-apiserver, the
-    /// first step of a path always leads to the root of the data.
+    /// Returns the place to which a step leads from this place. For example, a step is a field name. As in
+    /// kube-apiserver, the first step of a path always leads to the root of the data.
     pub(super) fn step(self, step: &str, root: Option<&'e Schema>) -> Self {
         match (self, root) {
             (Self::Empty, Some(root)) => Self::Schema(root),

@@ -52,8 +52,8 @@ impl Clause {
     }
 }
 
-/// Parses a format. Calls `each` with each piece of text between two clauses. Also calls `each` with each clause and
-/// the index of its argument.
+/// Parses a format. Calls `each` for each piece of text between two clauses, and for each clause. For a clause, `each`
+/// also receives the index of the argument.
 pub(crate) fn clauses(
     text: &str,
     args: usize,

@@ -111,8 +111,8 @@ fn unless(valid: bool, fault: &str) -> Vec<String> {
     if valid { vec![] } else { vec![fault.into()] }
 }
 
-/// Replaces the last character of a name prefix, so that the prefix can be validated like a name. Kubernetes appends a
-/// generated suffix to such a prefix.
+/// Replaces the last character of a name prefix, so that the prefix can be validated like a name. A name prefix is a
+/// text to which Kubernetes appends a generated suffix.
 fn prefix(text: &str) -> String {
     match text.strip_suffix('-') {
         Some(name) if !name.is_empty() => {

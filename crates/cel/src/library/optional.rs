@@ -62,7 +62,7 @@ fn unwrap<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
 }
 
 /// Adds an entry to a copy of a map. If the map is the accumulator of a comprehension, the evaluator adds entries
-/// without such a copy.
+/// without copying the map.
 fn insert<'a>(_: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
     let [Value::Map(map), key, value] = args else { return None };
     let mut map = map.clone();

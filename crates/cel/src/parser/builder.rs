@@ -83,7 +83,7 @@ impl Builder {
         self.push(at, Kind::Call { function: function.into(), target, args })
     }
 
-    /// Adds a function call. The call increases the depth in the way that cel-go counts it.
+    /// Adds a function call. The call adds a level to the depth that cel-go counts.
     pub(super) fn counted_call(&mut self, at: u32, function: &str, target: Option<Id>, args: Vec<Id>) -> Parsed {
         self.add(at, Kind::Call { function: function.into(), target, args }, true)
     }

@@ -67,7 +67,7 @@ struct Chain {
 }
 
 impl Parser<'_> {
-    /// Parses operands and the binary operators that connect them. The operators need no recursion.
+    /// Parses operands and the binary operators that connect them. The method does not recurse for operators.
     pub(super) fn operations(&mut self, others: &[Token]) -> Parsed {
         let before = self.nesting;
         let (mut or, mut and, mut pending) = (Chain::default(), Chain::default(), Pending::default());
@@ -123,7 +123,8 @@ impl Parser<'_> {
         pending.operands.pop().ok_or(Stop::Syntax)
     }
 
-    /// Builds a balanced tree from the operands of a chain of `&&` or `||`, as cel-go does. The chain is then empty.
+    /// Builds a balanced tree from the operands of a chain of `&&` or `||`, as cel-go does. After the call, the chain
+    /// is empty.
     fn balanced(&mut self, function: &'static str, chain: &mut Chain) -> Parsed {
         let Chain { terms, operators } = std::mem::take(chain);
         match terms[..] {

@@ -17,8 +17,8 @@ use crate::value::{Key, Value};
 ///
 /// # Errors
 ///
-/// Fails if the conversion of a constant fails, such as `int('x')`, or if a constant pattern is invalid. Also fails if
-/// the expression is too complex, has too many or too large constant patterns, or has errors.
+/// Fails if the conversion of a constant fails, such as `int('x')`, or if a constant pattern is invalid. The function
+/// also fails if the expression is too complex, has errors, or has too many or too large constant patterns.
 pub(crate) fn plan(checked: &Checked) -> Result<Planned, Failure> {
     let mut planner = Planner {
         checked,

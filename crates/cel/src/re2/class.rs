@@ -85,7 +85,7 @@ impl<'p> Scanner<'p> {
         }
     }
 
-    /// Reads a class such as `[:alpha:]` if there is one.
+    /// If the next text is a class such as `[:alpha:]`, reads this class.
     fn posix_class(&mut self) -> Result<bool, String> {
         let Some((name, _)) = self.rest().strip_prefix("[:").and_then(|rest| rest.split_once(":]")) else {
             return Ok(false);
@@ -131,7 +131,8 @@ impl<'p> Scanner<'p> {
     }
 }
 
-/// Returns whether RE2 knows a class of Unicode characters: a general category or a script. The crate `regex` knows more.
+/// Returns whether RE2 knows a class of Unicode characters. RE2 knows general categories and scripts, but the crate
+/// `regex` knows further classes.
 fn is_known(name: &str) -> bool {
     let is_name = !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | ' '));
     let is_kind = |kind: &str| regex_syntax::parse(&format!("\\p{{{kind}={name}}}")).is_ok();
@@ -148,7 +149,8 @@ fn is_surrogates(name: &str) -> bool {
 /// The names of scripts that have four letters.
 const SHORT_SCRIPTS: [&str; 9] = ["Ahom", "Cham", "Kawi", "Lisu", "Miao", "Modi", "Newa", "Thai", "Toto"];
 
-/// Returns whether the name of a script is its code, such as `Latn`. All codes have four letters. Go knows only the names.
+/// Returns whether a text is the code of a script, such as `Latn`, and not its name. All codes have four letters. Go knows
+/// only the names.
 fn is_script_code(name: &str) -> bool {
     name.len() == 4 && !SHORT_SCRIPTS.iter().any(|script| script.eq_ignore_ascii_case(name))
 }

@@ -2,7 +2,8 @@
 
 use super::{Piece, Scanner};
 
-/// The classes `\d`, `\s` and `\w`, which contain only ASCII characters in RE2, without brackets.
+/// The characters of the classes `\d`, `\s` and `\w`, written without brackets. In RE2, these classes contain only
+/// ASCII characters.
 pub(super) fn perl_class(name: char) -> Option<&'static str> {
     match name {
         'd' | 'D' => Some("0-9"),

@@ -27,7 +27,7 @@ enum Instruction {
 }
 
 impl Machine {
-    /// Compiles a pattern. Returns `None` if it matches bytes that are not UTF-8.
+    /// Compiles a pattern. Returns `None` if the pattern can match bytes that are not UTF-8.
     pub(super) fn new(pattern: &Hir) -> Option<Self> {
         let mut compiler = Compiler::default();
         compiler.compile(pattern)?;
@@ -135,7 +135,8 @@ fn holds(look: Look, before: Option<char>, after: Option<char>) -> bool {
 struct Compiler {
     instructions: Vec<Instruction>,
     classes: Vec<ClassUnicode>,
-    /// The index of each class by its address in the pattern, so that a repeated class is stored once.
+    /// Maps the address of each class in the pattern to the index of the class, so that a repeated class is stored only
+    /// once.
     known: HashMap<usize, usize>,
 }
 
@@ -221,7 +222,8 @@ impl Compiler {
         Some(())
     }
 
-    /// Adds a split whose first target is the next instruction. `leave` sets the second target.
+    /// Adds a split whose first target is the next instruction. A later call of [`leave`](Self::leave) sets the second
+    /// target.
     fn split(&mut self) -> usize {
         let at = self.instructions.len();
         self.instructions.push(Instruction::Split(at + 1, at + 1));

@@ -10,21 +10,25 @@ use super::machine::Machine;
 
 /// The maximum nesting depth of a pattern, as in Go.
 const MAX_NESTING: u32 = 1_000;
-/// The maximum nesting depth of a pattern with an automaton. The crate `regex` needs much stack for each level.
+/// The maximum nesting depth of a pattern for which an automaton is built. To build it, the crate `regex` needs much
+/// stack for each level.
 const MAX_NESTING_OF_AUTOMATON: usize = 200;
-/// The approximate number of ranges of a class of Unicode characters, and of states that an automaton needs for it.
+/// The approximate number of ranges in a class of Unicode characters. An automaton needs about as many states for the
+/// class.
 const UNICODE_CLASS: u64 = 300;
-/// Ignoring the case of a class of Unicode characters takes this many times as long as translating the class.
+/// If a pattern ignores case, each class of Unicode characters counts as this many times as many ranges.
 const FOLDED: u64 = 8;
-/// The bytes that an automaton needs at least for each state. The time of trying a larger automaton would be wasted.
+/// The minimum number of bytes that an automaton needs for each state. If an automaton needs too much memory even with
+/// this minimum, the time to build it would be wasted.
 const STATE_BYTES: u64 = 16;
-/// The number of bytes that count as one step of an automaton.
+/// The number of bytes of the text that an automaton searches in one step.
 const BYTES_OF_STEP: usize = 4;
 
 /// A regular expression in the syntax of RE2, which Go uses.
 ///
-/// It is compiled when it is first used. A large pattern does not get a large automaton: it is matched by a list of active states, as in
-/// Go. So the memory is proportional to the length of the pattern, multiplied by the counts of its repetitions.
+/// A pattern is compiled when it is first used. If the automaton of a pattern would be too large, the search instead keeps a list of
+/// active states, as in Go. Therefore, the memory is proportional to the length of the pattern, multiplied by the counts of its
+/// repetitions.
 ///
 /// ```
 /// let name = pintle_cel::Pattern::parse(r"^\p{L}{1,253}$", 1 << 20)?;
@@ -55,12 +59,12 @@ enum Compiled {
 pub struct Search {
     /// Whether the pattern matches anywhere in the text.
     pub is_match: bool,
-    /// The work of the search. A step takes up to 20 nanoseconds in an optimized build.
+    /// The number of steps that the search took. A step takes up to 20 nanoseconds in an optimized build.
     pub steps: usize,
 }
 
 impl Pattern {
-    /// Parses a pattern. Its automaton takes at most `max_bytes` of memory.
+    /// Parses a pattern. The automaton of the pattern takes at most `max_bytes` of memory.
     ///
     /// # Errors
     ///
@@ -71,7 +75,7 @@ impl Pattern {
         Ok(Self { text: text.into(), max_bytes, size, compiled: OnceLock::new() })
     }
 
-    /// Returns the approximate number of instructions of the pattern in Go.
+    /// Returns approximately how many instructions the compiled pattern has in Go.
     #[must_use]
     pub fn instructions(&self) -> u64 {
         self.size.instructions
@@ -87,7 +91,7 @@ impl Pattern {
     ///
     /// # Errors
     ///
-    /// Returns a reason if compiling fails, which is not expected of a valid pattern.
+    /// Returns the reason if the pattern cannot be compiled. This should not happen for a valid pattern.
     pub fn search(&self, text: &str, max_steps: usize) -> Result<Option<Search>, String> {
         Ok(match self.compiled()? {
             Compiled::Automaton(regex) => {
@@ -111,7 +115,7 @@ impl Pattern {
         if self.has_automaton() { self.size.states } else { self.size.instructions.saturating_add(self.size.ranges) }
     }
 
-    /// Returns the number of states that an automaton visits for each character in the worst case.
+    /// Returns how many states the automaton visits for each character in the worst case.
     pub(crate) fn states(&self) -> u64 {
         if self.has_automaton() { self.size.states } else { 0 }
     }
@@ -173,24 +177,24 @@ fn ignores_case(parsed: &Ast) -> bool {
 /// The size of a pattern.
 #[derive(Debug)]
 struct Size {
-    /// The instructions, with a copy for each repetition.
+    /// The number of instructions. The instructions of a repeated part are counted once for each repetition.
     instructions: u64,
-    /// The states of an automaton, with a copy for each repetition.
+    /// The number of states of an automaton. The states for a repeated part are counted once for each repetition.
     states: u64,
-    /// The ranges of all classes of Unicode characters in the text.
+    /// The number of ranges in all classes of Unicode characters that occur in the text of the pattern.
     ranges: u64,
-    /// The classes of Unicode characters in the text.
+    /// The number of classes of Unicode characters that occur in the text of the pattern.
     classes: u64,
-    /// The number of nested levels.
+    /// The maximum nesting depth of the pattern.
     depth: usize,
 }
 
-/// Finds the size of a pattern.
+/// Computes the size of a pattern.
 struct Review {
     counts: Vec<u64>,
     depth: usize,
     size: Size,
-    /// The number of ranges of a class of Unicode characters.
+    /// The approximate number of ranges in a class of Unicode characters.
     class: u64,
 }
 
@@ -233,7 +237,7 @@ impl Visitor for Review {
         match ast {
             Ast::Repetition(repetition) => {
                 self.counts.push(super::repeats::count(repetition).max(1));
-                // Each copy can be followed by a choice.
+                // Each repetition can need one more instruction, which decides whether the repetition ends.
                 self.grow(1, 0);
             }
             Ast::ClassBracketed(_) => self.grow(1, 2),

@@ -6,7 +6,8 @@ use regex_syntax::ast::{Ast, Repetition, RepetitionKind, RepetitionRange, Span, 
 
 use super::MAX_REPEAT;
 
-/// Returns the first repetition operator whose count, multiplied with the counts inside it, is too large.
+/// Returns the first repetition operator whose count is too large. The count of an operator is multiplied by the counts
+/// of the repetitions inside it.
 pub(super) fn excessive(ast: &Ast) -> Option<Span> {
     let Ok(found) = visit(ast, Repeats::default());
     found
@@ -14,7 +15,8 @@ pub(super) fn excessive(ast: &Ast) -> Option<Span> {
 
 #[derive(Default)]
 struct Repeats {
-    /// For the current part and each part around it, the largest product of counts inside it.
+    /// For the current part and each part that contains it: the largest product of the counts of nested repetitions
+    /// inside the part.
     products: Vec<u64>,
     excessive: Option<Span>,
 }
@@ -36,7 +38,7 @@ impl Visitor for Repeats {
         let mut product = self.products.pop().unwrap_or(1);
         if let Ast::Repetition(repetition) = ast {
             product = match count(repetition) {
-                // Go does not look at the counts inside a part that occurs zero times.
+                // Go ignores the counts inside a part that is repeated zero times.
                 0 => 1,
                 count => product.saturating_mul(count),
             };

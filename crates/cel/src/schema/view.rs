@@ -10,7 +10,7 @@ use crate::time::{self, Timestamp};
 use crate::value::{self, Map, Text, Value};
 
 impl Schema {
-    /// Returns the value of data.
+    /// Returns the CEL value of data that has this schema.
     ///
     /// # Errors
     ///

@@ -176,8 +176,8 @@ fn contains<'a>(known: &[Value<'a>], item: &Value<'a>, walk: &mut Walk<'_>) -> R
     Ok(false)
 }
 
-/// Compares lists with keys. Each item of the right list must be equal to the item of the left list that has the same
-/// values of the key fields.
+/// Compares lists with keys. Each item of the right list must equal the item of the left list with the same values in
+/// the key fields.
 fn same_entries<'a>(
     left: &List<'a>,
     right: &List<'a>,

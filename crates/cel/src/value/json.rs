@@ -12,8 +12,8 @@ use crate::time;
 /// The maximum depth of values that can be converted to JSON.
 const MAX_DEPTH: usize = 256;
 /// The maximum size of the JSON that a value can be converted to. The size is the number of values plus the number of
-/// bytes of all texts. The limit is needed because an expression can refer to the same value many times. Then, the JSON
-/// is much larger than the value in memory.
+/// bytes of all texts. The limit is needed because an expression can refer to the same value many times. In this case,
+/// the JSON is much larger than the value in memory.
 const MAX_SIZE: usize = 8 << 20;
 
 impl Value<'_> {
@@ -22,9 +22,9 @@ impl Value<'_> {
     ///
     /// # Errors
     ///
-    /// Fails if the value cannot be represented as JSON, or if a map has a key that is not a string. Also fails if
-    /// values are nested deeper than 256 levels, or if the JSON has more than about eight million values and bytes of
-    /// text.
+    /// Fails if the value cannot be represented as JSON, or if a map has a key that is not a string. The conversion
+    /// also fails if values are nested deeper than 256 levels, or if the JSON has more than about eight million values
+    /// and bytes of text.
     pub fn to_json(&self) -> Result<Json, Failure> {
         let mut left = MAX_SIZE;
         json(self, MAX_DEPTH, &mut left)

@@ -15,7 +15,8 @@ pub struct List<'a>(Layout<'a>);
 enum Layout<'a> {
     /// A list in the caller's data, and the schema of the list.
     Node(&'a dyn Node, Option<&'a Schema>),
-    /// Values. If these values extend a set or a keyed list, the variant also contains the schema of that list.
+    /// Values. If these values are the result of adding items to a set or a keyed list, the variant also contains the
+    /// schema of that list.
     Values(Arc<Vec<Value<'a>>>, Option<&'a Schema>),
     Joined(Arc<Joined<'a>>),
 }
@@ -106,7 +107,8 @@ impl<'a> List<'a> {
         }
     }
 
-    /// Returns an iterator over the items of the list. An item that does not conform to its schema is an error.
+    /// Returns an iterator over the items of the list. If an item does not conform to its schema, the iterator returns
+    /// an error for this item.
     pub fn items(&self) -> impl Iterator<Item = Result<Value<'a>, Failure>> {
         self.iter()
     }

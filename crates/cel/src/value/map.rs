@@ -186,7 +186,8 @@ impl<'a> Map<'a> {
         }
     }
 
-    /// Returns an iterator over the values of the map. A value that does not conform to its schema is an error.
+    /// Returns an iterator over the values of the map. If a value does not conform to its schema, the iterator returns
+    /// an error for this value.
     pub fn values(&self) -> impl Iterator<Item = Result<Value<'a>, Failure>> {
         self.keys().into_iter().filter_map(|key| self.get(&key.value()).transpose())
     }

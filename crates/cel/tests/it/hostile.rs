@@ -8,7 +8,8 @@ use serde_json::{Value as Json, json};
 
 const BUDGET: u64 = 200_000;
 
-/// Compiles and evaluates an expression, and returns the result. Panics if this takes long.
+/// Compiles and evaluates an expression, and returns the result. Panics if the compilation and the evaluation take too
+/// long.
 fn run(expression: &str, data: &Json) -> String {
     let start = Instant::now();
     let environment = Environment::new().variable("self", Type::Dyn);

@@ -3,7 +3,7 @@
 use pintle_cel::{Activation, Environment};
 use proptest::prelude::*;
 
-/// An expression of a type. The text is parenthesised.
+/// Generates expressions of one type as text. The text is parenthesised.
 type Text = BoxedStrategy<String>;
 
 fn ints() -> impl Strategy<Value = String> {
@@ -62,7 +62,7 @@ fn expressions(depth: u32) -> [Text; 4] {
         operator(&["<", "<=", ">", ">=", "==", "!="], &int),
         operator(&["<", "<=", ">", ">=", "==", "!="], &string),
         operator(&["==", "!="], &list),
-        // As in cel-go, a search in an empty list literal is false even if the searched value fails.
+        // As in cel-go, a search in an empty list literal is false even if the evaluation of the searched value fails.
         (int.clone(), list.clone()).prop_map(|(int, list)| format!("({int} in ({list} + [0]))")),
         call(&["startsWith", "endsWith", "contains"], &string, &string),
         fold(&["all", "exists", "exists_one"], "x % 3 < @"),

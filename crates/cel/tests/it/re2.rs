@@ -1,4 +1,4 @@
-//! Patterns that Go's package `regexp` accepts, refuses and matches.
+//! Tests of patterns. The expected results come from Go's package `regexp`.
 
 use pintle_cel::{Activation, Environment, Type};
 

@@ -100,9 +100,9 @@ impl Cluster {
         LeaseGroup::start(leases, &namespace, config).map_err(Error::Election)
     }
 
-    /// Creates this replica's [`Shards`] with the name `name`. Their Leases are in `namespace`. If `namespace` is an
-    /// empty string, the default namespace of the configuration is used. Like an [`elector`](Self::elector), the shards
-    /// use a separate client and record their leadership terms as Events.
+    /// Creates this replica's [`Shards`] with the name `name`. The Leases of the shards are in `namespace`. If
+    /// `namespace` is an empty string, the default namespace of the configuration is used. Like an
+    /// [`elector`](Self::elector), the shards use a separate client and record their leadership terms as Events.
     ///
     /// # Examples
     ///
@@ -288,7 +288,8 @@ impl Cluster {
     ///
     /// # Errors
     ///
-    /// The same as for [`elector`](Self::elector). If this method returns an error, it has not sent any requests.
+    /// Returns an error in the same cases as [`elector`](Self::elector). If this method returns an error, it has not
+    /// sent any requests.
     ///
     /// # Cancel safety
     ///

@@ -5,7 +5,7 @@ use std::fmt;
 
 use crate::{Difference, Json, Step, compare};
 
-/// The cause of differences. The cause does not depend on a particular document or request.
+/// The cause of one or more differences. A cause does not name a particular document or request.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Cause {
     /// The API version and the kind of the document, such as `apps/v1/Deployment`.
@@ -13,8 +13,9 @@ pub struct Cause {
     /// The path of the value in the response. The path contains `*` instead of indexes, as in
     /// `/body/spec/ports/*/name`.
     pub place: String,
-    /// The type of the difference. In the embedded server's response, the value is `missing`, `added`, or a different `value`. If the
-    /// status codes differ, the text contains both codes and the real server's message.
+    /// The type of the difference. The embedded server's response does not contain the value (`missing`), contains a value that the
+    /// real server does not send (`added`), or contains a different `value`. If the status codes differ, the text contains both codes
+    /// and the real server's message.
     pub how: String,
 }
 
@@ -24,20 +25,20 @@ impl fmt::Display for Cause {
     }
 }
 
-/// The occurrences of a cause.
+/// The differences that have the same cause.
 #[derive(Clone, Debug, Default)]
 pub struct Sightings {
     /// The number of differences.
     pub count: usize,
     /// The requests whose responses show this difference, such as `create` or `put status`.
     pub requests: BTreeSet<String>,
-    /// The documents whose responses show this difference.
+    /// The documents for which the responses show this difference.
     pub documents: BTreeSet<String>,
-    /// The first responses of the two servers that show the difference.
+    /// The first occurrence of this difference, as text. The text contains the value that each server sent.
     pub example: String,
 }
 
-/// All causes with their occurrences.
+/// All causes, each with its differences.
 #[derive(Clone, Debug, Default)]
 pub struct Causes(pub BTreeMap<Cause, Sightings>);
 

@@ -1,5 +1,5 @@
-//! Creates all CustomResourceDefinitions before the other documents. Then compares the discovery and OpenAPI documents
-//! of the two servers.
+//! Creates all CustomResourceDefinitions before the other documents. After this, the module compares the discovery and
+//! OpenAPI documents of the two servers.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -20,8 +20,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const PATH: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
 impl Servers {
-    /// Creates the definitions on both servers and waits until they are established. Then compares the discovery and
-    /// OpenAPI documents that describe them.
+    /// Creates the definitions on both servers and waits until they are established. After this, compares the discovery
+    /// and OpenAPI documents that describe the new resources.
     pub(super) async fn definitions(
         &self,
         definitions: Vec<Manifest>,

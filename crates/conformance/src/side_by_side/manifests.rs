@@ -11,7 +11,7 @@ use crate::Json;
 /// One document of a file.
 #[derive(Clone, Debug)]
 pub(super) struct Manifest {
-    /// The file's path relative to the folder, and the number of the document in the file, such as `pods/a.yaml#2`.
+    /// The file's path relative to the folder, and the index of the document in the file, such as `pods/a.yaml#2`.
     pub(super) place: String,
     pub(super) body: Json,
 }
@@ -43,7 +43,7 @@ impl Manifest {
 #[derive(Debug, Default)]
 pub(super) struct Manifests {
     pub(super) documents: Vec<Manifest>,
-    /// The documents that are not manifests. Each document has the reason. The reason is either invalid YAML, or a
+    /// The documents that are not manifests. Each entry also contains the reason, which is either invalid YAML, or a
     /// missing apiVersion or kind.
     pub(super) skipped: Vec<String>,
 }

@@ -17,8 +17,8 @@ pub(super) struct Resource {
     /// The plural name of the resource.
     pub(super) name: String,
     pub(super) namespaced: bool,
-    /// Whether the server stores objects of the resource. For other resources, a create request only returns a
-    /// response, and nothing is stored.
+    /// Whether the server stores objects of the resource. For some resources, such as reviews, a create request only
+    /// returns a response, and nothing is stored.
     pub(super) stored: bool,
     pub(super) has_status: bool,
 }

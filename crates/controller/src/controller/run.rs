@@ -35,8 +35,8 @@ pub(super) struct Run<'a, K: RequestKey> {
     _running: Running<'a, K>,
 }
 
-/// Prevents a second concurrent run, and owns the last handle of the queue, whose limiter, order and metrics are user
-/// code.
+/// Prevents a second concurrent run, and owns the last handle of the queue. Dropping this handle runs user code: the
+/// limiter, the order and the metrics of the queue.
 struct Running<'a, K: RequestKey> {
     inner: &'a Inner<K>,
     queue: Option<Queue<K>>,
@@ -169,7 +169,7 @@ impl<'a, K: RequestKey> Run<'a, K> {
         Ok(syncs)
     }
 
-    /// Waits until a worker ends, or until a source ends or the queue's order panics.
+    /// Waits until a worker ends, a source ends, or the code that orders the queue panics.
     async fn fault(&mut self) -> Result<WorkerEnd, ControllerError> {
         let inner = self.inner;
         tokio::select! {
@@ -183,13 +183,14 @@ impl<'a, K: RequestKey> Run<'a, K> {
                 Ok((index, Err(panic))) => inner.source_panicked(index, panic),
                 Err(error) => inner.panicked("a source", why(error)),
             }),
-            // If a worker ended without a panic, it noticed the end of the leadership term before this task did.
+            // If a worker has ended without a panic, the worker has noticed the end of the leadership term earlier than
+            // this task.
             Some(ended) = self.workers.join_next() => ended.map_err(|error| inner.panicked("a worker", why(error))),
         }
     }
 }
 
-/// The existing workers, by index. The metrics show this concurrency limit until this value is dropped.
+/// The existing workers, by index, and the concurrency limit. The metrics show this limit until this value is dropped.
 struct Workers<'a> {
     exist: Vec<bool>,
     limit: usize,

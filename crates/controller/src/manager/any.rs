@@ -132,8 +132,8 @@ fn with_states<K: RequestKey>(controller: &Controller<K>, keys: Vec<(K, KeyHisto
 /// The status of one controller of a manager, for probes and debug pages. The status is a handle, so each method
 /// returns the current state.
 ///
-/// The keys are texts, because the controllers of a manager can have different types of keys. An `ObjectKey` has the
-/// text `namespace/name`. For other types of keys, see [`RequestKey`].
+/// The keys are strings, because the controllers of a manager can have different types of keys. An `ObjectKey` has
+/// the text `namespace/name`. For other types of keys, see [`RequestKey`].
 ///
 /// # Examples
 ///
@@ -184,8 +184,8 @@ impl ControllerStatus {
         self.0.max_concurrent_reconciles()
     }
 
-    /// Returns the keys whose calls [block their thread](crate::ControllerConfig::blocked_after), each with the time
-    /// for which the call has blocked.
+    /// Returns the keys whose calls [block their thread](crate::ControllerConfig::blocked_after), and for how long
+    /// each call has blocked its thread.
     pub fn blocked_calls(&self) -> Vec<(String, Duration)> {
         self.0.blocked_calls()
     }
@@ -193,8 +193,8 @@ impl ControllerStatus {
     /// Explains why a key is queued, delayed or in flight. See [`Controller::explain`].
     ///
     /// Returns `None` if no key has the text `key`. Each valid `ObjectKey` is accepted, even if no object has this key.
-    /// Keys of other types are found only if they are in the queue or have a history. The time of this search depends
-    /// on the length of the queue.
+    /// Keys of other types are found only if they are in the queue or have a history. The longer the queue, the longer
+    /// this search takes.
     pub fn explain(&self, key: &str) -> Option<Explanation<String>> {
         self.0.explain(key)
     }

@@ -123,7 +123,7 @@ pub(super) async fn run_election(
     }
 }
 
-/// Contends for the lease until a stop is requested, and sends each leadership term that it wins.
+/// Contends for the lease until a stop is requested, and sends each leadership term that it wins through `terms`.
 async fn contend(
     mut election: Box<dyn Election>,
     team: Arc<Team>,

@@ -111,7 +111,8 @@ impl ManagerStatus {
 
 impl fmt::Debug for ManagerStatus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Format the copied values after the lock is released, because the controllers' metrics are a user's type.
+        // Format the copied values after the lock is released, because a user may have implemented the metrics provider
+        // of a controller.
         f.debug_struct("ManagerStatus")
             .field("controllers", &self.controllers())
             .field("election", &self.election())

@@ -94,7 +94,7 @@ impl Team {
         controllers.filter_map(|controller| Some(named(controller.name(), &controller.unfinished()?))).collect()
     }
 
-    /// Returns the polls that the watchdog checks.
+    /// Returns the `Polls` of each controller, for the watchdog.
     pub(super) fn polls(&self) -> Vec<Arc<dyn Watched>> {
         self.controllers.iter().map(|controller| controller.polls()).collect()
     }

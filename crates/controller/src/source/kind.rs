@@ -99,7 +99,8 @@ struct Pump {
     task: AbortOnDropHandle<Result<(), String>>,
     ended: watch::Receiver<Option<Result<(), String>>>,
     sync: SyncHandle,
-    /// Whether the pump has read an event. If this flag is set, the event arrived before the current run.
+    /// Whether the task has read an event from the subscription. If this flag is set, the event arrived before the
+    /// current run.
     has_read: Arc<AtomicBool>,
 }
 
@@ -112,7 +113,8 @@ impl<T: Object, K: RequestKey, H: Handler<T, K>> KindSource<T, K, H> {
         Self { kind, handler: Arc::new(handler), is_primary, requests, pump }
     }
 
-    /// Calls `with` with the pump. Starts the informer and the pump if they are not running.
+    /// Calls `with` with the task that reads the subscription. Starts the informer and the task if they are not
+    /// running.
     fn pump<R>(&self, with: impl FnOnce(&Pump) -> R) -> R {
         self.kind.informer.start();
         // No user code runs under this lock.
@@ -187,8 +189,8 @@ impl<T: Object, K: RequestKey, H: Handler<T, K>> Source<K> for KindSource<T, K, 
     fn start(&self, _: Requests<K>) -> Feed {
         let (mut ended, mut sync, has_read) =
             self.pump(|pump| (pump.ended.clone(), pump.sync.clone(), pump.has_read.load(Ordering::SeqCst)));
-        // A new subscription for this run repeats the objects that the pump has already read. The pump delivers all
-        // later changes.
+        // A new subscription for this run repeats the objects that the task of the pump has already read. The pump
+        // delivers all later changes.
         let mut replay = has_read.then(|| self.kind.informer.subscribe());
         let mut replay_sync = replay.as_ref().map(Subscription::sync_handle);
         let mut replayed = replay_sync.clone();

@@ -16,8 +16,8 @@ use crate::{RequestKey, Requests};
 ///
 /// Clones are handles to the same trigger. A trigger may belong to several controllers, and each controller receives
 /// each key. If keys arrive while a controller is not running, the controller keeps them for its next run, without
-/// duplicates. Keys that arrive before the first run of any of these controllers are also kept for controllers that are
-/// built before that run.
+/// duplicates. Keys that arrive before the first run of any of these controllers are kept as well. A controller that is
+/// built later, but before that run, also receives these keys.
 ///
 /// # Examples
 ///
@@ -73,7 +73,7 @@ impl<K: RequestKey> Trigger<K> {
         Self::default()
     }
 
-    /// Adds `key` to the queue of each controller of this trigger.
+    /// Adds `key` to the queue of each controller that uses this trigger.
     pub fn trigger(&self, key: K) {
         let mut state = self.lock();
         let controllers = state.live();

@@ -31,8 +31,8 @@ impl Door {
     }
 }
 
-/// Returns a controller whose calls block their thread until the gate opens. Also returns the keys for which the
-/// reconciler was called.
+/// Returns a controller whose calls block their thread until the gate opens. The returned list contains the keys for
+/// which the reconciler was called.
 fn blocking(door: &Door, config: ControllerConfig) -> (Trigger, Controller, Arc<Mutex<Vec<String>>>) {
     let (trigger, door, calls) = (Trigger::new(), door.clone(), Arc::<Mutex<Vec<String>>>::default());
     let called = calls.clone();
@@ -77,7 +77,7 @@ fn blocking_call_is_counted_and_makes_replica_unready() {
     let (trigger, controller, _) = blocking(&door, soon(&metrics));
     let manager = Manager::new().controller(controller);
     let (status, stop) = (manager.status(), CancellationToken::new());
-    // All runtime threads are blocked, so no task can check this.
+    // The only thread of the runtime is blocked, so no task can detect the blocking call.
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let token = stop.clone();
     let run = runtime.spawn(async move { manager.run(&token).await });

@@ -1,4 +1,4 @@
-//! Tests of explanations of keys.
+//! Tests of `Controller::explain`.
 
 use std::time::Duration;
 

@@ -250,7 +250,7 @@ struct BadOrder {
     fifo: Fifo,
     push: bool,
     pop: bool,
-    /// The ticket that the next calls of `pop` return.
+    /// The ticket of a key that the next calls of `pop` return.
     stale: Option<Ticket>,
     keep: bool,
     has_panicked: bool,
@@ -350,8 +350,8 @@ async fn double_panic_fails_the_run_without_abort() {
         .source(trigger.clone())
         .config(config(setup, &TestMetrics::default()))
         .reconciler(move |request: ReconcileRequest| {
-            // When its guard is dropped, this value puts the key into the order again, while the limiter's panic
-            // unwinds.
+            // Add the key while it is in flight. So the queue pushes the key into the order again when the guard of the
+            // item is dropped, while the panic of the limiter unwinds.
             again.trigger(request.key);
             async { Err(ReconcileError::new("try again")) }
         });

@@ -86,7 +86,7 @@ async fn service_answers_probes_and_scrapes_from_the_status() {
 
 #[test]
 fn status_debug_calls_user_code_without_its_lock() {
-    /// A provider whose `Debug` formats the status that contains it, once.
+    /// A provider whose `Debug` implementation formats the manager status once. The status contains the provider.
     #[derive(Clone, Default)]
     struct Curious {
         status: Arc<OnceLock<ManagerStatus>>,

@@ -1,4 +1,4 @@
-//! A reconciler that records its calls and follows a plan.
+//! A reconciler that records its calls and returns results that a test has planned.
 
 use std::collections::HashMap;
 use std::future::Future;

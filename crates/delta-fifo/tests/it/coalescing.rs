@@ -8,7 +8,8 @@ use crate::support::{Thing, thing};
 
 type Fifo = CoalescingFifo<String, Arc<Thing>>;
 
-/// Creates a queue for listeners. Two states belong to the same object if their values have the same hundreds.
+/// Creates a queue for listeners. Two states belong to the same object if their values, divided by 100 and rounded
+/// down, are equal.
 fn fifo(delivery: Delivery) -> Fifo {
     CoalescingFifo::new(|old, new| old.value / 100 == new.value / 100, delivery)
 }

@@ -234,8 +234,8 @@ proptest! {
 
     #[test]
     fn applying_all_listener_changes_yields_the_source_state(operations in operations(), delivery in deliveries()) {
-        // The identity of an object is its name and the hundreds of its value. The hundreds change when the object is
-        // deleted and recreated.
+        // The identity of an object is its name and its value divided by 100. The value divided by 100 changes when
+        // the object is deleted and recreated.
         let mut fifo = CoalescingFifo::new(|old: &Thing, new: &Thing| old.value / 100 == new.value / 100, delivery);
         let (mut truth, mut known) = (BTreeMap::<String, Thing>::new(), BTreeMap::<String, Thing>::new());
         let mut lives = 0;

@@ -125,7 +125,7 @@ impl<A: ObjectApi<SeriesEvent>, B: ObjectApi<Event>> SeriesSink<A, B> {
 }
 
 /// Returns whether the server would reject a retry, too. The error "already exists" is not a rejection, because an
-/// earlier attempt has created the event and the event can be patched.
+/// earlier attempt has created the event. The event can be patched.
 fn is_rejection(event: &SeriesEvent, error: &ApiError) -> bool {
     let is_there_now = event.series.is_some() && error.is_already_exists();
     !is_there_now && !is_retryable(error)

@@ -262,7 +262,7 @@ impl<T: Object> Cache<T> {
     }
 
     /// Replaces the indices. The caller must hold the writer lock. Returns the previous indices. The caller must drop
-    /// them without locks.
+    /// the previous indices while it holds no lock.
     #[must_use = "the caller must drop it without locks"]
     fn set_indices(&self, indices: Vec<Index<T>>) -> Arc<Vec<Index<T>>> {
         std::mem::replace(&mut *self.indices.write().unwrap_or_else(PoisonError::into_inner), Arc::new(indices))

@@ -17,8 +17,8 @@ use crate::selection::Selection;
 #[derive(Default)]
 pub(crate) struct Parts {
     parts: BTreeMap<Place, Part>,
-    /// How often the [`Namespaces`] had changed when the parts of the store were set. `None` if the parts of the store
-    /// are not set yet.
+    /// The number of times that the [`Namespaces`] had changed when the parts of the store were set. `None` if the
+    /// parts of the store are not set yet.
     choice: Option<u64>,
     /// Whether the set of the store's parts was replaced by another set.
     has_changed: bool,
@@ -134,7 +134,7 @@ impl Parts {
         self.parts.values().map(|part| part.revision.as_str())
     }
 
-    /// Returns whether the revision of the store's part is newer than `of`.
+    /// Returns whether the revision of this part of the store is newer than `of`.
     pub(crate) fn is_ahead(&self, place: &Place, of: &str) -> bool {
         self.parts.get(place).is_some_and(|part| version::is_older(of, &part.revision))
     }

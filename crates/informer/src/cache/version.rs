@@ -6,8 +6,7 @@ use std::cmp::Ordering;
 pub(crate) struct Revision {
     /// The revision up to which the cache has all changes.
     pub(crate) whole: String,
-    /// The revision of the part of the store that is furthest ahead. The cache has only some of the changes up to this
-    /// revision.
+    /// The highest revision of any part of the store. The cache has only some of the changes up to this revision.
     pub(crate) newest: String,
 }
 

@@ -62,8 +62,8 @@ impl Places {
     }
 }
 
-/// Compresses `text` from `begin` on. `text` starts with a dictionary of `dictionary` bytes, whose positions are in
-/// `known`. The bytes between the dictionary and `begin` may be copied as well.
+/// Compresses `text` from `begin` on. `text` starts with a dictionary of `dictionary` bytes. `known` contains the
+/// positions in the dictionary. The bytes between the dictionary and `begin` may be copied as well.
 pub(super) fn compress(text: &[u8], known: &Places, dictionary: usize, begin: usize) -> Vec<u8> {
     let mut own = Places::new(12);
     (dictionary..begin).for_each(|at| _ = own.enter(text, at));
@@ -98,8 +98,8 @@ pub(super) fn compress(text: &[u8], known: &Places, dictionary: usize, begin: us
     out
 }
 
-/// Decompresses `data` to `length` bytes, and appends them to `text`. At the call, `text` must end with the bytes
-/// before the original text. Returns `None` if `data` is invalid.
+/// Decompresses `data` to `length` bytes, and appends them to `text`. When this function is called, `text` must end
+/// with the bytes that preceded the original text. Returns `None` if `data` is invalid.
 pub(super) fn decompress(mut data: &[u8], length: usize, text: &mut Vec<u8>) -> Option<()> {
     let end = text.len() + length;
     let mut distance = 0;
@@ -145,7 +145,7 @@ fn longest(text: &[u8], at: usize, places: [Option<usize>; 2]) -> Option<(usize,
     in_reach.map(|from| (common(text, from, at), from)).max().filter(|&(length, _)| length >= MIN_COPY)
 }
 
-/// Returns how many bytes from the two positions on are equal. `from` is the earlier position.
+/// Returns how many bytes are equal, starting at the two positions. `from` is the earlier position.
 fn common(text: &[u8], from: usize, at: usize) -> usize {
     let (earlier, later) = (&text[from..from + text.len() - at], &text[at..]);
     let (words, rest) = later.as_chunks::<8>();

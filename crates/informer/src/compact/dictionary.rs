@@ -63,7 +63,7 @@ impl Dictionary {
     }
 
     /// Compresses `json`. Returns the compressed object and the length of the dictionary that was used. Decompression
-    /// needs the same `before`.
+    /// needs the same text `before`.
     pub(super) fn compress(&self, before: &str, json: &str) -> (Vec<u8>, u32) {
         let learnt = self.learnt.read().clone();
         let known = learnt.text.len();

@@ -22,7 +22,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// The number of objects that are checked in one batch. Checking one batch takes a few milliseconds.
 const BATCH: usize = 64;
 
-/// Finds stored objects that cannot be decoded. Also handles undecodable objects that readers have found.
+/// Finds stored objects that cannot be decoded. The function also handles undecodable objects that readers have found.
 pub(super) async fn check<T: Object>(publisher: &Arc<Publisher<T>>) -> Infallible {
     let Some(source) = publisher.cache.source() else { return pending().await };
     loop {

@@ -3,9 +3,9 @@
 //! A function is first sent to tokio's pool of blocking threads. Other code may block that pool for an arbitrarily long
 //! time. So a function that does not start within [`PATIENCE`] gets a new thread.
 //!
-//! All informers of a process share one limit: the number of functions that run at the same time is at most the number
-//! of processors, but at least two. A function that has waited for [`LONGEST_WAIT`] starts anyway. Otherwise user code
-//! that waits for another offloaded function could deadlock.
+//! All informers of a process share one limit. The maximum number of functions that run at the same time is the number
+//! of processors, or two if there is only one processor. A function that has waited for [`LONGEST_WAIT`] starts anyway.
+//! Otherwise user code that waits for another offloaded function could deadlock.
 
 use std::future::pending;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};

@@ -20,7 +20,7 @@ use crate::decoder::Decoder;
 use crate::reflector::{Command, Input};
 use crate::stored::Stored;
 
-/// Executes the requests of a driver. Contains the open watch and the permit of the current list.
+/// Executes the requests of a driver. This type contains the open watch and the permit of the current list.
 pub(super) struct Requests<T, L: ListWatch> {
     list_watch: L,
     /// The path and query of the request, for error messages.
@@ -51,7 +51,7 @@ type Events<T, L> = Decoding<<L as ListWatch>::Events, WatchEvent<RawObject>, Ch
 
 type Change<T> = WatchEvent<Observed<Stored<T>>>;
 
-/// A list reports its progress after each group of this many objects of a page.
+/// The number of objects of a page after which a list reports its progress.
 const PROGRESS: usize = 100;
 
 enum Part<T> {

@@ -110,8 +110,8 @@ impl Whole {
         parts.iter().filter_map(|(place, state)| Some((place.as_ref()?.to_string(), (**state).clone()))).collect()
     }
 
-    /// Returns when the state last changed its variant. Also returns the time and the degraded state of the last
-    /// failure.
+    /// Returns the time at which the state last changed its variant. The result also contains the time and the
+    /// degraded state of the last failure.
     pub(crate) fn history(&self) -> (Option<Instant>, Option<(Instant, Arc<InformerState>)>) {
         let inner = self.lock();
         (inner.since, inner.last_failure.clone())

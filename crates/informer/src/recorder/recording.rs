@@ -34,7 +34,7 @@ use super::line::{Line, Record, Source};
 ///
 /// See the example of [`Recorder`](super::Recorder).
 pub struct Recording<T> {
-    /// The resource and the namespace. The namespace determines which requests are replayed.
+    /// The resource and the namespace of the replayed requests. The namespace determines which requests are replayed.
     source: Source,
     calls: Arc<Calls>,
     object: PhantomData<fn() -> T>,

@@ -74,7 +74,7 @@ impl Lines {
     }
 
     /// Sends a line to the thread without waiting. If the thread falls too far behind, the recording ends with an entry
-    /// that gives this reason. The lines are in the order of their times.
+    /// that gives this reason. The lines are sorted by time.
     pub(super) fn write(&self, make: impl FnOnce() -> Line) {
         // Nothing panics under this lock, so poison is ignored.
         let mut sender = self.sender.lock().unwrap_or_else(PoisonError::into_inner);

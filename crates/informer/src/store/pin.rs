@@ -77,7 +77,7 @@ impl<V: Value> Pin<V> {
         let sought = TermQuery::new(&self.store.hasher, index, value);
         let mut found = Vec::new();
         for shard in &self.store.shards {
-            // The slots before this slot of the shard were already read.
+            // The slots of the shard before this slot were already read.
             let mut from = 0;
             loop {
                 let shard = shard.read();
@@ -106,7 +106,7 @@ impl<V: Value> Pin<V> {
     pub(crate) fn values_of(&self, index: u32) -> Vec<String> {
         let mut values = Vec::new();
         for shard in &self.store.shards {
-            // The slots of the current index value before `from` were already read.
+            // The slots before `from` were already read for the current index value.
             let (mut id, mut from, mut is_over) = (0, 0, false);
             while !is_over {
                 let shard = shard.read();

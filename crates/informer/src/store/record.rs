@@ -1,4 +1,5 @@
-//! Records. A record contains the newest version of a key, and the older versions that pins need.
+//! Records. A record contains the newest version of a key, and the older versions that a [`Pin`](super::Pin) still
+//! needs.
 
 use pintle_meta::ObjectKey;
 
@@ -11,7 +12,8 @@ pub(super) const PAGE: usize = if cfg!(pintle_loom) { 4 } else { 64 };
 /// first.
 #[derive(Clone)]
 pub(crate) struct Page<V> {
-    /// The stamp and the value of each record. Scans read only these fields, so the fields are adjacent in memory.
+    /// The commit stamp and the value of each record. Scans read only these fields, so the fields are adjacent in
+    /// memory.
     heads: [Head<V>; PAGE],
     bodies: [Option<Body<V>>; PAGE],
     /// The number of records in use.
@@ -30,8 +32,8 @@ struct Head<V> {
 struct Body<V> {
     key: ObjectKey,
     terms: TermIds,
-    /// The superseded versions that pins need, in the order of their stamps. A superseded deletion is never kept. At
-    /// stamps at which no version was visible, the key does not exist.
+    /// The superseded versions that pins need, in the order of their stamps. A superseded deletion is never kept. If no
+    /// version is visible at a stamp, the key did not exist at that time.
     older: Vec<Older<V>>,
 }
 

@@ -16,7 +16,7 @@ use super::{Value, Write};
 pub(super) struct Shard<V> {
     table: Table,
     pages: Vec<Arc<Page<V>>>,
-    /// An empty page that replaces each page that has become empty.
+    /// An empty page. When a page becomes empty, this page replaces it.
     empty: Arc<Page<V>>,
     free: Vec<u32>,
     /// The number of record slots that were ever used.
@@ -26,7 +26,7 @@ pub(super) struct Shard<V> {
     pub(super) terms: Terms,
 }
 
-/// The slot of the record of a written key, and the previous version of this key.
+/// The slot that contains the record of a written key, and the previous version of this key.
 pub(super) type Put<V> = (u32, Option<Version<V>>);
 
 impl<V: Value> Shard<V> {

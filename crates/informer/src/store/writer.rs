@@ -23,7 +23,7 @@ pub(crate) struct Replaced<V> {
     pub(crate) deleted: Vec<(ObjectKey, V)>,
 }
 
-/// The counts of a commit that is not visible yet, and the versions that this commit supersedes.
+/// A commit that is not visible yet: the versions that it supersedes, and the numbers of keys that it adds and removes.
 #[derive(Default)]
 struct Pending {
     superseded: Vec<Kept>,

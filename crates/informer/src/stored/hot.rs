@@ -1,4 +1,4 @@
-//! The budget of decoded objects.
+//! The memory budget for decoded objects.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Weak};

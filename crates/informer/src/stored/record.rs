@@ -186,14 +186,14 @@ impl<T> Record<T> {
         self.quality.load(Ordering::Acquire) == BAD
     }
 
-    /// Returns the state to which reads fall back.
+    /// Returns the state to which reads fall back if this state cannot be decoded.
     pub(crate) fn earlier(&self) -> Option<Stored<T>> {
         self.earlier.lock().clone()
     }
 
-    /// Sets the state to which reads fall back. If `known` was decoded before, reads fall back to `known`, and
-    /// otherwise to the state to which `known` falls back. So the states between two decoded states do not stay in
-    /// memory.
+    /// Sets the state to which reads fall back if this state cannot be decoded. If `known` was decoded before, reads
+    /// fall back to `known`, and otherwise to the state to which `known` falls back. So the states between two decoded
+    /// states do not stay in memory.
     pub(super) fn set_earlier(&self, known: &Stored<T>) {
         let earlier = match known {
             Stored::Eager(_) => known.clone(),

@@ -1,4 +1,4 @@
-//! The decoder and the budget of decoded objects, which all objects of one informer share.
+//! The decoder and the memory budget for decoded objects, which all objects of one informer share.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError, Weak};
@@ -13,7 +13,7 @@ use crate::Undecodable;
 use crate::decode::from_json;
 use crate::panic::catch;
 
-/// The decoder of an informer's objects, and the budget of decoded objects.
+/// The decoder of an informer's objects, and the memory budget for decoded objects.
 pub(crate) struct Source<T> {
     informer: String,
     decode: fn(&[u8]) -> Result<T, String>,

@@ -11,8 +11,8 @@ use pintle_meta::Object;
 use super::{Queue, Subscription};
 use crate::{ResourceEvent, SubscriptionStatus, SyncHandle};
 
-/// The events of a [`Subscription`] in a channel, for threads without a runtime. A receiver may take as long as it
-/// needs to handle an event.
+/// A channel that delivers the events of a [`Subscription`] to threads without a runtime. A receiver may take as long
+/// as it needs to handle an event.
 ///
 /// A dedicated thread moves events into the channel, and waits while the channel is full. Further events wait in the
 /// subscription. [`Subscription`] describes how many events can wait in it. Several threads may receive. Each event is
@@ -59,8 +59,8 @@ pub struct EventChannel<T: Object> {
 }
 
 impl<T: Object> Subscription<T> {
-    /// Starts a thread that moves the events into a channel of `capacity` events. With a capacity of 0, the thread
-    /// hands each event directly to a receiver.
+    /// Starts a thread that moves the events into a channel, which holds up to `capacity` events. With a capacity of 0,
+    /// the thread hands each event directly to a receiver.
     ///
     /// # Errors
     ///

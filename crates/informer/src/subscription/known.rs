@@ -51,7 +51,7 @@ impl<T: Object> Queue<T> {
     }
 
     /// Checks that the objects of a change can be read. If the subscriber has not received the object yet, the change
-    /// becomes an addition or is dropped. Also returns whether an object had to be decoded.
+    /// becomes an addition or is dropped. The method also returns whether this check decoded an object.
     fn known(&self, (key, change): KeyedChange<T>) -> (Option<KeyedChange<T>>, bool) {
         let newest = match &change {
             Change::Added { object, .. } | Change::Deleted { object, .. } | Change::Updated { new: object, .. } => {

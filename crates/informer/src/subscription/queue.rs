@@ -61,7 +61,7 @@ pub(crate) struct HashedState<T> {
 struct State<T> {
     has_begun: bool,
     beginning: Option<InitialObjects<T>>,
-    /// More sequences of initial objects. These objects are delivered after the current sequence.
+    /// Further sequences of initial objects, which are delivered after the current sequence.
     more: VecDeque<Walk<T>>,
     /// Whether the next initial object may have changed or been deleted since the snapshot.
     is_behind: bool,
@@ -90,7 +90,7 @@ struct Done<T> {
     /// The sequences of initial objects that are finished.
     walks: Vec<Walk<T>>,
     /// The pages that the sequences have read. A page may contain the last reference to an object that was superseded
-    /// meanwhile.
+    /// after the page was read.
     pages: Vec<ReadPage<T>>,
     /// The states that the subscriber will not receive.
     undelivered: Vec<Stored<T>>,
@@ -296,8 +296,8 @@ impl<T: Object> Queue<T> {
         }
     }
 
-    /// Takes the next event. Also returns whether the queue has ended. If the queue is empty and has not ended, stores
-    /// `waker`.
+    /// Takes the next event. The method also returns whether the queue has ended. If the queue is empty and has not
+    /// ended, stores `waker`.
     fn pop(&self, waker: Option<&Waker>) -> (Popped<T>, bool) {
         // A waker is user code, so it is cloned and dropped without the lock.
         let waker = waker.cloned();

@@ -20,7 +20,7 @@ const APPS: [&str; 2] = ["web", "db"];
 
 #[derive(Clone, Debug)]
 enum Operation {
-    /// Stores a pod in the namespace, with the label. Both are given as numbers.
+    /// Stores a pod in the namespace, with the label. The namespace and the label are given as numbers.
     Put(usize, usize),
     Delete(usize),
     Bookmark,
@@ -108,8 +108,8 @@ fn check(source: &Collection<Pod>, choice: &Choice, informer: &SharedInformer<Po
     Ok(())
 }
 
-/// Receives up to `many` events and applies them. Checks that each event starts from the state in which the previous
-/// event of the same object ended.
+/// Receives up to `many` events and applies them. Checks that each event starts from the state that the previous event
+/// of the same object has led to.
 fn take(
     events: &mut Subscription<Pod>,
     known: &mut BTreeMap<ObjectKey, Arc<Pod>>,

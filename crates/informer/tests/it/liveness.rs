@@ -12,7 +12,7 @@ use crate::support::{expired, key, pod, pod_at, pods, requests, settle};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Returns a rig whose watch has received bookmarks. `seconds` are the times between these bookmarks.
+/// Returns a reflector whose watch has received bookmarks. `seconds` are the times between these bookmarks.
 fn with_bookmarks(seconds: &[u32]) -> Rig {
     let mut rig = Rig::watching(5);
     for &pause in seconds {

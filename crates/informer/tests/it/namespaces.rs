@@ -205,7 +205,7 @@ async fn removed_namespace_does_not_block_sync() {
     assert!(informer.has_synced() && informer.state().is_synced());
 }
 
-/// Pending waits for a sync and for a revision end when the namespace is removed.
+/// A wait for a sync or for a revision ends when the namespace is removed.
 #[tokio::test(start_paused = true)]
 async fn removing_a_namespace_ends_waits_for_it() {
     let source = source("ab");

@@ -103,7 +103,7 @@ struct Recorded {
 type State = BTreeMap<ObjectKey, Option<Pod>>;
 
 impl Recorded {
-    /// Creates a source with two pods. Also returns the source from which the informer reads.
+    /// Creates a source with two pods, and returns it together with the reshaping source from which the informer reads.
     fn new(decode: DecodePolicy) -> (Self, Reshaping) {
         let source = Collection::default();
         let (reshaping, shapes) = Reshaping::new(source.clone());

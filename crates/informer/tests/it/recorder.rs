@@ -169,7 +169,7 @@ async fn recorder_for_another_resource_panics() {
     recorder.record(of("Secret", "secrets"));
 }
 
-/// Returns a source whose responses contain every type of entry.
+/// Returns a source whose responses lead to every type of entry in a recording.
 fn every_entry_type() -> Scripted {
     let found = Oversized { key: Some(key("big")), uid: "u".into(), resource_version: "5".into(), size: 70, limit: 50 };
     let list = move || {

@@ -1,4 +1,4 @@
-//! Client-go's cases for its reflector. They are the rows of ../ROWS.md that no other test contains.
+//! Client-go's cases for its reflector. The cases are the rows of ../ROWS.md that no other test contains.
 
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;

@@ -186,7 +186,7 @@ async fn sixteen_namespaces_are_listed_concurrently() {
     }
 }
 
-/// Endless streams delay other lists only until the reflector gives up on them.
+/// Endless streams delay other lists only until the reflector gives up on these streams.
 #[tokio::test(start_paused = true)]
 async fn endless_lists_do_not_block_other_lists() {
     let source = Collection::<Pod>::default();

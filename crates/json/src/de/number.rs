@@ -8,12 +8,12 @@ use serde::de::value::BorrowedStrDeserializer;
 use serde::de::{DeserializeSeed, Error, IntoDeserializer, MapAccess};
 use serde_json::Number;
 
-/// The result of reading a map in `visit_map`, which is either a number or the members of an object.
+/// The result of reading a map in `visit_map`. The map represents either a number or an object.
 ///
 /// If the feature `arbitrary_precision` of `serde_json` is enabled, it passes a number as a map with one special key. The value of the key
 /// is the text of the number. Any crate can enable this feature for the whole build. In such a build, an object with the special key is
-/// read as a number or causes an error, because `serde_json` does not distinguish the two. In a build without the feature, an object with
-/// this key is an ordinary object.
+/// read as a number or causes an error, because `serde_json` treats every such object as a number. In a build without the feature, an
+/// object with this key is an ordinary object.
 #[derive(Debug)]
 pub enum MapOrNumber<'de, A> {
     /// The members of an object.

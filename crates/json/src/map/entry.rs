@@ -3,7 +3,7 @@
 use super::{Map, MapLayout, find};
 use crate::{Json, Text};
 
-/// The entry of a key. Returned by [`Map::entry`].
+/// The place of one key in a [`Map`], with or without a value. Returned by [`Map::entry`].
 #[derive(Debug)]
 pub struct Entry<'a> {
     pub(super) members: &'a mut Map,

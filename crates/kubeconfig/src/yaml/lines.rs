@@ -5,7 +5,7 @@ use std::rc::Rc;
 use super::node::{Content, Document, Member, Node};
 
 /// The fields of a YAML text, together with their line numbers. The line numbers are needed only if a problem was
-/// found, and the text was then parsed before.
+/// found. When they are needed, the text has already been parsed once.
 pub(crate) struct Lines(Rc<Node>);
 
 impl Lines {

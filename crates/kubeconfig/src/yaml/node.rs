@@ -14,11 +14,11 @@ use super::scalar::{Meaning, resolve};
 /// The maximum size of the text in bytes. The total size of all values after alias expansion is limited to the same
 /// size.
 pub(crate) const MAX_SIZE: usize = 16 << 20;
-/// The number of bytes that each value counts in addition to its text.
+/// The number of bytes that each value adds to the total size, in addition to the size of its text.
 const NODE: usize = 64;
 /// The maximum nesting depth of lists and maps.
 const MAX_NESTING: usize = 128;
-/// The maximum number of directives. For each `%TAG`, the parser compares all earlier directives.
+/// The maximum number of directives. The parser compares each `%TAG` with all earlier directives.
 const MAX_DIRECTIVES: usize = 64;
 const MERGE: &str = "<<";
 

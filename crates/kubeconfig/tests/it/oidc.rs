@@ -1,4 +1,5 @@
-//! Tests of the auth provider `oidc`. They check its client configurations and the writing of new tokens.
+//! Tests of the auth provider `oidc`. The tests check the client configurations with this provider, and the writing of
+//! new tokens.
 
 use std::path::Path;
 

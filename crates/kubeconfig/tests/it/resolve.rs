@@ -7,7 +7,7 @@ use pintle_kubeconfig::{Error, Kubeconfig, Overrides};
 use pintle_meta::{ClientConfig, InteractiveMode, PemSource, Secret};
 
 /// Creates a configuration that contains one context. `cluster` and `user` contain the fields of the context's cluster
-/// and user. Both are in flow style.
+/// and user. Both texts use YAML's flow style.
 fn config(cluster: &str, user: &str) -> Kubeconfig {
     let text = format!(
         "current-context: c\ncontexts: [{{name: c, context: {{cluster: eu, user: me}}}}]\n\

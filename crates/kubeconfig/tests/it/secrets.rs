@@ -1,5 +1,5 @@
-//! Tests that no output contains a secret. The tests collect the `Debug` output of all public types. They also collect
-//! the errors, and their sources, for all kinds of mistakes in a file.
+//! Tests that no output contains a secret. The tests collect the `Debug` output of all public types. The tests also
+//! collect the errors for all kinds of mistakes in a file, and the sources of these errors.
 
 use std::error::Error as StdError;
 use std::fmt::Debug;

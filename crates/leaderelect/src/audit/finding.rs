@@ -37,7 +37,7 @@ pub enum Finding {
         from: String,
         /// The maximum time for which the record can have been unchanged before the takeover.
         after: Duration,
-        /// The lease duration in the record, which is the required time without a change.
+        /// The lease duration in the record. A contender must observe no change for this time before it takes the lock.
         of: Duration,
     },
     /// A leadership term continued after its end: the former holder wrote the lock again, although another holder had

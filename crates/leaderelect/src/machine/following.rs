@@ -11,7 +11,7 @@ use crate::record::{LeaderElectionRecord, LockState, Version};
 
 impl Machine {
     /// Returns the next request that a candidate sends. If the watch reported that the lock is free, the request is a
-    /// write that takes the lock. Otherwise it is a read.
+    /// write that takes the lock. Otherwise the request is a read.
     pub(super) fn next_contest(&mut self, now: Now) -> LockRequest {
         let free = self.vacancy.take().filter(|_| now.monotonic >= self.write_not_before);
         match free.and_then(|free| Some((self.takeover(&free, now.monotonic)?, free))) {
@@ -211,9 +211,9 @@ impl Machine {
         if *known == found.version { Some(false) } else { known.is_before(&found.version) }
     }
 
-    /// Removes those writes with an unknown result that can no longer be stored, because the lock no longer has the
-    /// version that they replace. If the lock is deleted and a removed write then creates it, the new lock counts as a
-    /// lock of another contender.
+    /// Removes the writes with an unknown result that the server can no longer store. Such a write replaces a version
+    /// that the lock no longer has. If the lock is deleted and a removed write then creates it, the new lock counts as
+    /// a lock of another contender.
     fn forget_undone(&mut self, found: &LockState) {
         self.in_doubt.retain(|doubt| doubt.record == found.record || doubt.base.as_ref() == Some(&found.version));
     }
@@ -265,7 +265,7 @@ impl Machine {
         !defer.is_zero() && since.is_some_and(|since| looked_at < since.max(self.held_until).saturating_add(defer))
     }
 
-    /// Returns whether the control plane has assigned the lock to this contender and does not prefer another one.
+    /// Returns whether the control plane has assigned the lock to this contender and does not prefer another contender.
     fn is_named(&self, record: &LeaderElectionRecord) -> bool {
         record.holder_identity == self.config.identity && record.preferred_holder.is_none()
     }
@@ -279,8 +279,8 @@ impl Machine {
         LeaderElectionRecord {
             holder_identity: self.config.identity.clone(),
             lease_duration_seconds: self.config.published_seconds().unwrap_or(i32::MAX),
-            // In a coordinated election, the holder that the control plane chose sets the acquire time only if it is
-            // missing.
+            // In a coordinated election, the holder that the control plane chose sets the acquire time only if the
+            // acquire time is missing.
             acquire_time: last.acquire_time.filter(|_| self.config.coordinated).or(time),
             renew_time: time,
             leader_transitions: transitions,

@@ -1,5 +1,5 @@
-//! The machine as the leader. It renews the leadership term. If the observed lock shows that another contender may
-//! lead, the `Machine` ends the leadership term.
+//! The machine as the leader. A leading `Machine` renews the leadership term. If the observed lock shows that another
+//! contender may lead, the `Machine` ends the leadership term.
 
 use std::time::Duration;
 

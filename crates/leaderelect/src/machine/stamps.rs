@@ -27,7 +27,7 @@ pub(super) struct Stamp {
 
 impl Stamp {
     /// Returns whether the time of day was set back by at least `limit` since this stamp was created. A clock that does
-    /// not advance is not considered as set back, because a leader writes at least once per `limit`.
+    /// not advance does not count as set back, because a leader writes at least once per `limit`.
     fn is_set_back(&self, now: Now, limit: Duration) -> bool {
         let signed = |span: Duration| SignedDuration::try_from(span).unwrap_or(SignedDuration::MAX);
         let passed = signed(now.monotonic.saturating_sub(self.made.monotonic));
@@ -58,9 +58,9 @@ impl Machine {
         moment
     }
 
-    /// Returns the time that a renewal request writes. If the last renewal that extended the leadership term is at
-    /// least a second ago, the returned time is in a later second than that renewal. The returned time is also in a
-    /// later second if the time of day does not advance or was set back slightly.
+    /// Returns the time that a renewal request writes. The last renewal that extended the leadership term may be at
+    /// least a second ago. The returned time is then in a later second than that renewal. The returned time is also in
+    /// a later second if the time of day does not advance or was set back slightly.
     pub(super) fn renewal_time(&mut self, last: &LeaderElectionRecord, second_passed: bool, now: Now) -> MicroTime {
         let mut moment = self.fresh_time(now);
         let shown = whole_second(last);

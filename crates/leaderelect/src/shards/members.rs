@@ -130,7 +130,7 @@ impl Members {
         self.leases.values().map(|known| known.expires).filter(|expires| *expires > now).min()
     }
 
-    /// Returns the time until which rivals lead, if no lease changes. `None` if no rival leads.
+    /// Returns the time when the last lease of a rival expires, if no lease changes. `None` if no rival leads.
     pub(super) fn rivals_until(&self, now: Duration) -> Option<Duration> {
         let rivals = self.leases.values().filter(|known| known.role == Role::Rival && known.is_live(now));
         rivals.map(|rival| rival.expires).max()

@@ -3,7 +3,7 @@
 //!
 //! The shards of a rival have other leases, but can contain the same objects as this replica's shards. After a replica
 //! has acquired a shard's lease, it therefore lists all leases of the fleet before it works on the shard. If two rivals
-//! acquire leases at the same time, at least one of them finds the lease of the other one in its list. The rival that
+//! acquire leases at the same time, at least one of them finds the other rival's lease in its list. The rival that
 //! finds the other lease gives up its own lease.
 
 use std::fmt;

@@ -36,7 +36,7 @@ pub(crate) struct Contest<L: Lock> {
     object: Option<Base<L::Object>>,
     /// The last object that the watch has reported. If a write takes a free lock, the write is based on this object.
     hinted: Option<Base<L::Object>>,
-    /// The request that will be sent, its timeout, and the time after which sending it is useless.
+    /// The request that will be sent, its timeout, and the time after which it is useless to send the request.
     request: Option<(LockRequest, Duration, Deadline)>,
     /// Whether the last request that was sent is a read.
     reads: bool,
@@ -78,11 +78,12 @@ pub(super) enum Answer<O> {
     Unsent,
 }
 
-/// The result of a step.
+/// The result of [`Contest::step`].
 pub(super) enum Stepped {
     Quiet,
-    /// The caller should send a request, at this time at the latest. Use [`exchange`](Contest::exchange) to send it. If
-    /// the request has to wait in a queue, call [`depart`](Contest::depart) right before the request is sent.
+    /// The caller should send a request, at this time at the latest. Use [`exchange`](Contest::exchange) to send the
+    /// request. If the request has to wait in a queue, call [`depart`](Contest::depart) right before the request is
+    /// sent.
     Sends(Duration),
     Finished,
 }

@@ -70,7 +70,8 @@ impl Bench {
         findings.filter(|finding| !matches!(finding, Finding::Began { .. } | Finding::Ended { .. })).collect()
     }
 
-    /// Writes the records of a leadership term of `holder`, with a renewal every two seconds. The last renewal is now.
+    /// Writes the records of a leadership term of `holder`, with a renewal every two seconds. The last renewal happens
+    /// now.
     fn lead(&mut self, holder: &str, transitions: i32, renewals: u32) {
         for renewal in 0..=renewals {
             let acquired = self.now.as_secs_f64() - f64::from(renewal) * 2.0;

@@ -12,7 +12,7 @@ use pintle_meta::MicroTime;
 pub(crate) struct ClientGo {
     config: LeaderElectionConfig,
     rng: fastrand::Rng,
-    /// The record that the model read last. Its times are whole seconds.
+    /// The record that the model read last. The times in this record are whole seconds.
     raw: Option<Raw>,
     observed: LeaderElectionRecord,
     observed_at: Duration,
@@ -25,7 +25,7 @@ pub(crate) struct ClientGo {
     /// The time when the release times out. The value is `None` until the caller has cancelled the elector.
     releases_until: Option<Duration>,
     /// Whether the model uses the lease duration of its own configuration instead of the duration in the record.
-    /// client-go before 1.27 does this.
+    /// client-go before 1.27 uses its own configuration.
     counts_by_its_own: bool,
 }
 

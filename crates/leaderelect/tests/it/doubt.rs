@@ -58,7 +58,7 @@ async fn deleted_lock_counts_as_held_from_known_deletion() {
         b.config.seed = Some(seed);
         pass(0.1).await;
         let b = b.start(&server);
-        // The renewal of second 8.0 is stored. After this renewal, "a" gets no more responses.
+        // The server stores the renewal at second 8.0. After this renewal, "a" gets no more responses.
         pass(8.0).await;
         a.client.faults().cut_off();
         delete(&server);
@@ -167,7 +167,7 @@ async fn stop_during_a_renewals_read_still_releases() {
     let server = server();
     let a = Setup::new("a").start(&server);
     pass(1.0).await;
-    // The renewal of second 2.0 gets no response and times out after a third of the deadline. The next read takes one
+    // The renewal at second 2.0 gets no response and times out after a third of the deadline. The next read takes one
     // second.
     a.client.faults().next([Outcome::Lost, Outcome::AnswerSlow(Duration::from_secs(1))]);
     pass(4.8).await;

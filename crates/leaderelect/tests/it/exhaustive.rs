@@ -12,11 +12,11 @@ use pintle_leaderelect::{Deadline, LeaderElectionConfig, LockState, Now, TimePre
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// One elector and its environment.
+/// One elector, with its clocks, its requests and its watch.
 #[derive(Clone, Debug)]
 struct Peer {
     machine: Machine,
-    /// The rate of its clocks.
+    /// The rate at which the clocks of this peer run.
     rate: f64,
     /// This peer's request in flight, and the time when it times out.
     request: Option<(LockRequest, Duration)>,

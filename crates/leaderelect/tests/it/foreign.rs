@@ -25,7 +25,7 @@ fn maps() -> Collection<DynamicObject> {
     Collection::dynamic(resource, CollectionConfig::default())
 }
 
-/// A candidate that contends for a lock of any kind. Dropping it ends the candidate.
+/// A candidate that contends for a lock of any kind. Dropping this value ends the candidate.
 struct Candidate {
     status: pintle_leaderelect::ElectionStatus,
     run: JoinHandle<()>,

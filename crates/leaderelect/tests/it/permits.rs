@@ -106,7 +106,7 @@ async fn expired_term_never_becomes_valid_again() {
     pass(1.0).await;
     let first = a.guard();
     // The time of day jumps forwards, the work checks its leadership term, and the time of day jumps back before the
-    // elector reads it. After both jumps, the elector renews the leadership term.
+    // elector reads the clock. After both jumps, the elector renews the leadership term.
     a.clock.0.jump_wall(SignedDuration::from_secs(60));
     assert!(first.check().is_err());
     a.clock.0.jump_wall(SignedDuration::from_secs(-60));

@@ -103,7 +103,7 @@ async fn lost_leases_are_retaken_from_a_slow_server() {
         fleet.client.faults().heal();
         answer_after(&fleet.client, latency);
         // Each candidate needs a pause, then a read and a write. Requests that wait in the queue behind these requests
-        // take equally long again.
+        // take the same time again.
         pass(4.4 + 3.4 + 4.0 * latency + 0.1).await;
         assert_eq!(fleet.leaders(), 100, "answers after {latency} s");
         let taken = fleet.terms();
@@ -171,7 +171,8 @@ async fn stop_releases_a_hundred_leases_on_slow_server() {
         assert!(ended.into_iter().all(|end| end.unwrap() == Some(EndReason::Cancelled)));
         let held = server.objects().iter().filter(|lease| !lease.spec.record().is_vacant()).count();
         assert_eq!(held, 0, "answers after {latency} s");
-        // At first, a renewal is in flight. After the renewal, there are two pairs of a read and a write.
+        // At first, a renewal is in flight. After the renewal, a read and a write follow, and then another read and
+        // write.
         assert!(took <= 5.0 * latency + 0.1, "answers after {latency} s: {took} s");
     }
 }

@@ -1,4 +1,4 @@
-//! A simulated cluster of electors, called a "world". One seed determines everything that happens in it. A world
+//! A simulated cluster of electors, called a "world". One seed determines everything that happens in a world. A world
 //! contains processes with their own clocks, a lock with one or two halves, and a network. The network loses, delays
 //! and repeats messages. The world runs the real elector, with its tasks, guards and timers. The world checks the
 //! [rules](rules) at each request, at each response, and at each step of the work.

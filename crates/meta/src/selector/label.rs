@@ -89,7 +89,7 @@ impl LabelSelector {
     ///
     /// # Errors
     ///
-    /// The same as for [`equals`](Self::equals).
+    /// Returns the same errors as [`equals`](Self::equals).
     pub fn not_equals(self, key: impl Into<String>, value: impl Into<String>) -> Result<Self, InvalidSelector> {
         Ok(self.and(LabelRequirement::new(key, SelectorOperator::NotEquals, [value])?))
     }
@@ -98,7 +98,7 @@ impl LabelSelector {
     ///
     /// # Errors
     ///
-    /// The same errors as [`equals`](Self::equals). Also fails if the list of values is empty.
+    /// Fails if the list of values is empty, and in the same cases as [`equals`](Self::equals).
     pub fn is_in<V: Into<String>>(
         self,
         key: impl Into<String>,
@@ -111,7 +111,7 @@ impl LabelSelector {
     ///
     /// # Errors
     ///
-    /// The same as for [`is_in`](Self::is_in).
+    /// Returns the same errors as [`is_in`](Self::is_in).
     pub fn not_in<V: Into<String>>(
         self,
         key: impl Into<String>,
@@ -133,7 +133,7 @@ impl LabelSelector {
     ///
     /// # Errors
     ///
-    /// The same as for [`exists`](Self::exists).
+    /// Returns the same error as [`exists`](Self::exists).
     pub fn does_not_exist(self, key: impl Into<String>) -> Result<Self, InvalidSelector> {
         Ok(self.and(LabelRequirement::new(key, SelectorOperator::DoesNotExist, [""; 0])?))
     }
@@ -142,8 +142,8 @@ impl LabelSelector {
     ///
     /// # Errors
     ///
-    /// The same errors as [`exists`](Self::exists). Also fails if `bound` is negative, because a label value cannot
-    /// start with a sign.
+    /// Fails if the key is not a valid label key. Fails if `bound` is negative, because a label value cannot start with
+    /// a sign.
     pub fn gt(self, key: impl Into<String>, bound: i64) -> Result<Self, InvalidSelector> {
         Ok(self.and(LabelRequirement::new(key, SelectorOperator::GreaterThan, [bound.to_string()])?))
     }
@@ -152,7 +152,7 @@ impl LabelSelector {
     ///
     /// # Errors
     ///
-    /// The same as for [`gt`](Self::gt).
+    /// Returns the same errors as [`gt`](Self::gt).
     pub fn lt(self, key: impl Into<String>, bound: i64) -> Result<Self, InvalidSelector> {
         Ok(self.and(LabelRequirement::new(key, SelectorOperator::LessThan, [bound.to_string()])?))
     }

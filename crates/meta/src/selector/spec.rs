@@ -52,8 +52,8 @@ impl LabelSelector {
     ///
     /// # Errors
     ///
-    /// Fails if an operator is unknown or the number of values does not fit the operator. Also fails if a key or a
-    /// value is not allowed for labels.
+    /// Fails if an operator is unknown or the number of values does not fit the operator. Fails if a key or a value is
+    /// not allowed for labels.
     pub fn from_spec(spec: Option<&LabelSelectorSpec>) -> Result<Self, InvalidSelector> {
         let Some(spec) = spec else { return Ok(Self::nothing()) };
         let labels = spec.match_labels.iter();

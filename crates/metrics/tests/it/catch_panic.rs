@@ -10,7 +10,7 @@ static COUNTER: Metric = Metric { name: "a_total", help: "A", kind: MetricKind::
 static GAUGE: Metric = Metric { name: "b", help: "B", kind: MetricKind::Gauge, labels: &[] };
 static HISTOGRAM: Metric = Metric { name: "c", help: "C", kind: MetricKind::Histogram(&[]), labels: &[] };
 
-/// The moment when the provider panics.
+/// The operation during which the provider panics: an instrument is created, used or dropped.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum When {
     Made,
@@ -20,7 +20,7 @@ enum When {
     Twice,
 }
 
-/// A provider that panics at one moment, and counts its calls.
+/// A provider that panics during one kind of operation, and records its calls.
 #[derive(Clone, Debug)]
 struct Bad {
     when: When,

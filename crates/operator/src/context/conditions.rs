@@ -58,7 +58,8 @@ impl<K: Resource + Serialize> Context<K> {
         conditions.set(condition, Time::now());
     }
 
-    /// Returns the conditions in `status.conditions` of the reconciled object, as last written by this controller.
+    /// Returns the conditions in `status.conditions` of the reconciled object. The result includes the conditions that
+    /// this controller has just written.
     pub fn conditions(&self) -> Conditions {
         #[derive(Deserialize)]
         struct WithStatus {

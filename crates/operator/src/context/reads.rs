@@ -72,7 +72,7 @@ impl<K: Resource> Context<K> {
         }
     }
 
-    /// Returns the namespace in which names of `T` are looked up.
+    /// Returns the namespace in which objects of type `T` are looked up by name.
     pub(super) fn namespace_of<T: Resource>(&self) -> Option<&str> {
         use pintle_meta::{ResourceScope, Scope};
         self.key().namespace().filter(|_| T::Scope::SCOPE == Scope::Namespaced)

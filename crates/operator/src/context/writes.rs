@@ -17,20 +17,20 @@ use crate::{Result, configuration, contention};
 
 impl<K: Resource> Context<K> {
     /// Applies a child of the reconciled object with server-side apply, and returns the stored object. Creates the
-    /// child if it does not exist. The child gets a controller reference, and the namespace of its owner if it has no
-    /// namespace.
+    /// child if it does not exist. The child gets a controller reference. If the child has no namespace, it gets the
+    /// namespace of its owner.
     ///
     /// The controller owns all fields of `child`. If the controller applied a field before and `child` lacks the field,
     /// the controller gives up this field. Fields that are `null` count as absent. If another writer changes a field
     /// repeatedly, a log line and an Event name the writer and the field. No request is sent if `child` equals the last
-    /// apply of this process and the cached object still has all fields of `child`. So each child is applied once after
-    /// the process starts.
+    /// apply of this process and the cached object still has all fields of `child`. After the process starts, each
+    /// child is therefore applied at least once.
     ///
     /// # Errors
     ///
-    /// - A terminal error if the controller does not [own](crate::ControllerBuilder::owns) `T`, if the child has no
-    ///   name, or if the reconciled object cannot own the child. A namespaced object can own only objects of its
-    ///   namespace. For other objects, see [`apply_unowned`](Self::apply_unowned).
+    /// - A terminal error if the controller does not [own](crate::ControllerBuilder::owns) the kind `T`, or the child
+    ///   has no name. The same error is returned if the reconciled object cannot own the child. A namespaced object can
+    ///   own only objects of its namespace. For other objects, see [`apply_unowned`](Self::apply_unowned).
     /// - [`LeadershipLost`](pintle_leaderelect::LeadershipLost) if the leadership term has ended.
     /// - An error if another object controls the child, or if the owner no longer exists. Before a child is created,
     ///   one request checks that the owner exists.
@@ -50,7 +50,8 @@ impl<K: Resource> Context<K> {
     }
 
     /// Applies an object like [`apply`](Self::apply), but without an owner reference. Kubernetes does not delete such
-    /// an object together with the reconciled object, so delete it in a [cleanup](crate::ControllerBuilder::cleanup).
+    /// an object together with the reconciled object. Delete the applied object in a
+    /// [cleanup](crate::ControllerBuilder::cleanup).
     ///
     /// # Errors
     ///
@@ -101,8 +102,8 @@ impl<K: Resource> Context<K> {
     }
 
     /// Checks on the server that the owner of a child still exists, before the child is created. The cache may still
-    /// have an owner that was deleted and re-created, and the child may belong to the new owner. An apply would make
-    /// the old owner the owner of the child, and the garbage collector would delete the child.
+    /// contain an owner that was deleted and re-created, and the child may belong to the new owner. In this case, an
+    /// apply would make the deleted object the owner of the child, and the garbage collector would delete the child.
     async fn check_owner(&self, owner: &OwnerReference) -> Result<()> {
         match self.cluster().api::<K>().metadata_only().get(self.key()).await {
             Ok(stored) if stored.metadata.uid == owner.uid => Ok(()),
@@ -112,7 +113,8 @@ impl<K: Resource> Context<K> {
         }
     }
 
-    /// Remembers an apply without the uid of its object, because the uid is only a precondition of the request.
+    /// Records that this process has sent an apply. The record does not contain the uid of the object, because the uid
+    /// is only a precondition of the request.
     fn remember<T: Resource>(&self, target: Target, mut patch: Patch, stored: &T) {
         if let Patch::Apply(body) = &mut patch
             && let Some(metadata) = body["metadata"].as_object_mut()
@@ -162,9 +164,9 @@ impl<K: Resource> Context<K> {
         Ok(stored)
     }
 
-    /// Creates a child of the reconciled object, and returns the stored object. The child gets a controller reference,
-    /// and the namespace of its owner if it has no namespace. Prefer [`apply`](Self::apply), because an apply can be
-    /// repeated.
+    /// Creates a child of the reconciled object, and returns the stored object. The child gets a controller reference.
+    /// If the child has no namespace, it gets the namespace of its owner. Prefer [`apply`](Self::apply), because an
+    /// apply can be repeated.
     ///
     /// # Errors
     ///
@@ -187,8 +189,9 @@ impl<K: Resource> Context<K> {
         Ok(stored)
     }
 
-    /// Deletes an object that was read before. Returns `Ok` if that object no longer exists, even if another object now
-    /// has the same name. After the deletion, reads do not return the object, unless the object waits for finalizers.
+    /// Deletes an object that was read before. Returns `Ok` if the given object no longer exists, even if a newer
+    /// object has the same name. After the deletion, reads do not return the object, unless the object waits for
+    /// finalizers.
     ///
     /// # Errors
     ///
@@ -231,8 +234,9 @@ impl<K: Resource> Context<K> {
         })
     }
 
-    /// Reports the other writers of a field that this controller has to apply repeatedly, in the log and as an Event.
-    /// Reads the object from the server for this report, because the cache has no `managedFields`.
+    /// Reports that other writers repeatedly change a field that this controller applies. The report goes to the log,
+    /// and is also an Event. Reads the object from the server for this report, because the cache has no
+    /// `managedFields`.
     async fn report_contention<T: Resource>(&self, target: &Target, path: &[String]) {
         let now = tokio::time::Instant::now();
         let Some(count) = self.applied(|applied| applied.revert(target, now)) else { return };
@@ -254,7 +258,7 @@ impl<K: Resource> Context<K> {
         self.event(EventType::Warning, "FieldContention", message);
     }
 
-    /// Runs a write, and drops it when the leadership term ends.
+    /// Runs a write, and drops the write when the leadership term ends.
     async fn within_term<R>(&self, write: impl Future<Output = Result<R, ApiError>>) -> Result<R> {
         match self.leadership() {
             None => Ok(write.await?),
@@ -276,8 +280,8 @@ impl<K: Resource> Context<K> {
     }
 }
 
-/// Checks that no other object controls a child. The other object may be a re-created owner whose predecessor is still
-/// in the cache.
+/// Checks that no other object controls a child. The other object may be the re-created owner, while the cache still
+/// contains the deleted owner.
 fn check_controller<T: Resource>(child: &T, owner: &OwnerReference) -> Result<()> {
     let Some(other) = child.metadata().controller().filter(|controller| controller.uid != owner.uid) else {
         return Ok(());
@@ -289,8 +293,8 @@ fn check_controller<T: Resource>(child: &T, owner: &OwnerReference) -> Result<()
     )))
 }
 
-/// Returns whether the error of a deletion means that the object no longer exists. Either no object has the name of the
-/// deleted object, or an object with another uid has it.
+/// Returns whether the error of a deletion means that the object no longer exists. Either no object has this name, or
+/// an object with another uid has this name.
 fn is_gone(error: &ReconcileError) -> bool {
     error.cause().downcast_ref::<ApiError>().is_some_and(|error| error.is_not_found() || error.is_conflict())
 }

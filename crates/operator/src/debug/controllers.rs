@@ -9,7 +9,7 @@ use super::text::{seconds, shortened, time};
 const KEYS: usize = 10;
 /// The maximum number of keys in all lists of the same kind, over all controllers.
 const KEYS_IN_ALL: usize = 200;
-/// The maximum number of causes of a key in a list. An explanation lists all causes.
+/// The maximum number of causes that each key in a list has. The explanation of a single key lists all causes.
 const CAUSES: usize = 3;
 
 /// Returns the maximum number of keys in each list. This limit bounds the size of the response.

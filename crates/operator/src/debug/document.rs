@@ -1,4 +1,4 @@
-//! The members of `/debug.json`. [`Manager::debug`](crate::Manager::debug) documents them for users.
+//! The members of `/debug.json`. The documentation for users is at [`Manager::debug`](crate::Manager::debug).
 
 use serde::Serialize;
 
@@ -104,7 +104,7 @@ pub(super) enum KeyState {
     NotRunning,
 }
 
-/// A text with a time.
+/// A text, and the time that the text refers to.
 #[derive(Serialize)]
 pub(super) struct Event {
     pub(super) at: String,
@@ -173,7 +173,7 @@ pub(super) struct Explanation {
     pub(super) key: Key,
 }
 
-/// Maps the first parts, up to [`MOST`].
+/// Applies `map` to the first [`MOST`] parts.
 pub(super) fn of_most<T, U>(parts: &[T], map: impl FnMut(&T) -> U) -> Vec<U> {
     parts.iter().take(MOST).map(map).collect()
 }

@@ -5,9 +5,9 @@ use http::{HeaderMap, HeaderValue};
 
 pub(super) const HTML: &str = include_str!("page.html");
 
-/// The content security policy. The policy allows the style and the script of the page, by their digests, and requests
-/// to the origin of the page. Even if a name or an error text were inserted as markup, no other script or resource
-/// could run or load.
+/// The content security policy. The policy allows the page's style and script, which are identified by their digests.
+/// It also allows requests to the origin of the page. Even if a name or an error text were inserted as markup, no other
+/// script or resource could run or load.
 const POLICY: &str = "default-src 'none'; \
     script-src 'sha256-yn8H1MrzLYNM9GLG/v9jxYm/X51/vfGSo+7hWExxqjI='; \
     style-src 'sha256-OpN0YFr5y3ZLwUo1BejUpcrEwm+mVC4ZBBn70zZjn04='; \

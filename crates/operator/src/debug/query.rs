@@ -2,11 +2,11 @@
 
 use percent_encoding::percent_decode_str;
 
-/// The controller and the key in a query for an explanation.
+/// The controller and the key that a query requests an explanation for.
 #[derive(Debug, PartialEq)]
 pub(super) struct Wanted {
     pub(super) controller: String,
-    /// The text of the key.
+    /// The key in its text form.
     pub(super) key: String,
 }
 

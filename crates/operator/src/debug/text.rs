@@ -8,7 +8,8 @@ use jiff::Timestamp;
 /// limited.
 const LONGEST: usize = 400;
 
-/// Returns the text without control characters other than line breaks and tabs, and shortened to at most 400 characters.
+/// Returns the text, shortened to at most 400 characters. All control characters except line breaks and tabs are
+/// removed.
 pub(super) fn shortened(text: &str) -> String {
     let mut rest = text.chars();
     let clean = |char: char| if char.is_control() && char != '\n' && char != '\t' { '\u{fffd}' } else { char };

@@ -8,10 +8,11 @@ impl Manager {
     /// Sets whether the manager's server serves the debug page at `/debug` and the page's data at `/debug.json`. The
     /// default is true. If [`serve`](Self::serve) sets no address, there is no server.
     ///
-    /// The page shows the current state of the manager's queues, informers, leases and shards. The page also lists keys
-    /// that fail, that are slow or that are active. Each key is shown with the causes of its calls. A search on the
-    /// page explains a single key. The manager collects no data for the page in advance. The manager computes each
-    /// response when the page is requested. A response has a bounded size and does not interrupt the workers.
+    /// The page shows the current state of the manager's queues, informers, leases and shards. The page also lists the
+    /// failing keys, the slow keys and the active keys. For each key, the page shows what caused the calls of the
+    /// reconciler. To see the explanation of a single key, search for the key on the page. The manager collects no data
+    /// for the page in advance. The manager computes each response when the page is requested. A response has a bounded
+    /// size and does not interrupt the workers.
     ///
     /// # Security
     ///

@@ -18,16 +18,18 @@ use crate::{OperatorError, Result, install, leader_service};
 pub(super) type Waits = Arc<Mutex<Option<String>>>;
 
 impl Manager {
-    /// Runs the manager until `stop` is cancelled or a part fails. If the manager has connected to the cluster itself,
-    /// it writes the pending Events and closes its informers at the end.
+    /// Runs the manager until `stop` is cancelled or a part of the manager fails. If the manager has connected to the
+    /// cluster itself, it writes the pending Events and closes its informers at the end.
     ///
     /// # Errors
     ///
     /// - The address for probes is in use, or the leader election is misconfigured. The manager then starts nothing.
-    /// - The certificate of the webhooks cannot be read, or their address is in use. The manager then starts nothing.
+    /// - The certificate of the webhooks cannot be read, or the address of the webhooks is in use. The manager then
+    ///   starts nothing.
     /// - A CustomResourceDefinition or the configuration of the webhooks cannot be installed.
-    /// - Two controllers have the same name, a part has failed, or stopping took too long. The error is then a
-    ///   [`ManagerError`](pintle_controller::ManagerError), which names the unfinished keys.
+    /// - Two controllers have the same name, a part of the manager has failed, or stopping took too long. The error is
+    ///   then a [`ManagerError`](pintle_controller::ManagerError), which names the keys whose reconciliation has not
+    ///   finished.
     ///
     /// # Panics
     ///

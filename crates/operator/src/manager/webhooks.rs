@@ -31,7 +31,7 @@ pub(super) struct Served {
     files: CertificateFiles,
     authority: Vec<u8>,
     /// The definitions of the kinds that have a conversion webhook. These definitions contain the certificates of the
-    /// authority.
+    /// certificate authority.
     converted: Vec<CustomResourceDefinition>,
     /// The problem that the readiness check reports, if there is one.
     problem: Waits,
@@ -49,13 +49,14 @@ impl Manager {
     ///
     /// If the webhooks have an [endpoint](Webhooks::endpoint), the manager registers them. The manager applies a
     /// ValidatingWebhookConfiguration and a MutatingWebhookConfiguration, both with the manager's name. The manager
-    /// adds the conversions to the definitions that it [installs](Self::install). When `ca.crt` changes, the manager
-    /// applies all of these objects again. The manager does not delete a configuration whose last webhook was removed
-    /// from the program. The service account needs the verb `patch` for these resources.
+    /// adds the conversion webhooks to the CustomResourceDefinitions that it [installs](Self::install). When `ca.crt`
+    /// changes, the manager applies all of these objects again. If you remove the last webhook of a configuration from
+    /// the program, the manager does not delete this configuration from the cluster. The service account needs the verb
+    /// `patch` for these resources.
     ///
     /// The readiness probe fails until the webhooks are registered. Set `publishNotReadyAddresses: true` in the Service
-    /// of the webhooks. Otherwise, the manager could never become ready: its caches can only be filled when conversions
-    /// work, and it is not ready before its caches are filled.
+    /// of the webhooks. Without this setting, the manager could never become ready. The manager is ready only after its
+    /// caches are filled, and the caches can only be filled when the conversion webhooks work.
     ///
     /// # Examples
     ///
@@ -94,7 +95,7 @@ impl Manager {
         self
     }
 
-    /// Starts the server, and adds the conversions to the definitions.
+    /// Starts the server, and adds the conversion webhooks to the CustomResourceDefinitions.
     pub(super) async fn serve_webhooks(&mut self, stop: &CancellationToken) -> Result<Option<Served>, OperatorError> {
         let Some(Setup { address, files, webhooks }) = self.webhooks.take() else { return Ok(None) };
         let authority = match webhooks.has_endpoint() {

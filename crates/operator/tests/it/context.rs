@@ -9,7 +9,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use crate::support::{ConfigMap, Running, Website, World, map, soon};
 
-/// Runs a controller that sends the result of `probe` for the first site.
+/// Runs a controller whose reconciler calls `probe`. Returns the result of the first call.
 async fn probe<T, Fut>(
     world: &World,
     owns: bool,
@@ -86,7 +86,8 @@ async fn reads_include_own_writes_at_once() {
     .await;
 }
 
-/// A task that outlives its reconciliation must not write for a replica that no longer leads.
+/// A task may continue after the reconciliation that started it. Such a task must not write if the replica no longer
+/// leads.
 #[tokio::test]
 async fn write_after_the_term_is_refused() {
     let world = World::with_site("blog").await;

@@ -7,8 +7,8 @@
 //! $ cargo run --example plan -- --kubeconfig ~/.kube/config -- ./my-controller --leader-elect=false
 //! ```
 //!
-//! The controller uses `KUBECONFIG` to connect to the plan's server. The program prints the plan when the controller
-//! exits, or on Ctrl-C.
+//! The controller uses the variable `KUBECONFIG` to connect to a server that this program starts. This server records
+//! the writes. The program prints the recorded writes when the controller exits, or on Ctrl-C.
 
 #![allow(clippy::print_stdout, reason = "a command line program")]
 
@@ -81,7 +81,7 @@ const CLUSTER: &str = "
 {apiVersion: v1, kind: ConfigMap, metadata: {name: left-over, namespace: team-a, annotations: {expired: 'true'}}}
 ";
 
-/// Runs a controller against a plan, and then prints the plan.
+/// Runs a controller against a server that records the writes, and then prints the recorded writes.
 async fn demonstrate() -> anyhow::Result<()> {
     let live = Cluster::embedded().await?;
     live.server().context("an embedded server")?.load(CLUSTER)?;

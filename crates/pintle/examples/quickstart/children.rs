@@ -75,7 +75,7 @@ fn metadata(site: &Website) -> ObjectMeta {
 }
 
 /// Returns the owner reference of the child objects. Because of this reference, the garbage collector deletes the
-/// children together with the site, and a change of a child triggers a reconcile of the site.
+/// children together with the site. The reference also makes a change of a child trigger a reconcile of the site.
 fn controller_ref(site: &Website) -> OwnerReference {
     let resource = Website::api_resource();
     OwnerReference {

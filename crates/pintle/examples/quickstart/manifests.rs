@@ -1,5 +1,5 @@
-//! Reads manifests from files. Each manifest is stored together with its file and position, which error messages
-//! contain.
+//! Reads manifests from files. Each manifest is stored together with its file and position, so that error messages can
+//! name both.
 
 use std::collections::HashMap;
 use std::fmt;

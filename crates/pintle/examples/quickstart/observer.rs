@@ -54,7 +54,8 @@ impl Observer {
         const PATIENCE: Duration = Duration::from_secs(50);
         let started = Instant::now();
         loop {
-            // Call `also` first. If a change makes `also` return true, the count below includes this change.
+            // Call `also` first. If `also` returns true because of a change, the count of converged sites below
+            // includes this change.
             let holds = also(self);
             let converged = self.converged();
             progress.count(converged, of);

@@ -4,7 +4,8 @@ use std::io::{IsTerminal, Write, stdout};
 use std::sync::Mutex;
 use std::time::Instant;
 
-/// The progress output. Tasks can share this value by reference. The output lines of two tasks do not mix.
+/// The progress output. Tasks can share a `Progress` by reference. Each line of output is written as a whole, so the
+/// lines of two tasks do not mix.
 #[derive(Debug)]
 pub(crate) struct Progress {
     started: Instant,

@@ -104,8 +104,8 @@ impl WebsiteReconciler {
     }
 }
 
-/// Creates an object. Ignores an object that already exists, because an earlier attempt may have created it and lost
-/// the response.
+/// Creates an object. Ignores an object that already exists, because an earlier attempt may have created the object and
+/// lost the response.
 async fn create<T: Resource>(api: &Api<T>, object: &T) -> Result<Option<T>, ApiError>
 where
     Api<T>: ObjectApi<T>,
@@ -116,9 +116,9 @@ where
     }
 }
 
-/// Waits until the cache contains the object that this call has written. If the call did not wait, the next reconcile,
-/// which this write triggers, would use an old state. The wait is short. If the watch is down, the next reconcile uses
-/// an old state, which only causes a conflict.
+/// Waits until the cache contains the object that this call has written. The write triggers another reconcile. Without
+/// the wait, that reconcile would use an old state. The wait is short. If the watch is down, the next reconcile uses an
+/// old state, which only causes a conflict.
 async fn seen<T: Object>(cache: &Lister<T>, written: Option<T>) {
     const MOMENT: Duration = Duration::from_millis(500);
     if let Some(written) = written {

@@ -12,7 +12,7 @@ pub(crate) struct Replica {
     pub(crate) name: String,
     status: ManagerStatus,
     metrics: InMemoryProvider,
-    /// The latency of the queue when the replica was killed.
+    /// The waiting times of all keys until the replica was killed, or `None` while the replica runs.
     waited: Option<Distribution>,
     stop: CancellationToken,
     /// The value is `None` after the replica's task has been awaited.

@@ -67,7 +67,7 @@ async fn run_on(
     Ok(summary.is_success())
 }
 
-/// Runs the script. When this function returns, the remaining replicas still run.
+/// Runs the script. Returns the replicas that still run.
 async fn play(stage: &Stage, websites: Vec<Manifest>, progress: &Progress) -> Result<(Summary, Vec<Replica>)> {
     let cluster = &stage.cluster;
     let started = Instant::now();

@@ -4,7 +4,7 @@ use k8s_openapi::api::rbac::v1::{ClusterRole, PolicyRule, Role};
 
 use crate::NAME;
 
-/// Returns the rights in all namespaces.
+/// Returns the rights that the operator needs in all namespaces.
 pub fn role() -> ClusterRole {
     let mut role = ClusterRole::default();
     role.metadata.name = Some(NAME.to_owned());
@@ -33,7 +33,7 @@ pub fn role() -> ClusterRole {
     role
 }
 
-/// Returns the rights in the namespace of the operator, for the leader election.
+/// Returns the rights that the operator needs in its own namespace, for the leader election.
 pub fn lease_role() -> Role {
     let mut role = Role::default();
     role.metadata.name = Some(NAME.to_owned());

@@ -23,8 +23,8 @@ async fn coordinated() -> (ApiServer, Cluster) {
     (server, cluster)
 }
 
-/// A coordinated-election controller that works like the one in kube-apiserver. The controller assigns the Lease to the
-/// candidate with the oldest version among those candidates that have responded.
+/// A controller for coordinated leader election that works like the controller in kube-apiserver. Among the candidates
+/// that have responded, the controller assigns the Lease to the candidate with the oldest version.
 struct Picker {
     leases: Api<Lease>,
     candidates: Api<LeaseCandidate>,
@@ -39,7 +39,7 @@ impl Picker {
         let picker = Self { leases: cluster.namespaced("default"), candidates: cluster.namespaced("default") };
         tokio::spawn(async move {
             loop {
-                // After a conflict with another write, the controller tries again in its next step.
+                // After a conflict with another write, the next iteration of the loop tries again.
                 let _ = picker.step().await;
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }

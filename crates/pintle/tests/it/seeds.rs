@@ -1,5 +1,5 @@
 //! Random tests with writers, with informers of every kind, and with a server whose lists and watches fail. The seed
-//! determines the failures.
+//! determines which lists and watches fail.
 //!
 //! `PINTLE_SEEDS=500` runs 500 seeds, and `PINTLE_SEED=17` runs only seed 17. The seed determines the writes and the
 //! faults. The exact time of a fault depends on the runtime and the network. Several runs may therefore be needed to
@@ -85,7 +85,7 @@ fn number(resource_version: &str) -> u64 {
     if resource_version.is_empty() { 0 } else { resource_version.parse().unwrap() }
 }
 
-/// Applies an event, and checks that its old state is the new state of the previous event for the same object.
+/// Applies an event. Checks that the event's old state equals the new state in the previous event for the same object.
 fn fold(what: &str, known: &mut Held, event: &ResourceEvent<ConfigMap>) {
     let (key, state) = entry(event.object());
     match event {

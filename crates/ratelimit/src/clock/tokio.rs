@@ -40,8 +40,8 @@ impl Clock for TokioClock {
 
 impl Timer for TokioClock {
     fn sleep_until(&self, deadline: Instant) -> Sleep {
-        // A work queue polls its sleep in the task that adds a key, which can be any task. If that task has used up its
-        // cooperative budget, a sleep without `unconstrained` would not register with the timer.
+        // A work queue polls its sleep in the task that adds a key. Any task can add a key. If that task has used up
+        // its cooperative budget, a sleep without `unconstrained` would not register with the timer.
         Box::pin(unconstrained(tokio::time::sleep_until(deadline.into())))
     }
 

@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 use super::RateLimiter;
 use crate::TokenBucket;
 
-/// A limiter that uses one token bucket for all items. Each attempt reserves a token, and its delay is the time until
-/// this token is available.
+/// A limiter that uses one token bucket for all items. Each attempt reserves a token. The delay of the attempt is the
+/// time until the reserved token is available.
 ///
-/// The limiter never returns reserved tokens, so the delays grow without bound while there is a backlog. To limit the
-/// rate of a work queue, use its dequeue limit instead.
+/// The limiter never returns reserved tokens to the bucket, so the delays grow without bound while there is a backlog.
+/// To limit the rate of a work queue, use its dequeue limit instead.
 #[derive(Clone, Debug)]
 pub struct BucketRateLimiter {
     bucket: TokenBucket,
@@ -37,7 +37,8 @@ impl<K: ?Sized> RateLimiter<K> for BucketRateLimiter {
     }
 }
 
-/// A limiter that returns the longest of several limiters' delays. All these limiters are charged.
+/// A limiter that returns the longest of several limiters' delays. [`charge`](RateLimiter::charge) charges all of these
+/// limiters.
 ///
 /// # Examples
 ///
@@ -93,8 +94,8 @@ impl<K: ?Sized> RateLimiter<K> for MaxOfRateLimiter<K> {
     }
 }
 
-/// A limiter that limits the delays of another limiter to at most `max`. [`charge`](RateLimiter::charge) is passed on
-/// to the other limiter.
+/// A limiter that returns the delays of another limiter, but at most `max`. [`charge`](RateLimiter::charge) is passed
+/// on to the other limiter.
 #[derive(Clone, Debug)]
 pub struct WithMaxWaitRateLimiter<L> {
     limiter: L,
@@ -102,7 +103,7 @@ pub struct WithMaxWaitRateLimiter<L> {
 }
 
 impl<L> WithMaxWaitRateLimiter<L> {
-    /// Creates a limiter that limits the delays of `limiter` to at most `max`.
+    /// Creates a limiter that returns the delays of `limiter`, but at most `max`.
     pub fn new(limiter: L, max: Duration) -> Self {
         Self { limiter, max }
     }

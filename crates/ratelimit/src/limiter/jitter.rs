@@ -10,8 +10,8 @@ use crate::jitter::scale;
 /// same time are retried at different times.
 ///
 /// A delay `d` becomes a random delay with a uniform distribution in `[d * (1 - fraction), d]`. The jitter is
-/// subtracted, so no delay exceeds the maximum of the other limiter. The retries of items that have reached the maximum
-/// delay are therefore also spread.
+/// subtracted, so no delay exceeds the maximum of the other limiter. Items that have reached the maximum delay are
+/// therefore also retried at different times.
 ///
 /// # Examples
 ///

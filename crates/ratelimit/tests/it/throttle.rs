@@ -236,7 +236,8 @@ fn wait_includes_earlier_waiters() {
     assert_eq!(throttle.blocking_wait(1500 * MS), Err(ThrottleError::TooLong { wait: 2 * SECOND }));
 }
 
-/// A task may own a wait without polling it, for example while another branch of its `select!` runs.
+/// A task may own the future of a wait without polling the future, for example while another branch of its `select!`
+/// runs.
 #[test]
 fn unpolled_waiter_does_not_delay_others() {
     let (throttle, clock) = throttle(1.0, 1);
@@ -330,7 +331,7 @@ proptest! {
                             let Err(ThrottleError::TooLong { wait }) = throttle.blocking_wait(Duration::ZERO) else {
                                 panic!("a token was taken while another waiter waits")
                             };
-                            // The next waiter gets its token at most one second after this waiter.
+                            // The next waiter gets a token at most one second after this waiter.
                             waiters.push((clock.now() + wait - SECOND - start, waiter));
                         }
                     }

@@ -18,8 +18,9 @@ const ATTEMPTS: u32 = 5;
 /// the server in each call. Between two attempts, the function waits 10 ms plus up to 10 % of jitter, or longer if the
 /// error's [`retry_after`](ApiError::retry_after) is longer.
 ///
-/// If the response to a write is lost, the client may send the write again. The second write can then conflict with the first one
-/// ([`ApiError::earlier_may_have_acted`]). Therefore, `attempt` must be idempotent: it may set a label, but must not increment a counter.
+/// If the response to a write is lost, the client may send the write again. The second write can then conflict with the
+/// first write ([`ApiError::earlier_may_have_acted`]). Therefore, `attempt` must be idempotent: it may set a label, but
+/// must not increment a counter.
 ///
 /// # Errors
 ///
@@ -70,10 +71,11 @@ pub enum OperationResult {
 }
 
 impl<T: Object + Clone + Serialize + DeserializeOwned> Api<T> {
-    /// Reads the stored object that has the same key as `object`, applies `change` to it, and sends the update. If
-    /// there is no stored object, this method applies `change` to a copy of `object` and creates the copy. If `change`
-    /// does not modify the stored object, this method sends no write request. After a conflict, or if another client
-    /// creates the object first, the method reads the object again and retries. The method makes at most five attempts.
+    /// Reads the stored object that has the same key as `object`, applies `change` to the stored object, and sends the
+    /// update. If there is no stored object, this method applies `change` to a copy of `object` and creates the copy.
+    /// If `change` does not modify the stored object, this method sends no write request. After a conflict, or if
+    /// another client creates the object first, the method reads the object again and retries. The method makes at most
+    /// five attempts.
     ///
     /// `T` must model all fields of the object. The update deletes all fields that `T` does not declare. If `T` does
     /// not model all fields, use [`apply`](Self::apply).

@@ -35,14 +35,14 @@ pub struct LogOptions {
     pub follow: bool,
     /// Whether to read the log of the container's previous instance, which ran before the last restart.
     pub previous: bool,
-    /// If set, the server sends only log lines that are not older than this duration. The client rounds the duration up
-    /// to a whole number of seconds. Do not set this field together with `since_time`.
+    /// If this field is set, the server sends only log lines that are not older than this duration. The client rounds
+    /// the duration up to a whole number of seconds. Do not set this field together with `since_time`.
     pub since: Option<Duration>,
-    /// If set, the server sends only log lines that were written at or after this time.
+    /// If this field is set, the server sends only log lines that were written at or after this time.
     pub since_time: Option<Time>,
     /// Whether the server adds a timestamp in RFC 3339 format to the start of each line.
     pub timestamps: bool,
-    /// If set, the server sends at most this number of lines from the end of the log.
+    /// If this field is set, the server sends at most this number of lines from the end of the log.
     pub tail_lines: Option<u64>,
     /// The maximum size of the log in bytes, at least 1. The server may send slightly more or slightly less than this
     /// size.
@@ -53,7 +53,7 @@ pub struct LogOptions {
     pub stream: Option<LogSource>,
 }
 
-/// An output of a container.
+/// One of the two output streams of a container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogSource {
     /// The standard output.
@@ -173,8 +173,7 @@ impl<T> Api<T> {
 /// stream ends when the log ends. If [`follow`](LogOptions::follow) is set, the log ends when the container ends or the
 /// server closes the connection. The stream does not reconnect. To resume a log after a lost connection, request
 /// [`timestamps`](LogOptions::timestamps), and open the log again with the last timestamp as
-/// [`since_time`](LogOptions::since_time). The new stream repeats the lines that have the same second in their
-/// timestamp.
+/// [`since_time`](LogOptions::since_time). The new stream repeats the lines whose timestamps are in the same second.
 #[must_use = "a log is not read until it is polled"]
 pub struct LogLines {
     log: ByteStream,

@@ -40,8 +40,8 @@ pub(super) fn with_watch_options(request: Request, options: &WatchOptions) -> Re
         ],
     );
     match seconds {
-        // The server ends the watch after `timeout_seconds`. If the watch is still open `WATCH_GRACE` after this
-        // timeout and the client has received nothing, the client closes the connection as lost.
+        // The server ends the watch after `timeout_seconds`. After this timeout, the client waits for `WATCH_GRACE`. If
+        // the watch is still open then and the client has received nothing, the client closes the connection as lost.
         Some(seconds) => request.idle_timeout(Duration::from_secs(seconds) + WATCH_GRACE),
         None => request,
     }

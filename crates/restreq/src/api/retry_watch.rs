@@ -15,7 +15,7 @@ use tokio::time::Instant;
 use super::{Api, EventStream};
 use crate::error::InvalidRequest;
 
-/// A watch that resumes when its connection breaks or the server ends it, like client-go's `RetryWatcher`.
+/// A watch that resumes when the connection breaks or the server ends the watch, like client-go's `RetryWatcher`.
 ///
 /// The watch delivers each event exactly once. An event is lost only if the server has already discarded the event.
 /// Bookmarks are not delivered. A bookmark event only advances the revision that the watch resumes from.
@@ -24,7 +24,8 @@ use crate::error::InvalidRequest;
 /// 30 s. Each pause is extended by a random jitter that is at most as long as the pause. If the server asks for a
 /// longer pause, the watch waits for the longer time.
 ///
-/// The watch has no task. A `RetryWatch` makes progress only while it is polled. Dropping it ends the watch.
+/// The watch has no task. A `RetryWatch` makes progress only while it is polled. Dropping the `RetryWatch` ends the
+/// watch.
 ///
 /// # Examples
 ///
@@ -54,8 +55,8 @@ pub struct RetryWatch<T> {
 
 enum State<T> {
     Closed,
-    /// The future that opens the next watch. The future is stored in this field, so that the watch can finish opening
-    /// even if the caller drops several futures returned by `next`.
+    /// The future that opens the next watch. The future is stored here. Therefore, opening continues even if the caller
+    /// drops a future that `next` returned.
     Opening(Opening<T>),
     Open(Box<EventStream<T>>),
 }
@@ -216,7 +217,7 @@ impl<T: Object + DeserializeOwned> Stream for RetryWatch<T> {
     }
 }
 
-/// The pauses between failing watches.
+/// Returns a back-off that computes the pauses after failed watch requests.
 pub(super) fn pauses() -> Backoff {
     Backoff::new(BackoffConfig { base: MIN_INTERVAL, ..BackoffConfig::default() }, fastrand::u64(..))
 }

@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 use crate::{Error, ListStream, RawWatch, Watch};
 
 /// A stream of the items of a list. The error type is [`ApiError`](pintle_meta::ApiError). The
-/// [`ListWatch`](pintle_meta::ListWatch) of an [`Api`](crate::Api) returns it.
+/// [`ListWatch`](pintle_meta::ListWatch) of an [`Api`](crate::Api) returns this stream.
 #[must_use = "a list is not read until it is polled"]
 #[derive(Debug)]
 pub struct PageStream(pub(super) ListStream);
@@ -41,7 +41,7 @@ pub struct PageStream(pub(super) ListStream);
 pub struct EventStream<T>(pub(super) Watch<T>);
 
 /// A stream of the undecoded events of a watch. The error type is [`ApiError`](pintle_meta::ApiError). The
-/// [`ListWatch`](pintle_meta::ListWatch) of an [`Api`](crate::Api) returns it.
+/// [`ListWatch`](pintle_meta::ListWatch) of an [`Api`](crate::Api) returns this stream.
 #[must_use = "a watch does nothing until it is polled"]
 #[derive(Debug)]
 pub struct RawEventStream(pub(super) RawWatch);
@@ -54,7 +54,7 @@ impl<T: DeserializeOwned> EventStream<T> {
     /// Returns an error in one of these cases. After an error, the watch returns no further events.
     ///
     /// - The connection is lost.
-    /// - The server sends no data for too long.
+    /// - The server has not sent data for too long.
     /// - The server sends a frame that cannot be decoded as an event of a `T`.
     ///
     /// If the server reports a failure, the method returns [`WatchEvent::Error`] as an event, not an error.

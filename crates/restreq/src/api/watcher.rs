@@ -19,11 +19,10 @@ use crate::Pages;
 /// kube's `watcher`. The watcher does not store the objects. To cache the objects, use an informer.
 ///
 /// The watcher first lists all objects in pages, then watches for changes. If the watch cannot resume because its
-/// revision has expired, the watcher lists all objects again. After an error, the next poll of the watcher first waits
-/// for a pause and then lists all objects again. The pause is at least one second, and grows with each consecutive
-/// error.
+/// revision has expired, the watcher lists all objects again. After an error, the watcher pauses when it is polled
+/// next, and then lists all objects again. The pause is at least one second, and grows with each consecutive error.
 ///
-/// The watcher has no task. A watcher makes progress only while it is polled. Dropping it ends the watch.
+/// The watcher has no task. A watcher makes progress only while it is polled. Dropping the watcher ends the watch.
 ///
 /// # Examples
 ///
@@ -60,11 +59,12 @@ pub enum WatcherEvent<T> {
     InitDone,
     /// An object was added or modified.
     Apply(T),
-    /// An object was deleted. This is its last state.
+    /// An object was deleted. This is the last known state of the object.
     Delete(T),
 }
 
-/// A stream of the objects in some kinds of [`WatcherEvent`]s.
+/// A stream of objects. The method of [`Watcher`] that returns the stream determines which kinds of [`WatcherEvent`]s
+/// the objects come from.
 #[must_use = "a watcher does nothing until it is polled"]
 pub struct WatchedObjects<T> {
     watcher: Watcher<T>,

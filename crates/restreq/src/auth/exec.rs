@@ -42,8 +42,8 @@ const PIPES_GRACE: Duration = Duration::from_millis(250);
 const MAX_OUTPUT: u64 = 1 << 20;
 /// The capacity that the output buffer reserves in advance. Credentials are rarely longer.
 const USUAL_OUTPUT: usize = 64 << 10;
-/// The maximum size of the part of the plugin's stderr that an error contains. If stderr is longer, the error contains
-/// the end of stderr, because the end usually names the cause.
+/// An error contains at most this number of bytes of the plugin's stderr. If stderr is longer, the error contains the
+/// end of stderr, because the end usually names the cause.
 const MAX_STDERR: usize = 4 << 10;
 
 impl ExecPlugin {
@@ -249,7 +249,8 @@ fn decode(printed: &[u8]) -> Result<ExecCredential, String> {
     let place = |line: usize, column: usize| format!("line {line}, column {column}");
     let json = serde_json::from_slice(printed).map_err(|error| place(error.line(), error.column()));
     // If the text does not start with a brace, the text may be YAML. The YAML parser takes quadratic time for nesting
-    // and directives, so this code limits the number of both. Credentials do not need them.
+    // and directives, so this code limits the numbers of both before it calls the parser. Credentials contain no
+    // directives and no deep nesting.
     #[cfg(feature = "yaml")]
     if json.is_err()
         && printed.len() <= 64 << 10
@@ -295,7 +296,8 @@ async fn output(mut command: Command) -> std::io::Result<Output> {
 
 async fn read(pipe: Option<impl AsyncRead + Unpin>, bytes: &mut Vec<u8>) -> std::io::Result<()> {
     if let Some(pipe) = pipe {
-        // No credentials are this long. If the plugin still writes after that, dropping the pipe stops the plugin.
+        // No credentials are longer than `MAX_OUTPUT`. If the plugin writes more output than this, dropping the pipe
+        // stops the plugin.
         pipe.take(MAX_OUTPUT).read_to_end(bytes).await?;
     }
     Ok(())

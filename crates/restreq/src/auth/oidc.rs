@@ -33,8 +33,8 @@ pub(crate) struct OidcLogin {
     /// The latest tokens.
     tokens: Mutex<Option<Tokens>>,
     token_writer: Option<TokenWriter>,
-    /// A function that reads the certificates and creates a client for another scheme and host. The function returns
-    /// this client together with its scheme and host.
+    /// Creates a client for the token endpoint if its scheme or host is not the same as the issuer's. The result
+    /// contains the scheme and the host, together with the client.
     elsewhere: FileReader<(String, Result<RestClient, String>)>,
 }
 
@@ -43,12 +43,12 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 /// The maximum size of a response body.
 const MAX_SIZE: usize = 1 << 20;
 
-/// All logins in use. Most issuers accept a refresh token only once. Clients that are configured with the same refresh
-/// token therefore share one login, including all tokens that later refreshes return.
+/// All logins in use. Most issuers accept a refresh token only once. Therefore, clients with the same configured
+/// refresh token share one login. They also share all tokens that later refreshes return.
 static LOGINS: Mutex<Vec<Weak<Renewal<OidcLogin>>>> = Mutex::new(Vec::new());
 
-/// Returns the OpenID Connect login for a configuration. This function does not check the configured tokens. A client
-/// that sends no requests with this login needs no valid tokens.
+/// Returns the OpenID Connect login for a configuration. This function does not check the configured tokens. If a
+/// client sends no requests with this login, the tokens need not be valid.
 pub(crate) fn open(config: &OidcConfig) -> Result<Arc<Renewal<OidcLogin>>, ConfigError> {
     let fault = |why: String| ConfigError::Value { field: "oidc", why };
     let url = config.issuer_url.trim();
@@ -93,7 +93,8 @@ fn origin(url: &str) -> Option<(&str, &str)> {
 fn client(origin: &str, config: &OidcConfig) -> Result<RestClient, ConfigError> {
     let mut server = ClientConfig::new(origin);
     server.tls.ca.clone_from(&config.ca);
-    // Disable the client's timeout, because the client would send it as a parameter that the issuer does not support.
+    // Disable the client's timeout, because the client would send the timeout as a parameter, which the issuer does not
+    // support.
     let timeouts = Timeouts { total: None, ..Timeouts::default() };
     RestClient::new(RestClientConfig { timeouts, max_body: MAX_SIZE, backoff: None, ..server.into() })
 }
@@ -125,13 +126,14 @@ impl Source for OidcLogin {
 }
 
 impl OidcLogin {
-    /// Returns whether the login can be refreshed, because it has a refresh token.
+    /// Returns whether the login has a refresh token, so that it can request new tokens.
     pub(crate) fn may_refresh(&self) -> bool {
         self.lock().is_some()
     }
 
-    /// Returns whether `new` configures the same login. If so, both logins have the same client and issuer. The refresh
-    /// token of `new` is the initial or the current token of this login.
+    /// Returns whether `other` is configured for this login. This is the case if two conditions are met. Both have the
+    /// same issuer and client ID. The configured refresh token of `other` equals the configured or the current refresh
+    /// token of this login.
     fn is_of(&self, other: &Self) -> bool {
         let Some(begins_with) = &other.config.refresh_token else { return false };
         let who = |login: &Self| (login.config.issuer_url.clone(), login.config.client_id.clone());
@@ -139,7 +141,8 @@ impl OidcLogin {
         who(self) == who(other) && (self.config.refresh_token.as_ref() == Some(begins_with) || is_current())
     }
 
-    /// Requests a new ID token. Returns the ID token or an error, together with the tokens to store.
+    /// Requests a new ID token. Returns two values: the new ID token or an error, and the tokens to store, if they have
+    /// changed.
     async fn refresh(&self) -> Result<(Result<Credential, String>, Option<Tokens>), String> {
         let before = self.lock().clone();
         let before = before.ok_or("it has expired, and there is no refresh token; log in again")?;
@@ -180,7 +183,7 @@ impl OidcLogin {
         let (of, made) = made.await.map_err(|why| format!("its certificates: {why}"))?;
         match of == origin {
             true => Ok((made?, target.into())),
-            // This result belongs to an earlier call of this function for another origin.
+            // An earlier call of this function, for another origin, started the read that returned this result.
             false => Err(format!("its certificates cannot be read in time for {:?}", redacted_url(origin))),
         }
     }

@@ -92,16 +92,16 @@ struct Issued {
     /// The time when the client renews the credentials. `None` means that the client renews the credentials only after
     /// the server rejects them.
     until: Option<Instant>,
-    /// The time when the credentials were issued. `None` if these credentials differ from the previous ones and the
-    /// server did not reject the previous credentials.
+    /// The time when the credentials were issued. The value is set in two cases: the server rejected the previous
+    /// credentials, or the new credentials equal the previous ones. Otherwise, the value is `None`.
     replaced: Option<Instant>,
 }
 
 /// How long before their expiry the client renews credentials. Requests take time, and the clocks of client and server
 /// differ.
 pub(super) const LEEWAY: Duration = Duration::from_secs(10);
-/// The minimum pause before another renewal run in two cases. Either the server also rejected the renewed credentials,
-/// or the last renewal run returned the same credentials again.
+/// The minimum pause before another renewal run. The pause applies if the server also rejected the renewed credentials,
+/// or if the last renewal run returned the same credentials again.
 const REFUSED_PAUSE: Duration = Duration::from_secs(10);
 /// After a renewal run has failed, all requests return its error for this time. Then another run can start.
 const FAILED_PAUSE: Duration = Duration::from_secs(1);
@@ -162,7 +162,8 @@ impl<S: Source> Renewal<S> {
             match result.map(|result| result.ok().and_then(|result| result.clone())) {
                 Ok(Some(outcome)) => return outcome,
                 Ok(None) if is_own => return Err(self.0.source.fault("its run was interrupted".into())),
-                // The runtime of the renewal run has shut down or is blocked.
+                // Another request started this renewal run. The run was interrupted, because its runtime has shut down
+                // or is blocked. Try again.
                 Ok(None) => {}
                 Err(_) => self.0.give_up(running.run),
             }

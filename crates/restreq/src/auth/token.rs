@@ -111,7 +111,8 @@ mod tests {
 
     use super::*;
 
-    /// Do not use the result of a read that started before the rejection, because it may be the rejected token.
+    /// Do not use the result of a read that started before the rejection, because the read may have returned the
+    /// rejected token.
     #[tokio::test]
     async fn rejected_token_is_not_replaced_by_an_earlier_read() {
         let dir = tempfile::tempdir().unwrap();

@@ -28,7 +28,7 @@ pub(super) struct Driver {
     socket: WebSocket,
     shared: Arc<Shared>,
     demux: Demux,
-    /// A received message that does not fit because the buffer of its channel is full.
+    /// A received message that the driver keeps because the buffer of the message's channel is full.
     held: Option<(usize, Bytes)>,
     can_send: bool,
     pings: Interval,

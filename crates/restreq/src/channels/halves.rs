@@ -16,7 +16,7 @@ pub(crate) struct Receiver {
     index: usize,
 }
 
-/// The writer of the channel that the client sends data on. Dropping it closes the channel.
+/// The writer of the channel that the client sends data on. Dropping the writer closes the channel.
 pub(crate) struct Sender(Connection);
 
 impl Receiver {

@@ -37,7 +37,7 @@ pub(crate) enum CloseSignal {
 pub(crate) enum End {
     /// The server closed the connection without an error.
     Closed,
-    /// The connection was lost. The text is the reason.
+    /// The connection was lost. The text describes the reason.
     Lost(Arc<str>),
 }
 
@@ -77,7 +77,7 @@ struct State {
 #[derive(Default)]
 struct Input {
     unread: VecDeque<Bytes>,
-    /// The total size of the messages in `unread`, including the overhead of each message.
+    /// The total size of the messages in `unread`, including the memory overhead of each message.
     size: usize,
     is_closed: bool,
     /// Whether the reader was dropped.
@@ -91,7 +91,7 @@ struct Output {
     pending: Option<Bytes>,
     close: Close,
     writer: Option<Waker>,
-    /// The reason why the client cannot send more data to the server.
+    /// The reason why the client cannot send more data to the server, if there is one.
     fault: Option<Arc<str>>,
 }
 
@@ -175,7 +175,7 @@ impl Shared {
         wake(observer);
     }
 
-    /// Marks a channel that receives data from the server as ended.
+    /// Records that the server has closed one of the channels on which it sends data.
     pub(super) fn close_input(&self, index: usize) {
         let mut state = self.lock();
         let input = &mut state.inputs[index];
@@ -368,7 +368,7 @@ pub(super) const NO_CLOSE: &str = "the server speaks v4.channel.k8s.io, which ca
     command does not see its end. Servers since Kubernetes 1.30 speak v5.channel.k8s.io";
 
 impl State {
-    /// Waits until there is room for the next message.
+    /// Waits until the connection's task has taken the last message, so that the next message can be stored.
     fn poll_output(&mut self, cx: &Context<'_>) -> Poll<io::Result<()>> {
         let why = match (&self.output.fault, &self.end) {
             (Some(why), _) | (None, Some(End::Lost(why))) => lost(why),

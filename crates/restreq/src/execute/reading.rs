@@ -16,7 +16,7 @@ use crate::transport::{ResponseBody, in_one_line};
 
 /// The maximum buffer capacity to reserve before data arrives, even if the server announces a longer body.
 const MAX_RESERVED: usize = 1 << 20;
-/// The maximum number of bytes that the client reads from an unneeded body so that it can reuse the connection.
+/// If the client does not need a body, it reads at most this number of bytes, so that it can reuse the connection.
 const MAX_DRAINED: u64 = 2 << 10;
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 
@@ -64,8 +64,9 @@ pub(super) async fn read(mut body: ResponseBody, limit: usize, idle: Option<Dura
     Err(BodyFault::TooLarge(limit))
 }
 
-/// Returns the capacity to reserve. A server can announce a long body and then send less data. Above this limit, the
-/// buffer therefore grows only when data arrives, by doubling its capacity.
+/// Returns the capacity to reserve: the announced size, but at most `MAX_RESERVED`, and at least `present`. A server
+/// can announce a long body and then send less data. Beyond the reserved capacity, the buffer therefore grows only when
+/// data arrives, by doubling its capacity.
 fn room(present: usize, announced: u64) -> usize {
     present.max(usize::try_from(announced).unwrap_or(usize::MAX).min(MAX_RESERVED))
 }

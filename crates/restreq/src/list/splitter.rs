@@ -9,8 +9,8 @@ use pintle_meta::RawObject;
 use crate::json::{Container, Json, Token};
 use crate::oversized::BoundedBuffer;
 
-/// Splits the body of a list into its items as the body arrives. The splitter keeps only one item and the envelope in
-/// memory. The envelope is the JSON text around the items.
+/// Splits the body of a list into its items as the body arrives. The splitter keeps only two things in memory: the
+/// current item, and the JSON text around the items. This text is the envelope.
 ///
 /// For a complete body, the result is the same as the result of a JSON parser. If the body is not JSON, the splitter
 /// returns an error at the first invalid byte. If one chunk contains a whole item, the item is not copied. An item that
@@ -21,7 +21,7 @@ pub(crate) struct ListSplitter {
     chunks: VecDeque<Bytes>,
     /// The number of bytes of the body that precede these chunks.
     offset: u64,
-    /// The JSON around the items.
+    /// The JSON text around the items.
     envelope: Vec<u8>,
     place: Place,
     item: BoundedBuffer,
@@ -37,8 +37,8 @@ enum Place {
     Items,
 }
 
-/// The maximum size of the envelope, which contains the metadata of the list. In contrast, client-go has no limit. The
-/// longest field of the envelope is the continue token.
+/// The maximum size of the envelope, the JSON text around the items. The envelope contains the metadata of the list. In
+/// contrast, client-go has no limit. The longest field of the envelope is the continue token.
 const MAX_ENVELOPE: usize = 1 << 20;
 
 /// The nesting depth of a list's fields, and the depth of an item.
@@ -48,7 +48,7 @@ const ITEM: usize = 2;
 /// The reason why the splitter rejected a body.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Fault {
-    /// The size of the envelope exceeds the limit, in bytes.
+    /// The JSON text around the items is larger than this limit, in bytes.
     TooLarge { limit: usize },
     /// The byte at this offset is not valid JSON.
     NoJson { offset: u64 },
@@ -80,8 +80,8 @@ impl ListSplitter {
     ///
     /// # Errors
     ///
-    /// Returns an error if the body is not JSON or the envelope is too large. After an error, the splitter cannot be
-    /// used.
+    /// Returns an error if the body is not JSON, or if the JSON text around the items is too large. After an error, the
+    /// splitter cannot be used.
     pub(crate) fn next_item(&mut self) -> Result<Option<RawObject>, Fault> {
         while let Some(mut chunk) = self.chunks.pop_front() {
             let item = self.read(&mut chunk)?;
@@ -190,7 +190,7 @@ mod tests {
 
     use super::*;
 
-    /// Splits a body that arrives in chunks of `step` bytes. Returns the items and the envelope.
+    /// Splits a body that arrives in chunks of `step` bytes. Returns the items, and the JSON text around the items.
     fn read(body: &[u8], step: usize, limit: usize) -> Result<(Vec<RawObject>, Vec<u8>), Fault> {
         let mut splitter = ListSplitter::new(limit);
         let mut items = Vec::new();

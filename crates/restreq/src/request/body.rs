@@ -77,8 +77,8 @@ pub(crate) struct HttpBody {
     over: Option<oneshot::Receiver<()>>,
 }
 
-/// The content of a request body, which has several forms. The mutexes are never contended. The mutexes make the body
-/// `Sync`, because a shared connection requires a `Sync` body.
+/// The content of a request body: bytes, a stream, or a body from a layer. The mutexes are never contended. The mutexes
+/// make the body `Sync`, because a shared connection requires a `Sync` body.
 enum Pieces {
     Whole(Option<Bytes>),
     Stream(Mutex<ByteSource>),
@@ -118,8 +118,8 @@ impl HttpBody {
     ///
     /// Without the guard, HTTP/2 would continue to send the body after the response is dropped. The crate hyper polls
     /// the body only when hyper can send more data. A server may respond early, without reading the whole body and
-    /// without resetting the stream. Such a body would be dropped only when the connection ends. If a body is
-    /// completely in memory, it does not need this guard.
+    /// without resetting the stream. Without the guard, such a body would be dropped only when the connection ends. If
+    /// a body is completely in memory, it does not need this guard.
     pub(crate) fn cancel_guard(&mut self) -> Option<oneshot::Sender<()>> {
         if let Pieces::Whole(_) = self.pieces {
             return None;
@@ -137,7 +137,7 @@ impl HttpBody {
         }
     }
 
-    /// Ends when the guard of [`cancel_guard`](Self::cancel_guard) is dropped.
+    /// Returns `Ready` when the guard of [`cancel_guard`](Self::cancel_guard) is dropped.
     pub(crate) fn poll_abandoned(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         match &mut self.over {
             Some(over) => Pin::new(over).poll(cx).map(drop),

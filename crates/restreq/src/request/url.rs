@@ -95,9 +95,9 @@ impl Request {
         Arc::new(RequestLine { method: self.method.as_str().into(), url: url.into() })
     }
 
-    /// Returns the URL template of the request, in client-go's format. There are few distinct templates. The template
-    /// contains placeholders instead of the names of objects and namespaces, and instead of the values of parameters.
-    /// The template leaves out paths outside of the Kubernetes API.
+    /// Returns the URL template of the request, in client-go's format. A program uses only few distinct templates. The
+    /// template contains placeholders instead of the names of objects and namespaces, and instead of the values of
+    /// parameters. The template leaves out paths outside of the Kubernetes API.
     pub(crate) fn template(&self) -> String {
         #[cfg(test)]
         RENDERED.set(RENDERED.get() + 1);

@@ -1,4 +1,5 @@
-//! The connections that all requests of one kind share. This module executes the actions that the [`Pool`] returns.
+//! The connections that a group of requests shares. All short requests form one group, and all watches and streams form
+//! another group. This module executes the actions that the [`Pool`] returns.
 
 mod gate;
 mod http1;
@@ -29,8 +30,8 @@ use super::reads::Reads;
 use crate::Http2Config;
 use crate::request::{BoxError, HttpBody};
 
-/// The connections for one kind of request. A connection closes after the group and the connection's last response are
-/// dropped.
+/// The connections for one group of requests. A connection closes after the group and the connection's last response
+/// are dropped.
 pub(super) struct ConnectionGroup {
     connector: Connector,
     /// Whether cancelling a request also drops its connection.
@@ -53,7 +54,7 @@ struct State {
 /// A dial in flight.
 struct Dial {
     since: Instant,
-    /// The task of the dial. `None` before it is spawned.
+    /// The task of the dial. The value is `None` until the task is spawned.
     task: Option<AbortHandle>,
 }
 
@@ -69,7 +70,7 @@ enum Sender {
     Http2(Http2),
 }
 
-/// The time that a connection may need to finish the previous request.
+/// The maximum time that a connection may take to finish the previous request.
 const READY_WITHIN: Duration = Duration::from_secs(1);
 /// The maximum time that a request waits for a new connection, in addition to the connect timeout. The request needs
 /// its own limit because the timer of the dial stops if its runtime is blocked.
@@ -152,7 +153,7 @@ impl ConnectionGroup {
         PooledConnection { group: Arc::downgrade(self), conn, link, is_used: false, upload: None }
     }
 
-    /// Calls the closure `decide` with the pool and executes the actions that the closure returns.
+    /// Calls the closure `decide` with the pool, and then executes the actions that the closure returns.
     fn update_pool(self: &Arc<Self>, decide: impl FnOnce(&mut Pool) -> Actions) {
         let mut state = self.lock();
         let actions = decide(&mut state.pool);
@@ -183,8 +184,8 @@ impl ConnectionGroup {
         drop(state);
         drop(closed);
         for (result_tx, result) in results {
-            // If the request was cancelled, this code drops the [`PooledConnection`]. Dropping it returns the
-            // connection to the pool.
+            // If the request was cancelled, sending fails and this code drops the [`PooledConnection`]. The drop
+            // returns the connection to the pool.
             drop(result_tx.send(result));
         }
         for dial in dials {
@@ -208,9 +209,9 @@ impl ConnectionGroup {
         }
     }
 
-    /// Returns whether an idle HTTP/1 connection has ended already. If the connection is still open, its watcher is
-    /// notified when the peer sends data or closes it. An idle connection has no request body to send, so no user code
-    /// runs while the lock is held.
+    /// Returns whether an idle HTTP/1 connection has ended already. If the connection is still open, a watcher task is
+    /// notified when the peer sends data or closes the connection. An idle connection has no request body to send, so
+    /// no user code runs while the lock is held.
     fn has_ended(&self, conn: ConnId) -> bool {
         match self.lock().links.get_mut(&conn) {
             Some(Link { sender: Sender::Http1(http1), .. }) => !http1.hand_to_watcher(),
@@ -287,7 +288,7 @@ struct DialGuard {
 }
 
 impl DialGuard {
-    /// Finishes the dial. Returns the future that drives the new connection, if there is one.
+    /// Finishes the dial. Returns the future that drives the new connection, if the dial has succeeded.
     fn end(self, opened: Result<Opened, Failure>) -> Option<Driver> {
         let group = self.group.upgrade()?;
         let mut state = group.lock();
@@ -320,10 +321,10 @@ impl Drop for DialGuard {
     }
 }
 
-/// A request that got no response.
+/// The error of a request that got no response.
 pub(super) struct SendError {
     pub(super) source: BoxError,
-    /// The request, if not a single byte of it was sent.
+    /// The request itself, if no byte of the request was sent. It can then be sent over another connection.
     pub(super) unsent: Option<Box<Request<HttpBody>>>,
 }
 
@@ -412,8 +413,8 @@ async fn watch_idle(group: Weak<ConnectionGroup>, conn: ConnId, idle_signal: Arc
     }
 }
 
-/// Drives an HTTP/2 connection: reports its stream limit to the pool, and closes the connection after the idle timeout or if the peer
-/// does not answer a ping.
+/// Drives an HTTP/2 connection, and reports the server's stream limit to the pool. Closes the connection after the idle
+/// timeout, or if the peer does not answer a ping.
 async fn drive(
     group: Weak<ConnectionGroup>,
     conn: ConnId,
@@ -429,7 +430,7 @@ async fn drive(
         // The server can change its stream limit at any time. The next request polls the connection and then sees the
         // new limit.
         let changed = poll_fn(|cx| {
-            // The requests on this connection get the error.
+            // The requests on this connection return the error, so the error is ignored here.
             if keep_alive.as_mut().is_some_and(|keep_alive| keep_alive.poll(cx).is_ready())
                 || connection.as_mut().poll(cx).is_ready()
             {
@@ -462,8 +463,9 @@ async fn drive(
     }
 }
 
-/// A permit to send one request on a pooled connection. If the permit is dropped during the request, an HTTP/1
-/// connection closes. With HTTP/2, only the request's stream is reset, unless `drop_connection_on_cancel` is set.
+/// A permit to send one request on a pooled connection. If the permit is dropped while the request is in flight, an
+/// HTTP/1 connection is closed. With HTTP/2, only the request's stream is reset, unless `drop_connection_on_cancel` is
+/// set.
 pub(super) struct PooledConnection {
     group: Weak<ConnectionGroup>,
     conn: ConnId,
@@ -541,8 +543,9 @@ impl PooledConnection {
     pub(super) fn release(&mut self) {
         let (Some(mut link), Some(group)) = (self.link.take(), self.group.upgrade()) else { return };
         let idle_signal = match &mut link.sender {
-            // If the server responded before it read the whole request, the upload might never end. The upload may also
-            // run user code, and user code must not run while the lock is held.
+            // Do not reuse the connection if the request body is still being sent. If the server responded before it
+            // read the whole request, this upload might never end. The upload may also run user code, and user code
+            // must not run while the lock is held.
             Sender::Http1(http1) => match http1.hand_to_watcher() && http1.is_ready() {
                 true => Some(http1.idle_signal()),
                 false => return group.update_pool(|pool| pool.lost(self.conn)),

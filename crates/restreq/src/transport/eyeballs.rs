@@ -1,5 +1,5 @@
-//! Opens TCP connections to a host that has several addresses ("Happy Eyeballs", RFC 8305). An attempt to connect to an
-//! address has some time before the attempt with the next address begins.
+//! Opens TCP connections to a host that has several addresses ("Happy Eyeballs", RFC 8305). After an attempt with one
+//! address starts, the client waits for a short time before it also tries the next address.
 
 use std::future::poll_fn;
 use std::io;
@@ -13,9 +13,9 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::metrics::Instruments;
 
-/// The time that an attempt with one address gets before the next address is also tried.
+/// How long the client waits for an attempt with one address before it also tries the next address.
 const HEAD_START: Duration = Duration::from_millis(250);
-/// The timeout of one address.
+/// The timeout for connecting to one address.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Connects to the address that accepts the connection first. If all addresses fail, the error contains the failure of

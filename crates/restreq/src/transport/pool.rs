@@ -19,13 +19,13 @@ pub(super) enum Protocol {
     Http2,
 }
 
-/// The pool of connections that all requests of one kind share.
+/// The pool of connections that all requests of one group share.
 ///
 /// - A request gets the idle HTTP/1 connection that was used most recently. If there is no idle HTTP/1 connection, the
 ///   request gets a stream of the oldest HTTP/2 connection that has free streams. If there is no free stream, the
-///   request waits in FIFO order until a connection is returned or a new one is established.
-/// - Until the first dial shows which protocol the server supports, all requests share one dial. After that, the number
-///   of concurrent dials is the number that the waiting requests need.
+///   request waits in FIFO order until a connection is returned or a new connection is established.
+/// - Until the first dial shows which protocol the server supports, all requests share one dial. After that, the pool
+///   starts as many concurrent dials as the waiting requests need.
 /// - An HTTP/2 connection has only one stream until the server's settings arrive.
 /// - If a dial fails and the remaining dials cannot serve all waiting requests, the requests that have waited longest
 ///   fail. If a dial does not finish and a request has waited too long, the pool abandons the dial. The pool then
@@ -83,7 +83,7 @@ pub(super) const IDLE_TIMEOUT: Duration = Duration::from_secs(90);
 /// burst of more than 25 requests. The pool reuses the most recently used connection first. As a result, connections
 /// that later bursts do not need close after [`IDLE_TIMEOUT`].
 const MAX_IDLE: usize = 256;
-/// The maximum number of streams on one connection, even if the server allows more of them. The flow-control windows of
+/// The maximum number of streams on one connection, even if the server allows more streams. The flow-control windows of
 /// all these streams fit into the largest window of a connection (`CONNECTION_WINDOW` in connection_group.rs).
 pub(super) const MAX_STREAMS: usize = 511;
 
@@ -101,7 +101,7 @@ impl Pool {
         Acquired::Wait(ticket, self.next_actions())
     }
 
-    /// Removes a waiting request. Other requests can use the connection that was dialled for this request.
+    /// Removes a waiting request. If a connection was dialled for this request, other requests can use the connection.
     pub(super) fn cancel(&mut self, ticket: Ticket) {
         self.waiting.remove(&ticket);
     }

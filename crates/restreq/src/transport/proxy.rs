@@ -32,8 +32,9 @@ pub(crate) struct Environment {
 }
 
 impl Proxy {
-    /// Returns the configured proxy. Without one, returns the proxy of the environment: `HTTPS_PROXY`, `HTTP_PROXY`,
-    /// `ALL_PROXY` and `NO_PROXY`. Requests to localhost never use the proxies of the environment.
+    /// Returns the configured proxy. If no proxy is configured, returns the proxy from the environment variables
+    /// `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and `NO_PROXY`. Requests to localhost never use the proxies of the
+    /// environment.
     pub(crate) fn choose(
         base: &Base,
         configured: Option<&str>,

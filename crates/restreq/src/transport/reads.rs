@@ -6,9 +6,9 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-/// What was read from a connection.
+/// When data was read from a connection, and whether the peer is lost.
 pub(super) struct Reads {
-    /// Notified after the first data from the peer has been processed.
+    /// This `Notify` is notified after the first data from the peer has been processed.
     pub(super) settled: Notify,
     start: Instant,
     /// The time of the last read, in milliseconds after `start`.
@@ -35,7 +35,7 @@ impl Reads {
         self.is_dead.load(Ordering::Acquire)
     }
 
-    /// Stores that the peer did not answer a ping in time.
+    /// Records that the peer did not answer a ping in time.
     pub(super) fn mark_dead(&self) {
         self.is_dead.store(true, Ordering::Release);
     }

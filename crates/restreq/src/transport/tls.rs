@@ -122,7 +122,8 @@ impl TlsSource {
     /// If the files have changed since the last check, passes the new settings to `replace`. Only one caller at any
     /// time checks the files. Other callers continue with the current settings during the check.
     ///
-    /// As with [`show`](Self::show), `replace` returns before any other caller can get newer settings.
+    /// The lock on the certificates is held while `replace` runs, as in [`show`](Self::show). Newer settings can
+    /// therefore replace these settings only after `replace` has returned.
     pub(super) async fn look(&self, replace: impl FnOnce(Arc<TlsSettings>)) {
         let Some(files) = self.files.as_ref().filter(|_| self.is_due()) else { return };
         let config = self.config.clone();
@@ -178,8 +179,8 @@ impl TlsSource {
         if let Some(settings) = settings {
             replace(settings);
         }
-        // Store the number last, because a request that reads the number expects that the new settings are already
-        // visible.
+        // Store the number last, because a request that has read the number expects that new connections use the new
+        // settings.
         self.run.store(shown.run, Ordering::Release);
         Ok(())
     }
@@ -247,7 +248,8 @@ pub(crate) const CA: &str = "tls.ca";
 const CERTIFICATE: &str = "tls.certificate";
 const KEY: &str = "tls.key";
 
-/// Returns the PEM text that a configuration field contains, or the PEM text in the file that the field names.
+/// Returns the PEM text of a configuration field. The field contains either the text itself or the name of a file with
+/// the text.
 pub(crate) fn pem(field: &'static str, source: &PemSource) -> Result<Zeroizing<Vec<u8>>, ConfigError> {
     match source {
         PemSource::Inline(text) => Ok(Zeroizing::new(text.clone())),

@@ -24,14 +24,14 @@ pub(crate) struct Upgraded {
     pub(crate) received: Bytes,
 }
 
-/// A slot in the extensions of a response, which stores the upgraded connection. Extensions must be `Clone`. Therefore,
-/// all clones of a slot share one connection, and only the first call of [`take`] returns the connection.
+/// Stores the upgraded connection in the extensions of a response. Extensions must be `Clone`, so all clones of a
+/// `Slot` share one connection. Only the first call of [`take`] returns the connection.
 #[derive(Clone)]
 struct Slot(Arc<Mutex<Option<Upgraded>>>);
 
 /// The maximum size of the response body if the server does not upgrade the connection.
 const MAX_REFUSAL: usize = 64 << 10;
-/// The timeout for reading that response body.
+/// The timeout for reading the response body if the server does not upgrade the connection.
 const REFUSAL_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Takes the upgraded connection out of a response with status 101. Returns `None` if a layer around the transport has
@@ -42,7 +42,7 @@ pub(crate) fn take<B>(response: &Response<B>) -> Option<Upgraded> {
 }
 
 /// Sends an upgrade request on a separate connection. Returns the response. If the server accepts the upgrade, the
-/// extensions of the response contain the connection. Otherwise it contains the body.
+/// extensions of the response contain the connection. Otherwise, the response contains the body that the server sent.
 ///
 /// The connection does not belong to the pool, because the caller owns it after the upgrade.
 pub(super) async fn round_trip(
@@ -78,7 +78,7 @@ pub(super) async fn round_trip(
     Ok(response)
 }
 
-/// A connection that has no background task to drive it. Its only request polls it.
+/// A connection without a background task. The only request on the connection polls it.
 struct Driven {
     connection: Connection<TokioIo<Conn>, HttpBody>,
     is_over: bool,

@@ -13,9 +13,9 @@ use crate::oversized::BoundedBuffer;
 /// Splits a stream of bytes into JSON values, which are the frames of a watch.
 ///
 /// Frames are JSON objects or arrays. White space between frames is ignored. Chunk boundaries can be anywhere. The
-/// splitter stores at most one unfinished frame, and limits its size. The splitter skips a frame that exceeds the size
-/// limit, and returns an error. The error does not affect the next frame. If one chunk contains a whole frame, the
-/// frame is not copied.
+/// splitter buffers at most one partial frame, and limits the size of this frame. The splitter skips a frame that
+/// exceeds the size limit, and returns an error. The error does not affect the next frame. If one chunk contains a
+/// whole frame, the frame is not copied.
 ///
 /// If a frame is not valid JSON, the frame ends at the first invalid byte. The decoder then rejects the frame. The
 /// splitter does no I/O.
@@ -83,7 +83,7 @@ impl FrameSplitter {
         }
     }
 
-    /// Returns the next complete frame, or `None` if the splitter needs more of the stream.
+    /// Returns the next complete frame, or `None` if the splitter needs more data from the stream.
     ///
     /// # Errors
     ///
@@ -127,7 +127,8 @@ impl FrameSplitter {
         None
     }
 
-    /// Returns whether the splitter stores no unfinished frame. In this state, the stream may end.
+    /// Returns whether the splitter is between two frames, so that no partial frame is buffered. A stream that ends in
+    /// this state is complete.
     pub fn is_between_frames(&self) -> bool {
         self.frame.is_empty() && self.chunks.iter().all(|chunk| chunk.iter().all(u8::is_ascii_whitespace))
     }
@@ -159,8 +160,8 @@ pub(crate) struct Mark {
 }
 
 impl Mark {
-    /// Returns the event that the frame contains. Returns `None` if the event is not about an object of the resource.
-    /// An example is an error.
+    /// Returns the event that the frame contains. Returns `None` for bookmarks and errors, because they are not about
+    /// an object of the resource.
     pub(crate) fn event(self, frame: &Bytes) -> Option<WatchEvent<RawObject>> {
         let event = match self.event_type {
             WatchEventType::Added => WatchEvent::Added,
@@ -192,7 +193,7 @@ enum Member {
 }
 
 impl Members {
-    /// Records a token that ends at `end` and is not nested deeper than the fields of a frame.
+    /// Records a token that ends at the position `end`. The token must not be nested deeper than the fields of a frame.
     fn note(&mut self, token: Token, json: &Json, end: usize) {
         match (token, &self.present) {
             (Token::Name, _) => {

@@ -187,8 +187,7 @@ async fn plugin_runs_again_after_an_unusable_certificate() {
         let error = soon(client.get().send()).await.unwrap_err();
         assert!(matches!(&error, Error::Auth { source: AuthError::Certificate { .. }, .. }), "{error:?}");
         assert!(!error.to_string().contains("hush"), "{error}");
-        // After this, the client does not run the plugin again immediately. Otherwise, each request would
-        // run the plugin.
+        // The client pauses before it runs the plugin again. Otherwise, each request would run the plugin.
         skip(2).await;
         soon(client.get().send()).await.unwrap();
         assert_eq!(std::fs::read_to_string(dir.path().join("runs")).unwrap().lines().count(), 2);

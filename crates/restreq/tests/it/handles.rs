@@ -1,5 +1,5 @@
-//! Tests of other parts of the typed API: subresources, apply, deletion, other representations, retried writes, and
-//! pages fetched ahead.
+//! Tests of those parts of the typed API that api.rs does not test: subresources, apply, deletion, other
+//! representations, retried writes, and pages fetched ahead.
 
 use std::cell::Cell;
 use std::num::NonZeroUsize;

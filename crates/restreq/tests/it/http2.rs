@@ -20,7 +20,8 @@ use tokio_rustls::server::TlsStream;
 use crate::support::soon;
 use crate::tls::{Authority, settings};
 
-/// Starts a server that calls `answer` for each request. Returns a client of it, and the number of reads of the server.
+/// Starts a server that calls `answer` for each request. Returns a client for the server, and a counter of the server's
+/// reads that returned data.
 async fn serve<F>(
     answer: impl Fn(Request<RecvStream>, SendResponse<Bytes>) -> F + Send + 'static,
 ) -> (RestClient, Arc<AtomicUsize>)
@@ -37,7 +38,7 @@ where
     tokio::spawn(async move {
         let (stream, _) = listener.accept().await.unwrap();
         let stream = Counted { stream: tls.accept(stream).await.unwrap(), reads: counted };
-        // Small windows, so that bodies wait for the server.
+        // Use small flow-control windows, so that request bodies wait for the server.
         let mut connection = server::Builder::new().initial_window_size(1 << 10).handshake(stream).await.unwrap();
         while let Some(Ok((request, respond))) = connection.accept().await {
             tokio::spawn(answer(request, respond));
@@ -46,7 +47,7 @@ where
     (RestClient::new(config).unwrap(), reads)
 }
 
-/// Counts the reads that return data.
+/// A stream that counts its reads.
 struct Counted {
     stream: TlsStream<TcpStream>,
     reads: Arc<AtomicUsize>,
@@ -74,7 +75,7 @@ impl AsyncWrite for Counted {
     }
 }
 
-/// Reads a body, and gives the client space for more.
+/// Reads a body, and enlarges the flow-control window so that the client can send more data.
 async fn read(body: &mut RecvStream) -> Bytes {
     let mut whole = BytesMut::new();
     while let Some(data) = body.data().await {
@@ -90,7 +91,8 @@ fn json(respond: &mut SendResponse<Bytes>, body: &'static str) {
     respond.send_response(head, false).unwrap().send_data(Bytes::from_static(body.as_bytes()), true).unwrap();
 }
 
-/// A client whose server stores the headers and the bodies of the requests.
+/// Returns a client whose server stores the headers and the bodies of the requests. Also returns the read counter and
+/// the stored requests.
 async fn storing() -> (RestClient, Arc<AtomicUsize>, Arc<Mutex<Vec<(HeaderMap, Bytes)>>>) {
     let stored = Arc::<Mutex<Vec<_>>>::default();
     let seen = stored.clone();
@@ -138,7 +140,8 @@ async fn bodies_larger_than_the_window_arrive() {
     assert!(stored.iter().all(|(_, body)| *body == whole));
 }
 
-/// Without a limit, a server that does not read would fill the memory of the client.
+/// The client must not read its body stream ahead of the server. Otherwise, a server that does not read would fill the
+/// memory of the client.
 #[tokio::test]
 async fn streamed_body_waits_for_the_server() {
     let (client, _) = serve(|request, mut respond| async move {
@@ -170,7 +173,7 @@ async fn cancelled_response_is_an_error() {
             let head = Response::builder().header("content-type", "application/json").body(()).unwrap();
             let mut body = respond.send_response(head, false).unwrap();
             body.send_data(Bytes::from_static(b"{}"), false).unwrap();
-            // Let the data arrive before the reset.
+            // Wait until the data has been sent, so that it arrives before the reset.
             for _ in 0..10 {
                 tokio::task::yield_now().await;
             }

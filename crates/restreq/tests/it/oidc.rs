@@ -461,7 +461,7 @@ fn invalid_login_is_rejected_when_client_is_created() {
     refused(&|config| config.oidc.as_mut().unwrap().id_token = Some(Secret::new("hush\n")));
 }
 
-/// The issuer may have invalidated the old refresh token, so the client must store the new one.
+/// The issuer may have invalidated the old refresh token, so the client must store the new refresh token.
 #[tokio::test]
 async fn refresh_in_flight_outlives_its_client() {
     static SENDING: Mutex<Option<tokio::task::AbortHandle>> = Mutex::new(None);

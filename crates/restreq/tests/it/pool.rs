@@ -329,7 +329,8 @@ async fn serve(
     }
 }
 
-/// The client retries even a request that would create a second object if the server had processed it.
+/// In each of these cases, the server has not processed the request. Therefore, the client retries even a create
+/// request with a generated name.
 #[tokio::test]
 async fn unprocessed_request_is_retried_for_any_verb() {
     for script in [&[Move::GoAway][..], &[Move::Refuse], &[Move::Answer, Move::GoAway, Move::Refuse]] {
@@ -349,8 +350,8 @@ async fn unprocessed_request_is_retried_for_any_verb() {
 #[tokio::test]
 async fn server_that_refuses_streams_is_not_retried_forever() {
     const REQUESTS: usize = 1000;
-    // The bound is the sum of three numbers: the initial budget, the budget that the requests add, and the budget of
-    // the 20 s that `soon` allows. The bound therefore does not depend on a clock.
+    // The bound includes the whole retry budget: the initial budget, the budget that the requests add, and the budget
+    // that 20 s add. `soon` ends the test after 20 s. The bound therefore does not depend on a clock.
     const MOST: usize = 2 * REQUESTS + 500 + REQUESTS / 5 + 50 * 20;
     let (config, seen) = frames(&[Move::Refuse; 7 * REQUESTS]).await;
     let client = RestClient::new(config).unwrap();

@@ -208,7 +208,8 @@ async fn lost_connection_is_a_read_error() {
             if !status.is_empty() {
                 socket.send(3, status).await;
             }
-            // Read the input first. Without this, the kernel would send a reset, which could arrive before the data.
+            // Read the input first. If unread input remained, the kernel would send a TCP reset, which could arrive
+            // before the data.
             assert_eq!(socket.next().await.unwrap(), "\0in");
         })
         .await;
@@ -312,7 +313,8 @@ async fn message_above_the_limit_is_an_error() {
     }
 }
 
-/// Returns bytes whose values depend on their position, so that the test detects lost or repeated data.
+/// Returns bytes for a test. The value of each byte depends on its position, so that the test detects lost or repeated
+/// data.
 fn pattern(from: usize, size: usize) -> Vec<u8> {
     (from..from + size).map(|at| (at / 251 + at) as u8).collect()
 }
@@ -459,7 +461,7 @@ async fn server_can_close_one_output() {
     server.await.unwrap();
 }
 
-/// The task of the connection runs on the runtime of the call that opened it.
+/// The connection's task runs on the runtime of the call that opened the connection.
 #[test]
 fn end_of_the_runtime_is_a_read_error() {
     let (first, second) = (tokio::runtime::Runtime::new().unwrap(), tokio::runtime::Runtime::new().unwrap());

@@ -354,8 +354,8 @@ async fn refusing() -> (std::net::SocketAddr, tokio::task::JoinHandle<()>) {
 #[tokio::test]
 async fn configuration_secrets_are_never_shown() {
     let shown = Shown::default();
-    // If a process has only one subscriber, tracing caches whether an event is enabled for the thread that reaches it
-    // first. If that thread has no subscriber, the event is disabled for all threads.
+    // If a process has only one subscriber, tracing decides whether an event is enabled when the first thread reaches
+    // the event, and caches the result. If the first thread has no subscriber, the event is disabled for all threads.
     let _another =
         tracing::Dispatch::new(tracing_subscriber::fmt().with_max_level(Level::TRACE).with_writer(io::sink).finish());
     let log = tracing_subscriber::fmt().with_max_level(Level::TRACE).with_writer(shown.clone()).finish();
@@ -408,7 +408,7 @@ async fn configuration_secrets_are_never_shown() {
         shown.requests(config).await;
     }
 
-    // The servers that respond immediately.
+    // Use only the last four servers, because these respond immediately.
     for server in &servers[servers.len() - 4..] {
         let mut config = ClientConfig::new(format!("http://{user}@{}", server.addr));
         config.token = Some(Secret::new(CANARY));

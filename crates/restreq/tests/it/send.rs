@@ -408,7 +408,7 @@ async fn request_credentials_replace_client_credentials() {
 #[tokio::test(start_paused = true)]
 async fn read_on_dead_connection_is_retried_at_once() {
     // A paused clock does not advance as long as a blocking task runs. Therefore, the elapsed time is zero. If a
-    // request waited for the clock, it would wait until the blocking task times out.
+    // request waited for a timer, it would wait until the blocking task times out.
     let (done, is_done) = std::sync::mpsc::channel::<()>();
     let still = tokio::task::spawn_blocking(move || is_done.recv_timeout(Duration::from_secs(10)));
     let server = Server::start([Reply::ok(), Reply::Hang]).await;

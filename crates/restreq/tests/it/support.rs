@@ -44,7 +44,7 @@ impl Seen {
 /// How the server responds to a request.
 #[derive(Clone, Debug)]
 pub(crate) enum Reply {
-    /// Responds.
+    /// Sends this response.
     Answer { status: u16, headers: Vec<(&'static str, String)>, chunks: Vec<Bytes>, end: End },
     /// Closes the connection without sending a response.
     Hang,
@@ -54,7 +54,7 @@ pub(crate) enum Reply {
     By(fn(&Seen, usize) -> Reply),
 }
 
-/// What the server does after the last chunk of a body.
+/// How the server ends the response after the last chunk of a body.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum End {
     /// The proper end.
@@ -214,7 +214,7 @@ async fn accept(listener: TcpListener, state: Arc<State>, tls: Option<Arc<rustls
                 })
             };
             let builder = hyper_util::server::conn::auto::Builder::new(TokioExecutor::new());
-            // Ignore errors of connections. The tests check at the client how a connection ends.
+            // Ignore errors of connections. The tests observe on the client's side how a connection ends.
             match tls {
                 None => drop(builder.serve_connection(TokioIo::new(stream), service(None)).await),
                 Some(tls) => {
@@ -355,7 +355,7 @@ pub(crate) async fn closed_port() -> SocketAddr {
     TcpListener::bind(("127.0.0.1", 0)).await.unwrap().local_addr().unwrap()
 }
 
-/// Creates a named pipe without a writer. Opening the pipe for reading blocks.
+/// Creates a named pipe without a writer. Opening the pipe for reading blocks the thread.
 #[cfg(unix)]
 pub(crate) fn pipe(dir: &std::path::Path) -> std::path::PathBuf {
     let path = dir.join("pipe");

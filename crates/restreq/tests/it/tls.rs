@@ -171,8 +171,8 @@ async fn invalid_certificate_in_bundle_is_skipped() {
     }
 }
 
-/// After the client has sent the request, a failure does not show whether the server processed the request. A TLS
-/// failure after the request was sent does not show it either.
+/// If a failure occurs after the client has sent the request, it is unknown whether the server processed the request.
+/// This is also true for TLS failures.
 #[tokio::test]
 async fn write_with_garbled_response_may_have_been_executed() {
     let authority = Authority::new();
@@ -368,7 +368,7 @@ async fn changed_client_certificate_applies_to_new_connections() {
     let client = RestClient::new(config).unwrap();
     client.get().max_retries(0).send().await.unwrap_err();
 
-    // If only one of the two files has changed, the client does not use the change yet.
+    // If only one of the two files has changed, the client continues to use the old content of both files.
     let fresh = authority.issue("me");
     std::fs::write(dir.path().join("cert"), &fresh.certificate).unwrap();
     tokio::time::sleep(Duration::from_secs(11)).await;
@@ -403,7 +403,7 @@ async fn changed_ca_is_trusted_without_restart() {
     std::fs::write(&ca, new.pem()).unwrap();
     tokio::time::sleep(Duration::from_secs(11)).await;
     client.get().send().await.unwrap();
-    // The client keeps working certificates if the files become invalid or endless.
+    // If the files become invalid or endless, the client continues to use the last valid certificates.
     std::fs::write(&ca, "garbage").unwrap();
     tokio::time::sleep(Duration::from_secs(11)).await;
     client.get().send().await.unwrap();

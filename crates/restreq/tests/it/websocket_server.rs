@@ -111,7 +111,8 @@ impl Socket {
     }
 }
 
-/// Accepts one connection and passes it to this function. Returns the server's address and the result of the function.
+/// Starts a server that accepts one connection and passes it to `run`. Returns the server's address and the result of
+/// the function.
 pub(crate) async fn serve<F, Fut>(
     tls: Option<Arc<rustls::ServerConfig>>,
     run: F,
@@ -134,7 +135,7 @@ where
     (addr, task)
 }
 
-/// Returns an `Api` for pods. The server accepts one connection and passes it to this function.
+/// Returns an `Api` for pods. The server accepts one connection and passes it to `run`.
 pub(crate) async fn pods<F, Fut>(run: F) -> (Api<DynamicObject>, JoinHandle<Fut::Output>)
 where
     F: FnOnce(Peer) -> Fut + Send + 'static,

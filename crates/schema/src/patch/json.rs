@@ -12,8 +12,9 @@ use crate::{DEEPEST, JsonNode, StrictFinding};
 const MAX_OPERATIONS: usize = 10_000;
 /// The maximum number of bytes that a patch copies.
 const MAX_COPIED: usize = 3 * 1024 * 1024;
-/// The maximum number of values that a patch inserts, including the values nested inside them. The code visits all values inside an
-/// inserted value to find its depth. Without this limit, a patch that moves a large value back and forth would take minutes.
+/// The maximum number of values that a patch inserts. Values that are nested inside an inserted value also count. To find the depth of an
+/// inserted value, the code visits all values inside it. Without this limit, a patch that moves a large value back and forth would take
+/// minutes.
 const MAX_PLACED: usize = 10_000_000;
 /// The maximum number of list items that all operations of a patch may shift. Inserting or removing an item shifts all
 /// following items.
@@ -218,7 +219,7 @@ fn tested(is_equal: bool) -> Result<(), PatchError> {
     if is_equal { Ok(()) } else { Err(PatchError::TestFailed) }
 }
 
-/// Adds the text of the operation to the error of a patch that could not be applied.
+/// Adds the text of the failed operation to the error.
 fn in_context<T>(result: Result<T, PatchError>, context: impl FnOnce(String) -> String) -> Result<T, PatchError> {
     result.map_err(|error| match error {
         PatchError::Inapplicable(why) => PatchError::Inapplicable(context(why)),
@@ -226,7 +227,7 @@ fn in_context<T>(result: Result<T, PatchError>, context: impl FnOnce(String) -> 
     })
 }
 
-/// The amounts of work that the patch has used so far. Each amount has a limit.
+/// The work that the patch has caused so far: the copied bytes, the inserted values and the shifted list items. Each amount has a limit.
 #[derive(Default)]
 struct Effort {
     copied: usize,
@@ -235,8 +236,8 @@ struct Effort {
 }
 
 impl Effort {
-    /// Adds the size of `value` to the running total before `value` is inserted at `path`. Returns an error if the total exceeds the limit,
-    /// or if the value would be nested too deeply.
+    /// Counts the values inside `value` before `value` is inserted at `path`. Returns an error if the number of inserted values exceeds the
+    /// limit, or if the value would be nested too deeply.
     fn place(&mut self, path: &str, value: &Json) -> Result<(), PatchError> {
         let above = path.matches('/').count();
         let placed = DEEPEST.checked_sub(above).and_then(|levels_left| self.count(value, levels_left));

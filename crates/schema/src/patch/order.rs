@@ -5,10 +5,10 @@ use std::collections::hash_map::Entry;
 
 use pintle_json::Json;
 
-/// Orders the merged items. The function merges two sequences of items: those that the patch or its `$setElementOrder` contains, and all
-/// others. Each sequence keeps its order. In each step, the function compares the first remaining items of both sequences. The item that
-/// the patch does not name comes first if it precedes the other item in the live list. In all other cases, the item that the patch names
-/// comes first.
+/// Orders the merged items. The function merges two sequences of items. The first sequence contains the items that the patch or its
+/// `$setElementOrder` names. The second sequence contains all other items. Each sequence keeps its order. In each step, the function
+/// compares the first remaining items of both sequences. The item of the second sequence comes first if it precedes the item of the first
+/// sequence in the live list. In all other cases, the item of the first sequence comes first.
 pub(super) fn arrange(merged: Vec<Json>, order: &[Json], live: &[Json], key: Option<&str>) -> Vec<Json> {
     let (ordered, lived) = (Places::new(order, key), Places::new(live, key));
     let (mut named, mut others): (Vec<_>, Vec<_>) = merged.into_iter().partition(|item| ordered.of(item).is_some());
@@ -36,7 +36,7 @@ pub(super) struct Places<'a> {
     places: HashMap<Identity, usize>,
 }
 
-/// The identity of an item is its key in the form that Go prints. If the list has no key, the identity is the whole value of the item.
+/// The identity of a list item: the value of its key field, as Go prints it. If the list has no key, the identity is the whole item.
 #[derive(PartialEq, Eq, Hash)]
 pub(super) enum Identity {
     Key(String),
@@ -69,8 +69,8 @@ impl<'a> Places<'a> {
     }
 }
 
-/// Returns the identity of a list item. Returns `None` if the list has a key field and the item does not contain this field. An item
-/// without its key field is not equal to any other item.
+/// Returns the identity of a list item. Returns `None` if the list has a key field that the item lacks. An item that lacks the key field
+/// equals no other item.
 pub(super) fn identity(item: &Json, key: Option<&str>) -> Option<Identity> {
     Some(match key {
         Some(key) => Identity::Key(super::go_text(item.get(key)?)),

@@ -4,8 +4,8 @@ use pintle_json::Json;
 
 use crate::{Scalar, Type};
 
-/// Returns an error for the first nested value that does not fit its type. The function does not check types that implement `Unmarshaler`
-/// in Go, such as times.
+/// Returns an error for the first value inside `value` that does not fit its type. The function does not check types that implement
+/// `Unmarshaler` in Go, such as times.
 pub(super) fn misfit(value: &Json, of: &Type) -> Option<String> {
     match (of, value) {
         (Type::Any | Type::Union(_), _) | (_, Json::Null) => None,

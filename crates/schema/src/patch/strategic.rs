@@ -68,7 +68,7 @@ fn merge_map(mut live: Map, mut patch: Map, of: Option<&Type>) -> Result<Map, Pa
     Ok(live)
 }
 
-/// Merges two lists by the merge strategy of their field.
+/// Merges two lists with the merge strategy of the field that contains them.
 fn merge_field(
     live: Vec<Json>,
     patch: Vec<Json>,
@@ -226,7 +226,7 @@ fn retain_keys(live: &mut Map, patch: &mut Map) -> Result<(), PatchError> {
     Ok(())
 }
 
-/// Returns a newly added value without the directives and the null values inside it.
+/// Removes all directives and null values from a newly added value, and returns the value.
 fn cleaned(mut value: Json) -> Json {
     drop_nulls(&mut value);
     without_directives(value).unwrap_or_default()

@@ -1,5 +1,4 @@
-//! The envelope of a protobuf body, and the frame of a protobuf watch event. The envelope contains the version and the
-//! kind of the object.
+//! The envelope of a protobuf body, which contains the version and the kind of the object, and the frame of a protobuf watch event.
 
 use std::sync::Arc;
 
@@ -73,10 +72,10 @@ impl Enveloped {
     }
 }
 
-/// The number of bytes in the length prefix of a watch event's frame.
+/// The frame of a watch event starts with the length of its message. This is the size of that length field, in bytes.
 pub const LENGTH: usize = 4;
 
-/// Returns the bytes that precede the last message of a body. `message` is the length of this last message.
+/// Returns the bytes of a body that precede the object. `message` is the length of the encoded object.
 fn begin(api_version: &str, kind: &str, message: usize) -> Vec<u8> {
     let mut head = MAGIC.to_vec();
     nested(1, &mut head, |to| {
@@ -107,7 +106,7 @@ impl ListEnvelope {
         Ok(Self { length: first.len(), metadata: first })
     }
 
-    /// Adds the length of a list item that the caller will write later.
+    /// Adds the length of a list item to the total length of the items. The caller writes the item later.
     pub fn announce(&mut self, item: &[u8]) {
         let mut head = Vec::new();
         length(2, item.len(), &mut head);

@@ -67,7 +67,7 @@ impl<'de> Visitor<'de> for MessageWriter<'_> {
     }
 }
 
-/// The encoded fields of a struct, and the byte range of each of them.
+/// The encoded fields of a struct, and the byte range of each field.
 struct Encoded<'a> {
     of: &'a Struct,
     fields: Vec<u8>,
@@ -79,8 +79,8 @@ impl Encoded<'_> {
         Encoded { of, fields: Vec::new(), places: Vec::new() }
     }
 
-    /// Appends encoded fields. The first `depth` numbers in the protobuf field paths of all these fields are equal. In protobuf, the
-    /// fields of an embedded Go struct form a separate message.
+    /// Appends encoded fields. All these fields have the same first `depth` numbers in their protobuf field paths. In protobuf, the fields
+    /// of an embedded Go struct form a separate message.
     fn write(&self, these: &[usize], depth: usize, to: &mut Vec<u8>) {
         let number = |at: usize| self.of.fields[at].number[depth];
         for group in these.chunk_by(|&a, &b| number(a) == number(b)) {
@@ -135,7 +135,7 @@ fn timestamp(number: u32, nanoseconds: i128, to: &mut Vec<u8>) {
     });
 }
 
-/// Encodes a value as a field with this number. A null has no encoding. If the value is a list, each item is encoded as a separate field
+/// Encodes a value as a field with this number. Null encodes to no bytes. If the value is a list, each item is encoded as a separate field
 /// with this number.
 struct Put<'a> {
     number: u32,
@@ -171,7 +171,7 @@ impl Put<'_> {
             let start = entries.len();
             nested(self.number, &mut entries, |to| {
                 bytes(1, key.as_bytes(), to);
-                // A map entry cannot have a repeated field as its value. Therefore, a list is wrapped in a message.
+                // A map entry cannot have a repeated field as its value. Therefore, a message wraps each list.
                 if let list @ Type::List(_) = &of.value {
                     return nested(2, to, |to| map.next_value_seed(Put { number: 1, of: list, to }));
                 }

@@ -12,7 +12,7 @@ use crate::{DEEPEST, Scalar, Schema, Type, Union};
 
 const EXPECTED: (&str, &str) = ("v1", "ConfigMap");
 
-/// Checks that bytes which Go wrote decode to the object, and that the object encodes to the same bytes.
+/// Checks that bytes from Go decode to the object, and that the object encodes to the same bytes.
 #[track_caller]
 fn check(body: &str, object: Json) {
     let body = STANDARD.decode(body).unwrap();
@@ -278,8 +278,8 @@ fn messages_and_embedded_json_have_the_nesting_limit() {
         let (api_version, kind) = ("apiextensions.k8s.io/v1".into(), "CustomResourceDefinition".into());
         decode(&Enveloped { api_version, kind, message }.body(), EXPECTED)
     };
-    // The schema is inside four nested values: the object, its spec, the list of versions, and one version. The schema
-    // itself is the fifth level.
+    // The schema is nested inside four values: the object, its spec, the list of versions, and one version. So the schema is the fifth
+    // level.
     let around = 5;
     let nots = |levels: usize| definition(&vec!["not"; levels - 1], Vec::new());
     let lists = |levels: usize| {

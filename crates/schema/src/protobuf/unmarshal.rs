@@ -10,8 +10,8 @@ use super::envelope::MAGIC;
 use super::wire::{WireFields, WireValue};
 use crate::{DEEPEST, Field, Scalar, Schema, Struct, Type, Union};
 
-/// Decodes a protobuf body to its object, including `apiVersion` and `kind`. If the body does not contain `apiVersion` and `kind`, the
-/// object gets the expected values. The error is the message for the error response.
+/// Decodes a protobuf body, and returns the object with its `apiVersion` and `kind`. If the body does not contain `apiVersion` and `kind`,
+/// the object gets the values that the caller expects. The error is the message for the error response.
 pub fn decode(body: &[u8], (version, kind_of): (&str, &str)) -> Result<Json, String> {
     let envelope = body.strip_prefix(MAGIC).ok_or("the body does not begin with the magic bytes of protobuf")?;
     if envelope.is_empty() {
@@ -50,14 +50,15 @@ pub fn decode(body: &[u8], (version, kind_of): (&str, &str)) -> Result<Json, Str
     Ok(Json::Object(object))
 }
 
-/// A message. This message can also be a nested message that represents an embedded Go struct. The fields of such a nested message belong
-/// to the enclosing JSON object.
+/// Reads one message. A nested message can represent an embedded Go struct. In JSON, the fields of such a nested message belong to the
+/// enclosing object.
 #[derive(Clone, Copy)]
 struct MessageReader<'a> {
     of: &'a Struct,
-    /// The indexes of the struct's fields that belong to this message, sorted by field number.
+    /// The fields of the struct that belong to this message. Each field is an index into the list of the struct's fields. They are sorted
+    /// by field number.
     fields: &'a [usize],
-    /// The number of enclosing messages whose fields belong to the same object as the fields of this message.
+    /// The number of enclosing messages whose fields belong to the same JSON object as the fields of this message.
     around: usize,
 }
 
@@ -123,8 +124,7 @@ fn put(field: &Field, content: WireValue<'_>, object: &mut Map, levels_left: usi
             let is_left_out = value.is_null() || (is_zero(&value) && !field.pointer && !field.always);
             match of {
                 _ if !is_left_out => drop(object.insert(field.name.clone(), value)),
-                // A message of one of the following types has only one field. If this field is absent, the earlier value
-                // is kept.
+                // For each of the following types, a message has only one field. If this field is absent, the earlier value is kept.
                 Type::Any | Type::Scalar(Scalar::Raw | Scalar::Quantity | Scalar::ResourceQuantity) => (),
                 _ => drop(object.remove(&field.name)),
             }
@@ -144,7 +144,7 @@ fn entry(bytes: &[u8], of: &Type, levels_left: usize) -> Result<(String, Json), 
         }
     }
     let value = match (found, of) {
-        // A map entry cannot have a repeated field as its value. Therefore, a list is wrapped in a message.
+        // A map entry cannot have a repeated field as its value. Therefore, a message wraps each list.
         (Some(content), Type::List(list)) => {
             let levels_left = inside(levels_left)?;
             let items = WireFields::of(as_bytes(content)?).map(|field| value(field?.1, &list.item, levels_left));

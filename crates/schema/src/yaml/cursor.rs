@@ -8,7 +8,7 @@ pub(super) struct Mark {
     pub(super) column: usize,
 }
 
-/// The error that a text is not valid YAML. The error messages match libyaml, because Go reports libyaml's messages.
+/// The error for a text that is not valid YAML. The error messages match libyaml, because Go reports libyaml's messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct YamlError {
     problem: String,
@@ -17,14 +17,14 @@ pub(super) struct YamlError {
 }
 
 impl YamlError {
-    /// Creates an error that the scanner found at `at`, inside a construct that began at `context`. As in Go, an error in the first
-    /// line has no line number, unless the construct began later.
+    /// Creates an error of the scanner at the position `at`, inside a construct that began at `context`. As in Go, the error has no line
+    /// number if it is in the first line, unless the construct began in a later line.
     pub(super) fn scanning(problem: impl Into<String>, context: Mark, at: Mark) -> Self {
         let line = if at.line > 0 { at.line + 1 } else { context.line };
         Self { problem: problem.into(), line }
     }
 
-    /// Creates an error that the parser found at a token, inside a construct that began at `context`.
+    /// Creates an error of the parser at a token, inside a construct that began at `context`.
     pub(super) fn parsing(problem: impl Into<String>, context: Mark, at: Mark) -> Self {
         let line = if at.line > 0 { at.line } else { context.line };
         Self { problem: problem.into(), line }
@@ -45,13 +45,13 @@ impl From<YamlError> for String {
     }
 }
 
-/// A cursor that reads a text character by character. After the end of the text, the cursor returns zero bytes.
+/// A cursor that reads a text character by character. After the end of the text, the cursor returns bytes with the value 0.
 #[derive(Debug)]
 pub(super) struct Cursor<'a> {
     text: &'a str,
     at: usize,
     mark: Mark,
-    /// The offset of the first character that YAML does not allow in a text. If all characters are allowed, this is the length of
+    /// The offset of the first character that YAML does not allow. If YAML allows all characters of the text, the offset is the length of
     /// the text.
     end: usize,
 }

@@ -8,7 +8,7 @@ use pintle_json::Json;
 use super::{float_text, plain};
 use crate::JsonNode;
 
-/// The maximum length of a key that can be written without a `?` before it.
+/// The maximum length of a key that the emitter writes without a `?` before it.
 const MAX_KEY_LEN: usize = 1000;
 
 /// Writes a value as a YAML document.
@@ -18,7 +18,7 @@ pub(crate) fn write(value: &Json) -> String {
     out
 }
 
-/// Writes a value on a single line, in the same form as JSON. JSON is also valid YAML, except for some characters that must be
+/// Writes a value on a single line, in the same form as JSON. Every JSON text is valid YAML, except for some characters that must be
 /// escaped in YAML.
 pub(crate) fn write_line(value: &Json) -> String {
     let mut line = String::new();
@@ -80,7 +80,7 @@ fn block(value: &Json, indent: usize, out: &mut String) {
     }
 }
 
-/// Writes a value that has lines of its own.
+/// Writes a value on separate lines.
 fn below(value: &Json, indent: usize, out: &mut String) {
     let _ = write!(out, "\n{:indent$}", "");
     block(value, indent, out);

@@ -19,7 +19,7 @@ pub(super) enum YamlEvent {
     MappingEnd,
 }
 
-/// The anchor and the tag of a node. The tag contains its full prefix instead of the tag handle.
+/// The anchor and the tag of a node. In the tag, the prefix replaces the tag handle.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Properties {
     pub(super) anchor: Option<String>,
@@ -50,7 +50,7 @@ enum State {
         first: bool,
     },
     FlowValue,
-    /// The missing value of a key that is not followed by a colon.
+    /// The value is missing, because no colon follows the key.
     NoFlowValue,
     End,
 }
@@ -258,7 +258,7 @@ impl<'a> Parser<'a> {
         Ok((event, start))
     }
 
-    /// Parses the anchor and the tag of a node, in any order.
+    /// Parses the anchor and the tag of a node. They can occur in any order.
     fn properties(&mut self, start: Mark) -> Result<Properties, YamlError> {
         let mut properties = Properties::default();
         loop {

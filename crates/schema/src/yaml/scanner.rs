@@ -61,13 +61,13 @@ pub(super) struct Scanner<'a> {
     tokens: VecDeque<PlacedToken>,
     /// The number of tokens that the parser has consumed so far.
     taken: usize,
-    /// The column at which the current block begins, or -1 outside of all blocks.
+    /// The column at which the current block begins. Outside of all blocks, the value is -1.
     indent: isize,
     indents: Vec<isize>,
-    /// The positions at which a key may begin: one for each open flow collection, and one outside of all flow
+    /// The positions at which a key may have begun. There is one position for each open flow collection, and one outside of all flow
     /// collections.
     keys: Vec<SimpleKey>,
-    /// Maps the sequence number of the first token of a possible key to the index of this key in `keys`.
+    /// Maps each possible key to its index in `keys`. The map key is the sequence number of the possible key's first token.
     keys_by_token: HashMap<usize, usize>,
     key_allowed: bool,
     ended: bool,
@@ -117,7 +117,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Returns whether the text at a possible key can still be a key. The text must be short, and must be on one line.
+    /// Returns whether the text since the possible start of a key can still be a key. The text must be short, and must be on one line.
     fn is_possible(&mut self, level: usize) -> Scanned<bool> {
         let (key, now) = (self.keys[level], self.cursor.mark());
         if !key.possible {
@@ -189,7 +189,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Skips blanks, line breaks and comments before the next token. A tab does not count as indentation.
+    /// Skips blanks, line breaks and comments before the next token. Tabs do not count as indentation.
     fn skip_to_token(&mut self) {
         loop {
             if self.cursor.mark().column == 0 && self.cursor.is_byte_order_mark() {
@@ -285,7 +285,7 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
-    /// Closes all blocks before a token that must not be inside a block.
+    /// Closes all blocks, because the next token must not be inside a block.
     fn begin_line_token(&mut self) -> Scanned<()> {
         self.close_blocks(-1);
         let level = self.level();
@@ -322,7 +322,7 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
-    /// Adds a token of one character. After such a token, the text that was a possible key on this level can no longer be a key.
+    /// Adds a token of one character. After such a token, the text before it on this level can no longer be a key.
     fn fetch_indicator(&mut self, token: Token, key_allowed: bool) -> Scanned<()> {
         let level = self.level();
         self.forget_key(level)?;

@@ -71,7 +71,7 @@ fn only_plain_and_tagged_scalars_are_resolved() {
     }
 }
 
-/// Go's library differs from YAML 1.2 for these flow collections, escapes and tags.
+/// For these flow collections, escapes and tags, Go's library differs from YAML 1.2.
 #[test]
 fn plain_scalars_escapes_and_tags_follow_libyaml() {
     for (text, expected) in [
@@ -287,7 +287,7 @@ fn aliases_are_limited_in_depth_and_weight() {
 
     assert_eq!(value(&(list.clone() + "- *a\n"))[1].as_array().map(Vec::len), Some(30_000));
     assert_eq!(value(&(text + "- *a\n"))[1].as_str().map(str::len), Some(1 << 20));
-    // The size of a node is not limited if no alias refers to the node.
+    // If no alias refers to a node, the size of the node is not limited.
     let heavy = format!("&a [&b [&c [{}]]]", "x,".repeat(200_000));
     assert_eq!(value(&heavy)[0][0].as_array().map(Vec::len), Some(200_000));
 }

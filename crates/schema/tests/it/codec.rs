@@ -126,8 +126,8 @@ fn case_variants_of_type_fields_count_but_are_unknown() {
         let error = decode_as("v1", "ConfigMap", body).unwrap_err();
         assert!(error.contains(message), "{body}: {error}");
     }
-    // For a custom resource, only a member with exactly this name is special. A member whose name differs in case is an
-    // ordinary field. The schema of the custom resource determines how the field is handled.
+    // For a custom resource, only a member with exactly this name is special. A member whose name differs only in case is an ordinary
+    // field, which is handled as the schema of the custom resource says.
     let schema = Schema::custom("Widget", &json!({"type": "object"}));
     let expected = Expected { api_version: "example.com/v1", schema: &schema };
     let read = |body: &str| decode(body.as_bytes(), BodyFormat::Json, &expected).map_err(|error| error.to_string());
@@ -189,7 +189,7 @@ fn list_that_grows_again_restores_removed_items() {
             json!([{"name": "", "args": ["4", "2", "5", ""], "resources": {}}]),
         ),
         (
-            // If a shorter repeated list removes a list item, the lists inside this item are removed, too.
+            // If a list occurs again with fewer items, the lists inside the removed items are removed, too.
             vec![r#"[{}, {"args": ["1", "2"], "args": ["3"]}]"#, "[null]", r#"[null, {"args": [null, null]}]"#],
             json!([{"name": "", "resources": {}}, {"name": "", "args": ["3", "2"], "resources": {}}]),
         ),
@@ -203,8 +203,8 @@ fn list_that_grows_again_restores_removed_items() {
         let body = format!(r#"{{"spec": {{{}}}}}"#, lists.join(", "));
         assert_eq!(decode_as("v1", "Pod", &body).unwrap().object["spec"]["containers"], expected, "{body}");
     }
-    // The running time of decoding must be linear in the size of the body. Therefore, the decoder does not move the
-    // removed items for each list, and limits the total length of path texts.
+    // The time to decode a body must be linear in the size of the body. Therefore, the decoder does not move the removed items for each
+    // list, and limits the total length of path texts.
     let many = r#","containers":[null]"#.repeat(50_000);
     let body = format!(r#"{{"spec":{{"containers":[{}null]{many}}}}}"#, "null,".repeat(300_000));
     assert_eq!(decode_as("v1", "Pod", &body).unwrap().object["spec"]["containers"].as_array().map(Vec::len), Some(1));
@@ -263,7 +263,7 @@ fn repeated_fields_follow_go_for_scalars_maps_and_null() {
         "name": "b", "name": null, "namespace": "n", "namespace": ""}, "spec": {"priority": 1, "priority": null}, "apiVersion": "v1"}"#;
     let decoded = decode(body, BodyFormat::Json, &expected).unwrap();
     assert_eq!(decoded.object["metadata"], json!({"name": "b", "labels": {"a": "1", "b": "3"}}));
-    // In Go, the priority is a pointer, which a null value resets.
+    // In Go, the priority is a pointer, and a null value resets it.
     assert_eq!(decoded.object["spec"], json!({"containers": null}));
     let repeated =
         ["metadata.labels", "metadata.labels.b", "metadata.name", "metadata.namespace", "spec.priority", "apiVersion"];

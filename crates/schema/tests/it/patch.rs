@@ -216,9 +216,9 @@ fn order_check_takes_linear_time() {
         assert!(matches!(smp(&pod(json!([])), patch.clone()), Err(PatchError::Directive(_))));
         cpu_time().saturating_sub(began)
     };
-    // If the algorithm were quadratic, the larger patch would take 64 times as long as the smaller one. The test compares the CPU time
-    // of this thread, which does not include other threads. Other threads can still slow down memory access. The test therefore uses
-    // the minimum of several runs.
+    // If the algorithm were quadratic, the larger patch would take 64 times as long as the smaller one. The test compares the CPU time of
+    // this thread, without the CPU time of other threads. Other threads can still slow down memory access. The test therefore uses the
+    // minimum of several runs.
     let (part, whole) = (parts(10), parts(80));
     let (mut least_part, mut least_whole) = (Duration::MAX, Duration::MAX);
     for _ in 0..8 {

@@ -1,4 +1,4 @@
-//! Reads a few values of an object without decoding the other values.
+//! Reads a few values of an object, and skips the others without decoding them.
 
 use std::fmt;
 
@@ -45,7 +45,7 @@ impl<'de> Visitor<'de> for Projection<'_> {
         Ok(Json::Object(found))
     }
 
-    // Only an object has members, so another value contains nothing at the path.
+    // Only an object has members. Any other value contains nothing at the path.
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Json, A::Error> {
         while items.next_element::<IgnoredAny>()?.is_some() {}
         Ok(Json::Null)

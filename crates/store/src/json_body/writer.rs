@@ -7,15 +7,14 @@ use pintle_json::{Json, Map};
 use super::{JsonBody, MEMBERS, METADATA, METADATA_AT, Member, MemberOffsets, MemberOrder, OBJECT};
 use crate::interner::{Interned, Interner};
 
-/// The minimum length, in bytes, of a member that is interned. An interned member needs additional memory of about half
-/// this length.
+/// The minimum length, in bytes, of a member that is interned. Interning a member costs additional memory of about half this length.
 const MIN_MEMBER_LEN: usize = 256;
 
 /// The minimum length, in bytes, of managed fields that are interned. This minimum is lower than the minimum for other members,
 /// because managed fields are rarely unique.
 const MIN_FIELDS_LEN: usize = 128;
 
-/// The nesting depth that the members of `spec` have in the managed fields.
+/// The nesting depth of the members of `spec` in the managed fields.
 const FIELDS_DEPTH: usize = 2;
 
 pub(super) struct BodyWriter<'i> {
@@ -90,7 +89,7 @@ impl<'i> BodyWriter<'i> {
             let entry = entry.iter().map(|(name, value)| (name.as_str(), value));
             self.members(entry, &[], |writer, name, value| match name {
                 "fieldsV1" => writer.owned_fields(value, FIELDS_DEPTH),
-                // Write `time` as the last member, because all other members are equal in similar writes of the manager.
+                // Write `time` as the last member, because all other members are equal for similar writes of a manager.
                 "time" if writer.interned.len() == parts => {
                     writer.intern_since(start, MIN_FIELDS_LEN);
                     writer.value(value);
@@ -113,7 +112,7 @@ impl<'i> BodyWriter<'i> {
         }
     }
 
-    /// Writes the members in `first` in this order, and then all other members sorted by name.
+    /// Writes the members that `first` names in the order of `first`, and then all other members sorted by name.
     fn members<'a>(
         &mut self,
         members: impl Iterator<Item = (&'a str, &'a Json)>,

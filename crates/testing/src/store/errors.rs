@@ -1,4 +1,4 @@
-//! The error statuses that kube-apiserver returns.
+//! Creates the `Status` objects with which kube-apiserver reports errors.
 
 use pintle_meta::{ApiError, ApiResource, Reason, Status, StatusCause, StatusDetails};
 

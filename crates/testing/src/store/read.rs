@@ -25,7 +25,7 @@ impl Store {
         let metadata = ListMeta {
             resource_version: revision.to_string(),
             continue_token: next.unwrap_or_default(),
-            // If the request has a selector, a server omits the number, because it would have to read all following
+            // If the request has a selector, a server omits this number. To compute it, the server would have to read all remaining
             // objects.
             remaining_item_count: (left > 0 && selection.is_everything()).then_some(left as i64),
         };
@@ -42,7 +42,7 @@ impl Store {
         Selection::new(&self.resource, &self.selectable_fields, namespace, labels, fields)
     }
 
-    /// Returns the revision to read. Also returns the key that precedes the page.
+    /// Returns the revision to read, and the key after which the page starts.
     fn place(&self, options: &ListOptions) -> Result<(u64, Option<ObjectKey>), ApiError> {
         let token = &options.continue_token;
         if token.is_empty() {

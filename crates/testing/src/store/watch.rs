@@ -1,5 +1,5 @@
-//! Implements watches. A watch has a position in the log of changes. If the test breaks the watch, the watch also has
-//! the position at which it breaks.
+//! Implements watches. A watch has a position in the log of changes. If a test breaks the watch, the watch also stores the position in the
+//! log at which it breaks.
 
 use std::collections::VecDeque;
 use std::task::{Poll, Waker};
@@ -21,9 +21,9 @@ pub(crate) struct Watch {
     first: VecDeque<Item>,
     /// The index of the log entry that the watch reads next.
     next: usize,
-    /// The number of items until the watch breaks, and how the watch breaks.
+    /// The number of items that the watch still returns before a queued fault breaks it, and how it breaks.
     breaks: Option<(usize, Break)>,
-    /// The index of the log entry at which the test broke the watch, and how the watch breaks.
+    /// The length of the log when the test broke the watch, and how the watch breaks there.
     broken: Option<(usize, Break)>,
     pub(super) waker: Option<Waker>,
 }
@@ -88,7 +88,7 @@ impl Store {
         }
     }
 
-    /// Returns the number of watches that are open from the server's point of view.
+    /// Returns the number of watches that have not ended. Silent watches count as open.
     pub(crate) fn open_watches(&self) -> usize {
         self.watches.values().filter(|watch| !watch.has_ended()).count()
     }
@@ -115,7 +115,7 @@ impl Watch {
         self.broken = Some((self.next, Break::Fails(error)));
     }
 
-    /// Returns whether a reader that waits must poll again. `end` is the index of the end of the log.
+    /// Returns whether a waiting reader of the watch must poll again. `end` is the length of the log.
     pub(super) fn has_items(&self, end: usize) -> bool {
         match &self.broken {
             None => self.next < end,
@@ -129,8 +129,8 @@ impl Watch {
     }
 
     fn poll(&mut self, log: &[Entry]) -> Poll<Option<Item>> {
-        // If the test has already broken the watch, ignore a queued break. Therefore, no break is overwritten, and no
-        // error of the user is dropped while a lock is held.
+        // If the test has already broken the watch, ignore a break that a fault has queued. Otherwise, the first break would be
+        // overwritten, and its error, which is a value of the user, would be dropped while a lock is held.
         if let Some((_, how)) = self.breaks.take_if(|(left, _)| *left == 0 && self.broken.is_none()) {
             self.first.clear();
             self.broken = Some((self.next, how));
@@ -156,7 +156,7 @@ impl Watch {
         }
     }
 
-    /// Returns the event that a watch with this selection receives for a change.
+    /// Returns the event that a watch with this selection sends for a change.
     fn event(&self, entry: &Entry) -> Option<WatchEvent<RawObject>> {
         let (revision, before, after) = match entry {
             Entry::Change { revision, .. } if *revision <= self.after => return None,

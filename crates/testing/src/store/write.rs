@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::{Entry, Store, Stored, errors, key_of, meta};
 
-/// The fields of an object that an update replaces.
+/// Determines which fields of an object an update replaces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Edit {
     /// The update replaces all fields except the status.
@@ -50,8 +50,8 @@ impl Store {
         Ok(if options.dry_run { new } else { self.commit(key, new) })
     }
 
-    /// Creates or replaces an object. The object keeps all its values. Only the resourceVersion is set, and so are
-    /// missing values of the uid, the times and the generation.
+    /// Creates or replaces an object. The object keeps all its values, except for the resourceVersion. The uid, the times and the
+    /// generation are filled in if they are missing.
     pub(crate) fn put(&mut self, mut new: Value, now: Timestamp) -> Result<Value, ApiError> {
         let key = key_of(&new);
         self.check_key(&key)?;
@@ -156,7 +156,7 @@ impl Store {
         true
     }
 
-    /// Updates the existing object `old`. Only the fields that `edit` selects are replaced.
+    /// Updates the existing object `old`. The update replaces only the fields that `edit` selects.
     fn replace(
         &mut self,
         key: ObjectKey,
@@ -275,7 +275,7 @@ impl Store {
         Ok(())
     }
 
-    /// Returns five characters to append to `generateName`. The characters differ for each revision of the store.
+    /// Returns five characters to append to `generateName`. At each revision, the store returns different characters.
     fn suffix(&self) -> String {
         const CHARACTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
         let base = CHARACTERS.len() as u64;
@@ -305,7 +305,7 @@ fn finalizers(object: &Value) -> &[Value] {
     object["metadata"]["finalizers"].as_array().map_or(&[], Vec::as_slice)
 }
 
-/// Sets a member of an object, or removes the member if the value is null.
+/// Sets a member of an object. If the value is null, removes the member instead.
 fn set(object: &mut Value, member: &str, value: Value) {
     match value {
         Value::Null => remove(object, member),

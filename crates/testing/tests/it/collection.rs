@@ -1,4 +1,4 @@
-//! Tests of changes that are made directly with a collection.
+//! Tests of the methods with which a test changes a collection directly.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Tests of faults. The tests check which requests a fault applies to, and the outcomes of these requests.
+//! Tests of faults. The tests check to which requests a fault applies, and the outcomes of these requests.
 
 use std::task::Poll;
 use std::time::Duration;

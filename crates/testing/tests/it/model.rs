@@ -16,7 +16,7 @@ type State = BTreeMap<ObjectKey, Website>;
 
 #[derive(Clone, Debug)]
 enum Operation {
-    /// The test writes an object directly. `labelled` determines whether the object has a label after the change.
+    /// The test writes an object with the collection's own methods. `labelled` determines whether the object has a label after the change.
     Put(usize, bool),
     Remove(usize),
     Create(usize),
@@ -62,7 +62,7 @@ fn narrowed(state: &State, to_labelled: bool) -> State {
         .collect()
 }
 
-/// A watch, and the state of the objects that results from its events.
+/// A watch, and the state that its events produce.
 struct Folder {
     events: Events,
     known: State,
@@ -123,7 +123,7 @@ fn list(sites: &Collection<Website>, mut options: ListOptions) -> (State, u64) {
 fn run(operations: Vec<Operation>) -> Result<(), TestCaseError> {
     let name = |key: usize| ["a", "b", "c", "d"][key];
     let sites = Collection::<Website>::default();
-    // The state of all objects after each revision. The test records these changes without using the log.
+    // The state of all objects at each revision. The test computes these states without the log.
     let mut history = vec![State::new()];
     let (mut compacted, mut folders) = (0, Vec::new());
     for operation in operations {

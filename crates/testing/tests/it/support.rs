@@ -64,8 +64,7 @@ pub(crate) fn poll<F: Future>(future: F) -> Poll<F::Output> {
     pin!(future).poll(&mut Context::from_waker(Waker::noop()))
 }
 
-/// Returns the items of one page as `name@revision`. Also returns the metadata of the page as `at revision`, followed
-/// by a `+` if there are more pages.
+/// Returns one page as texts: the metadata as `at revision`, followed by a `+` if there are more pages, and the items as `name@revision`.
 pub(crate) fn page<L: ListWatch<Page = pintle_testing::Page>>(source: &L, options: &ListOptions) -> (String, String) {
     let mut page = now(source.list(options)).unwrap();
     let (mut items, mut next) = (Vec::new(), String::new());

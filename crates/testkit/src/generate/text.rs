@@ -5,12 +5,12 @@ use regex::Regex;
 use regex_syntax::hir::{Class, Hir, HirKind};
 use serde_json::Value;
 
-/// The maximum number of tries to find a string that satisfies the pattern and the lengths.
+/// The maximum number of attempts to find a string that satisfies the pattern and the lengths.
 const ATTEMPTS: usize = 100;
-/// The maximum number of repetitions of a part of a pattern, in addition to its minimum.
+/// The maximum number of times that a part of a pattern is repeated beyond its minimum.
 const REPEATS: u32 = 4;
 
-/// Returns a string for a schema, or the reason why no string was found.
+/// Returns a string that satisfies a schema, or the reason why no string was found.
 pub(super) fn text(schema: &Value, random: &mut Rng) -> Result<String, String> {
     let least = schema["minLength"].as_u64().unwrap_or_default() as usize;
     let most = schema["maxLength"].as_u64().map_or(usize::MAX, |most| most as usize);
@@ -58,8 +58,8 @@ fn of_pattern(pattern: &str, random: &mut Rng, fits: impl Fn(&str) -> bool) -> R
     Err(format!("no string for the pattern {pattern:?} and the lengths was found"))
 }
 
-/// Appends a string that the expression matches. Assertions are ignored. The recursion is bounded by the nesting that
-/// the parser allows.
+/// Appends a string that the expression matches. Assertions are ignored. The depth of the recursion is limited, because the pattern parser
+/// limits the nesting of an expression.
 fn write(hir: &Hir, random: &mut Rng, text: &mut Vec<u8>) {
     match hir.kind() {
         HirKind::Empty | HirKind::Look(_) => {}

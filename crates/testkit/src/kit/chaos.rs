@@ -1,5 +1,4 @@
-//! Runs checks with disturbances that are generated from a seed. The disturbances are stale views, reordered events and
-//! chaos.
+//! Runs checks with disturbances that are generated from a seed: stale views, reordered events and chaos.
 
 mod leaders;
 mod script;
@@ -18,8 +17,7 @@ use super::{Kit, World, runs};
 use crate::wire::Disturbances;
 use crate::{Lab, Violation};
 
-/// The maximum number of tasks that may be alive in addition to the tasks of an undisturbed run with the same number of
-/// replicas.
+/// An undisturbed run with the same number of replicas has a certain number of tasks. At most this many additional tasks may be alive.
 const TASKS: usize = 8;
 /// The time after which an ended process is started again.
 const RESTART: Duration = Duration::from_secs(1);
@@ -43,8 +41,7 @@ fn parse(text: &str) -> Option<Range<u64>> {
     }
 }
 
-/// The result of a check with several seeds: the totals of all runs. The totals show whether there were any
-/// disturbances.
+/// The result of a check with several seeds: the totals of all runs. They show whether the runs contained any disturbances.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SeedReport {
@@ -83,10 +80,10 @@ impl fmt::Display for SeedReport {
 impl<W: World> Kit<W> {
     /// Checks that the operator reaches the same final state even if its lists and watches return stale data.
     ///
-    /// The data lags behind by some time or by a number of versions. The lag depends on the seed. A real API server
-    /// behaves in the same way if its watch cache lags. The user does not wait until the operator is idle, and the test
-    /// kit kills or stops processes during the run. So a new leader can see an older state than the previous leader. An
-    /// operator with a leader election runs with two replicas.
+    /// The data is older than the stored objects by some time, or by a number of versions. The lag depends on the seed. A real API server
+    /// behaves in the same way if its watch cache lags. The user does not wait until the operator is idle, and the test kit kills or stops
+    /// processes during the run. So a new leader can see an older state than the previous leader. An operator with a leader election runs
+    /// with two replicas.
     ///
     /// # Errors
     ///
@@ -99,7 +96,7 @@ impl<W: World> Kit<W> {
         self.survives(seeds, Kind::Stale)
     }
 
-    /// Checks that the operator reaches the same final state when events arrive in another order.
+    /// Checks that the operator reaches the same final state if events arrive in a different order.
     ///
     /// Each watch event, each request and each response is delayed by a time that depends on the seed. Events of one
     /// watch keep their order, as on a real cluster. Events of different resources can overtake each other, and
@@ -121,8 +118,8 @@ impl<W: World> Kit<W> {
     ///
     /// A script contains errors 500, 503, 409 and 429, and cut connections. A script also contains broken, expired and
     /// silent watches, slow requests, stale views, and kills of the leader. After the last fault, the operator must
-    /// reach the same final state as in an undisturbed run. A process must not write unless it leads, and at most a few
-    /// more tasks may be alive than without faults.
+    /// reach the same final state as in an undisturbed run. A process must write only while it leads. At the end, at most a few more tasks
+    /// may be alive than in an undisturbed run.
     ///
     /// # Errors
     ///
@@ -182,7 +179,7 @@ impl<W: World> Kit<W> {
         })
     }
 
-    /// Performs the disturbances of a script.
+    /// Performs the events of a script at their times.
     async fn play(&self, lab: &Lab<W>, script: &Script, start: Instant, progress: &Progress) -> Result<(), Violation> {
         let mut allowed = 0;
         for (at, event) in &script.events {
@@ -216,7 +213,7 @@ impl<W: World> Kit<W> {
         Ok(())
     }
 
-    /// Checks the rules that hold at the end of every run.
+    /// Checks the rules that must hold at the end of every run.
     fn judge(&self, lab: &Lab<W>, script: &Script, undisturbed: &Undisturbed, what: String) -> Result<(), Violation> {
         let writes = leaders::writes_without_leading(lab);
         if !writes.is_empty() {
@@ -238,7 +235,7 @@ async fn keep_running<W: World>(lab: &Lab<W>, script: &Script, start: Instant) -
             cuts: script.cuts,
             delay: script.delay,
             lag: script.lag,
-            // If the script only delays requests, the delays do not prevent the final state, so they need not end.
+            // Delays alone do not prevent the final state. Therefore, they need not end if the script contains no other disturbances.
             until: start + if script.kind == Kind::Chaos { script.end } else { Duration::from_secs(86_400) },
         };
         while lab.running().len() < script.replicas {

@@ -16,17 +16,17 @@ use crate::{Lab, SentRequest, Violation};
 /// The maximum time for which the operator is down while the user performs a step.
 const DOWNTIME: Duration = Duration::from_secs(20);
 
-/// The number of requests in a report.
+/// The maximum number of requests that a report shows.
 const SHOWN: usize = 15;
 
-/// The results of a run without disturbances.
+/// The results of the run without disturbances, with which disturbed runs are compared.
 pub(super) struct Undisturbed {
     pub(super) state: State,
-    /// The requests of the operator, for each step of the user. A step's requests end when the operator is idle.
+    /// The requests that the operator sent until it was idle, after its start and after each step of the user.
     pub(super) requests: Vec<SentRequest>,
     /// The number of tasks that are alive at the end.
     pub(super) tasks: usize,
-    /// The number of replicas that the operator may have. An operator with a leader election has two replicas.
+    /// The number of replicas for disturbed runs: two for an operator with a leader election, and otherwise one.
     pub(super) replicas: usize,
 }
 
@@ -52,8 +52,8 @@ struct Job<'a> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CrashReport {
-    /// The requests at which the operator crashed. In some runs, the crash happened before the request took effect, and
-    /// in other runs after it.
+    /// The requests at which the operator crashed. In some runs, the crash happened before the request took effect. In other runs, it
+    /// happened after that.
     pub requests: Vec<SentRequest>,
     /// The number of runs.
     pub runs: usize,
@@ -62,10 +62,10 @@ pub struct CrashReport {
 impl<W: World> Kit<W> {
     /// Crashes the operator at each of its requests, and checks that it reaches the same final state as without a crash.
     ///
-    /// A first run without a crash records the requests. For each of these requests, some runs cut the connection
-    /// before the request takes effect, and other runs cut it afterwards. The process is killed when the connection is
-    /// cut. In some runs, the process is restarted immediately, and in other runs after the user's next step. Renewals
-    /// of a Lease while the operator is idle do not count.
+    /// A first run without a crash records the requests. For each of these requests, some runs cut the connection before the request takes
+    /// effect, and other runs cut the connection after that. The process is killed when the connection is cut. In some runs, the process is
+    /// restarted immediately. In other runs, it is restarted after the user's next step. The operator does not crash at renewals of a Lease
+    /// while it is idle.
     ///
     /// The final state consists of all objects and the [`World`], without uids, versions, generations and times. Leases
     /// and Events are not compared.
@@ -121,7 +121,7 @@ impl<W: World> Kit<W> {
         })
     }
 
-    /// Fails if the user performed steps, and the operator did not change an object or the world.
+    /// Fails if the user performed steps, but the operator did not change any object or the world.
     pub(super) fn check_effect(&self, lab: &Lab<W>) -> Result<(), Violation> {
         let has_effect =
             lab.requests().iter().any(SentRequest::is_effect) || lab.world().state() != W::default().state();
@@ -146,7 +146,7 @@ impl<W: World> Kit<W> {
         lab.steady().await.map_err(|violation| at(job, violation))
     }
 
-    /// Allows the steps of the user one by one, and restarts the operator after its crash.
+    /// Lets the user perform the steps one by one, and restarts the operator after its crash.
     async fn drive(&self, lab: &Lab<W>, process: &str, is_down: bool, progress: &Progress) -> Result<(), Violation> {
         let death = lab.death(process);
         let last = self.steps.len();

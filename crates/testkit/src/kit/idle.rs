@@ -10,13 +10,12 @@ use crate::{Lab, SentRequest, Violation};
 
 impl<W: World> Kit<W> {
     /// Checks that a second process of the operator changes no object. The operator runs until it is idle, stops, and
-    /// is restarted. Requests that do not change the object are allowed. Writes of Leases and Events are allowed as
-    /// well.
+    /// is restarted. Write requests that leave their object unchanged are allowed. Writes of Leases and Events are allowed as well.
     ///
     /// # Errors
     ///
-    /// Returns the requests of the second process that changed an object, and the fields that each request changed. Returns
-    /// [`Violation::NoEffect`] if there are steps, but the first process changes nothing.
+    /// Returns the requests with which the second process changed objects, and the changed fields. Returns [`Violation::NoEffect`] if there
+    /// are steps, but the first process changes nothing.
     ///
     /// # Panics
     ///

@@ -12,7 +12,7 @@ use tracing::subscriber::{NoSubscriber, set_default};
 
 use crate::Violation;
 
-/// The stack size of each thread. The stack is large, because futures are large without optimizations.
+/// The stack size of each thread. The stack is large, because futures are large in builds without optimizations.
 const STACK: usize = 16 << 20;
 
 /// Runs one future on a separate thread.
@@ -27,8 +27,8 @@ pub(super) fn one<R: Send>(run: impl AsyncFnOnce() -> Result<R, Violation> + Sen
     })
 }
 
-/// Runs one future for each job, on all processors, until one future fails. Returns the failure of the first failed job
-/// in the order of the jobs.
+/// Runs one future for each job on all processors, and starts no more jobs after a failure. Of several failures, returns the failure of the
+/// first job in the order of the jobs.
 pub(super) fn all<J: Sync>(jobs: &[J], run: impl AsyncFn(&J) -> Result<(), Violation> + Sync) -> Result<(), Violation> {
     let (next, is_over) = (AtomicUsize::new(0), AtomicBool::new(false));
     let failures = Mutex::new(Vec::new());

@@ -16,7 +16,7 @@ pub(super) struct Step {
     pub(super) act: Box<dyn Fn(Cluster) -> Act + Send + Sync>,
 }
 
-/// The progress of a user: the numbers of allowed and completed steps.
+/// The progress of the user: how many steps are allowed, and how many are complete.
 pub(super) struct Progress {
     allowed: watch::Sender<usize>,
     done: watch::Sender<usize>,

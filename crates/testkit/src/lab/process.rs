@@ -55,7 +55,7 @@ impl<W: World> Lab<W> {
         let (operator, world, journal) = (self.operator.clone(), self.world.clone(), self.journal.clone());
         let (token, own_link) = (stop.clone(), link.clone());
         let run = async move {
-            // The processes serve no pages, because the runs of parallel tests would use the same port.
+            // The processes serve no HTTP pages, because runs of parallel tests would use the same port.
             let running = async { operator(cluster.clone(), world).without_server().run(&token).await };
             let ended = tokio::select! {
                 biased;
@@ -71,7 +71,7 @@ impl<W: World> Lab<W> {
             if let Some(cause) = cause {
                 journal.ended(&own_link.process, cause);
             }
-            // Writes the pending Events, as a program does before it exits.
+            // Sends the pending Events to the server, as a program does before it exits.
             tokio::select! {
                 biased;
                 () = own_link.dead().cancelled() => {}

@@ -7,14 +7,14 @@ use crate::Violation;
 use crate::kit::World;
 use crate::state::State;
 
-/// The number of requests in a report.
+/// The maximum number of requests that a report shows.
 pub(super) const SHOWN: usize = 15;
 /// The pause between two comparisons of the state.
 const RETRY: Duration = Duration::from_secs(60);
 
 impl<W: World> Lab<W> {
-    /// Waits until the operator is idle. The operator is idle if it has changed no object, and no write has failed, for
-    /// the [quiet time](crate::Kit::quiet). Leases and Events are ignored.
+    /// Waits until the operator is idle. The operator is idle if, during the whole [quiet time](crate::Kit::quiet), it has changed no
+    /// object and none of its writes has failed. Leases and Events are ignored.
     ///
     /// # Errors
     ///
@@ -30,10 +30,10 @@ impl<W: World> Lab<W> {
         self.check_ended()
     }
 
-    /// Waits until the operator is idle. During this wait, processes may end.
+    /// Waits until the operator is idle. It is not an error if processes end during this wait.
     pub(crate) async fn rest(&self) -> Result<(), Violation> {
         let end = Instant::now() + self.settings.limit;
-        // Recent actions of the user count as activity too.
+        // An action of the user shortly before this call counts as activity, too.
         self.journal.touch();
         loop {
             self.server.settle().await;
@@ -56,7 +56,7 @@ impl<W: World> Lab<W> {
         }
     }
 
-    /// Waits until the state equals the expected state, at most until the kit's time limit.
+    /// Waits until the state equals the expected state, or until the time limit of the kit has passed.
     pub(crate) async fn converge(&self, expected: &State, what: &str) -> Result<(), Violation> {
         let end = Instant::now() + self.settings.limit;
         loop {

@@ -1,4 +1,4 @@
-//! Bodies of watch responses that can delay their events and that can break.
+//! The body of a watch response. The body can delay its events, and it can break.
 
 use std::collections::VecDeque;
 use std::io;
@@ -25,7 +25,7 @@ struct Watched {
     rest: BytesMut,
 }
 
-/// Returns a body that delivers the lines of a watch in order, each after a delay, until the watch breaks.
+/// Returns a body that delivers the lines of a watch in order until the watch breaks. Each line has its own delay.
 pub(super) fn watch_body(body: InProcessBody, link: Arc<Link>, broken: watch::Receiver<u64>) -> TransportBody {
     let watched = Watched { body: Box::pin(body), link, broken, lines: VecDeque::new(), rest: BytesMut::new() };
     let frames = stream::unfold(Some(watched), |watched: Option<Watched>| async move {

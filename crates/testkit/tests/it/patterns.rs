@@ -111,8 +111,8 @@ fn generated_name_before_the_record_is_caught() {
         .unwrap();
 }
 
-/// Writes the status before the effect, and skips the effect if the status is set. A crash between these two steps
-/// skips the effect forever.
+/// Writes the status before it performs the effect, and skips the effect if the status is set. After a crash between the write and the
+/// effect, the effect never happens.
 async fn trusts_its_status(site: Arc<Website>, cx: Context<Website>) -> Result<Action> {
     if site.status.is_none() {
         cx.apply_status(Status { url: "provisioned".into(), conditions: Conditions::default() }).await?;
@@ -128,7 +128,7 @@ fn decision_on_the_own_status_is_caught() {
     not_converged(wrong.survives_crashes(), "configmaps default/blog: does not exist");
 }
 
-/// Counts children in a cache that does not yet contain the operator's latest writes.
+/// Counts children in a cache that may not contain the operator's latest writes yet.
 async fn trusts_its_cache(site: Arc<Website>, cx: Context<Website>) -> Result<Action> {
     if cx.owned::<ConfigMap>()?.is_empty() {
         let mut map = config_map(&site);
@@ -153,7 +153,7 @@ fn decision_on_a_stale_cache_is_caught() {
     right.survives_reordering(0..6).unwrap();
 }
 
-/// Deletes the child by name. A new leader with an old view deletes the child of a newer site with the same name.
+/// Deletes the child by name. A new leader with a stale view deletes the child of a newer site with the same name.
 async fn retire_by_name(site: Arc<Website>, cx: Context<Website>) -> Result<Cleanup> {
     match cx
         .cluster()
@@ -167,7 +167,7 @@ async fn retire_by_name(site: Arc<Website>, cx: Context<Website>) -> Result<Clea
     }
 }
 
-/// The corrected form of `retire_by_name`. The precondition of the deletion is the uid of the child that was read.
+/// The corrected form of `retire_by_name`. The deletion has a precondition: the uid of the child that was read.
 async fn retire_by_uid(_: Arc<Website>, cx: Context<Website>) -> Result<Cleanup> {
     for map in cx.owned::<ConfigMap>()? {
         cx.delete(&map).await?;
@@ -207,9 +207,8 @@ fn deletion_by_name_is_caught() {
     kit(false).survives_stale_views(8..14).unwrap();
 }
 
-/// Names the child after the domain, and deletes the child when the site no longer exists. If a site is created again
-/// with the same name and another domain, the operator sees an update. The child of the first site is then never
-/// deleted.
+/// Names the child after the domain, and deletes the child when the site no longer exists. If a site is deleted and created again with
+/// another domain, the operator may see only an update. The child of the first site is then never deleted.
 async fn child_by_domain(site: Arc<Website>, cx: Context<Website>) -> Result<Action> {
     let mut map = config_map(&site);
     map.metadata = ObjectMeta::new("default", &site.spec.domain);

@@ -118,7 +118,7 @@ fn website_survives_stale_views_and_reordering() -> Result<(), Violation> {
     Ok(())
 }
 
-/// The number of seeds that run by default, and the number of seeds between two memory measurements.
+/// The number of seeds that run by default. After every run of this many seeds, the test measures the memory.
 const BATCH: usize = 8;
 
 #[test]
@@ -133,7 +133,7 @@ fn website_survives_chaos() -> Result<(), Violation> {
         memory.push(resident_kib());
     }
     println!("resident memory after each batch, in KiB: {memory:?}");
-    // The allocator does not return all memory of the first runs.
+    // The allocator keeps some memory of the first runs.
     if let Some((first, last)) = memory.get(10).zip(memory.last()) {
         assert!(last < &(first + first / 4 + 32 * 1_024), "the memory grows: {memory:?}");
     }

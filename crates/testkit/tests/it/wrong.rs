@@ -1,4 +1,4 @@
-//! Tests that each check rejects an operator that breaks its rule, and accepts the same operator without the bug.
+//! Tests that each check rejects an operator with a bug, and accepts the same operator without the bug.
 
 use std::collections::BTreeMap;
 use std::future::pending;
@@ -111,7 +111,7 @@ fn endless_work_is_caught() {
     }
 }
 
-/// Runs a service on each replica that writes even if the replica does not lead.
+/// On each replica, runs a service that writes even if the replica does not lead.
 fn writes_before_it_leads(cluster: Cluster) -> Manager {
     let maps = cluster.namespaced::<ConfigMap>("default");
     operator(cluster).service("rogue", move |_| async move {

@@ -25,7 +25,7 @@ struct V1 {
 }
 pintle_meta::resource!(V1, "example.com/v1", "Website", "websites", Namespaced);
 
-/// A version whose type has no field except the name.
+/// A version whose type has only a name.
 #[derive(Deserialize, Serialize)]
 struct V0 {
     metadata: Name,

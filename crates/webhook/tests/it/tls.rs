@@ -1,4 +1,4 @@
-//! Tests of the server. The tests check HTTP over TLS, and certificates that change.
+//! Tests of the server: HTTP over TLS, and certificates that change.
 
 use std::fs;
 use std::net::SocketAddr;

@@ -10,8 +10,8 @@ use crate::inbox::{Late, LateStep};
 use crate::order::Ticket;
 use crate::panic::catch;
 
-// Adds keys and sets delays. Callers pass the key to these methods in an `Option`. If a method does not store the key,
-// for example because user code panics, the key stays in the `Option`. The caller then drops the key outside the lock.
+// Adds keys and sets delays. Callers pass the key to these methods in an `Option`. If a method does not store the key, for example because
+// user code panics, the key stays in the `Option`. The caller then drops the key outside the lock.
 impl<K: Eq> Engine<K> {
     /// Adds `key` without a delay.
     pub(crate) fn add(&mut self, hash: u32, key: &mut Option<K>, priority: i32, now: &Now<'_>) -> Added {
@@ -96,8 +96,8 @@ impl<K: Eq> Engine<K> {
         later
     }
 
-    /// Fires the timer of `key` if it is due, and returns the ticket of the key. Returns `None` if the key has no
-    /// record, or no longer needs one.
+    /// Returns the ticket of `key`. If the timer of the key is due, the method fires it first. Returns `None` if the key has no record, or
+    /// if the key no longer needs its record.
     pub(super) fn find(&mut self, hash: u32, key: &K, now: &Now<'_>) -> Option<Ticket> {
         let ticket = self.table.find(hash, key)?;
         self.fire_if_due(ticket, now);
@@ -109,8 +109,7 @@ impl<K: Eq> Engine<K> {
         Some(ticket)
     }
 
-    /// Returns the ticket of `key`. If the key has no record, creates an idle record and moves the key from the
-    /// `Option` into it.
+    /// Returns the ticket of `key`. If the key has no record, creates an idle record and moves the key from the `Option` into this record.
     #[inline]
     pub(super) fn entry(&mut self, hash: u32, key: &mut Option<K>, now: &Now<'_>) -> Ticket {
         let ticket = self.table.entry(hash, key);
@@ -177,14 +176,14 @@ impl<K> Engine<K> {
         Added::Scheduled
     }
 
-    /// Returns the kind of a pending delay after another delay was merged into it. A retry stays a retry, so that
-    /// [`DelayPolicy::Respect`] still applies.
+    /// Returns the kind that a pending delay has after a merge with another delay. A retry stays a retry, so that [`DelayPolicy::Respect`]
+    /// still applies.
     fn merged_kind(&self, ticket: Ticket, kind: DelayKind) -> DelayKind {
         let record = &self.table[ticket];
         if record.state.has(State::WAITING) && record.kind == DelayKind::Retry { DelayKind::Retry } else { kind }
     }
 
-    /// Returns whether this delay would change the time at which the key is dequeued.
+    /// Returns whether a delay with this deadline and kind would change when the key is dequeued.
     pub(super) fn delay_would_change(&self, ticket: Ticket, deadline: u64, kind: DelayKind) -> bool {
         let record = &self.table[ticket];
         if record.state.has(State::WAITING) {
@@ -230,7 +229,7 @@ impl<K> Engine<K> {
         self.is_withheld = false;
     }
 
-    /// Handles another add of a key that is dirty or delayed. The call may raise the priority of the key.
+    /// Handles a further add of a key that is already dirty or delayed. Such an add can raise the priority of the key.
     fn raise(&mut self, ticket: Ticket, priority: i32, now: &Now<'_>) {
         let record = &self.table[ticket];
         let (from, to) = (record.priority, record.priority.max(priority));

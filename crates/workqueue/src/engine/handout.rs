@@ -14,7 +14,7 @@ pub(crate) struct Handout<K> {
 }
 
 impl<K: Clone> Engine<K> {
-    /// Dequeues the next key. Returns `None` if no key is queued or if the dequeue limit does not allow it.
+    /// Dequeues the next key. Returns `None` if no key is queued, or if the dequeue limit allows no key now.
     pub(crate) fn hand_out(&mut self, now: &Now<'_>) -> Option<Handout<K>> {
         self.fire_timers(now);
         if self.counts.queued == 0 || self.mode > Some(ShutdownMode::FinishBacklog) {
@@ -46,8 +46,8 @@ impl<K: Clone> Engine<K> {
     }
 }
 
-/// A guard that marks a key as not dirty when it is dropped. If user code panics after a key was removed from the
-/// order, this guard restores the consistency of the key's record.
+/// A guard whose drop marks a key as not dirty. The guard keeps the key's record consistent if user code panics after the key was removed
+/// from the order.
 pub(super) struct UndoAdd<'a, 'b, K> {
     pub(super) engine: &'a mut Engine<K>,
     pub(super) ticket: Ticket,
@@ -63,7 +63,7 @@ impl<K> Drop for UndoAdd<'_, '_, K> {
 }
 
 impl<K> Engine<K> {
-    /// Marks the key as not dirty. This may remove the record of the key.
+    /// Marks the key as not dirty. If the record of the key is no longer needed, it is removed.
     fn undo_add(&mut self, ticket: Ticket, now: &Now<'_>) {
         let record = &mut self.table[ticket];
         record.state.clear(State::DIRTY);
@@ -109,8 +109,7 @@ impl<K: Eq> Engine<K> {
         cancelled.then_some(deadline)
     }
 
-    /// Undoes the last add of the key, unless a worker has dequeued the key since the add. Returns whether an add was
-    /// undone.
+    /// Undoes the last add of the key, unless a worker has dequeued the key since then. Returns whether the method has undone an add.
     pub(crate) fn remove_queued(&mut self, hash: u32, key: &K, now: &Now<'_>) -> bool {
         let Some(ticket) = self.find(hash, key, now) else { return false };
         let record = &mut self.table[ticket];

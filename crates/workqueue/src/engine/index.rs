@@ -9,8 +9,8 @@ use crate::order::Ticket;
 /// is split. Therefore, an insertion moves the entries of at most one segment.
 #[derive(Debug)]
 pub(super) struct Index {
-    /// The segments of the table. There is at least one segment. The low bits of all hashes in segment `i` equal `i`.
-    /// The segment count determines the number of these bits.
+    /// The segments of the table. There is at least one segment. In segment `i`, the low bits of all hashes equal `i`. The number of
+    /// segments determines how many bits these are.
     segments: Chunks<HashTable<Entry>>,
     count: usize,
     len: usize,
@@ -83,8 +83,8 @@ fn insert(segment: &mut HashTable<Entry>, entry: Entry) {
     segment.insert_unique(spread(entry.hash), entry, |entry| spread(entry.hash));
 }
 
-/// Mixes the bits of a hash. All hashes in a segment have equal low bits, but the hash table of a segment uses the
-/// lowest and the highest bits. Therefore, the bits must be mixed.
+/// Mixes the bits of a hash. All hashes in a segment have the same low bits. The hash table of a segment uses the lowest and the highest
+/// bits, so the bits must be mixed.
 fn spread(hash: u32) -> u64 {
     let product = u64::from(hash).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     product ^ (product >> 32)
@@ -105,7 +105,7 @@ pub(super) mod tests {
         }
     }
 
-    /// Returns hashes of different quality, from well distributed (style 0) to many collisions.
+    /// Returns a hash for a number. Style 0 returns well-distributed hashes. The other styles return worse hashes, up to many collisions.
     pub(in crate::engine) fn hash(key: u32, style: u8) -> u32 {
         match style {
             0 => key.wrapping_mul(0x9e37_79b9).rotate_left(13),
@@ -146,7 +146,7 @@ pub(super) mod tests {
             for (key, ticket) in &expected {
                 prop_assert_eq!(index.find(hash(*key, style), |found| found == *ticket), Some(*ticket));
             }
-            // If the hash is good, all segments stay small, so no insertion moves many entries.
+            // With a good hash, all segments stay small, so no insertion moves many entries.
             if style == 0 {
                 let largest = (0..index.count).map(|segment| index.segments[segment].len()).max();
                 prop_assert!(largest <= Some(3 * LOAD), "{:?} of {}", largest, index.len);

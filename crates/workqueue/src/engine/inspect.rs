@@ -6,7 +6,7 @@ use super::record::{Record, State};
 use super::{DelayKind, Engine};
 use crate::order::Ticket;
 
-/// The number of keys in a queue, by state. If a key has several states, it is counted for each of them.
+/// The number of keys in a queue, by state. A key with several states is counted once for each state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Counts {
@@ -14,11 +14,11 @@ pub struct Counts {
     pub queued: usize,
     /// The number of keys that a worker is processing.
     pub in_flight: usize,
-    /// The number of keys in flight that were added again and will be queued when they are done.
+    /// The number of keys in flight that were added again. They are queued when they are done.
     pub dirty_in_flight: usize,
     /// The number of keys with a pending delay.
     pub delayed: usize,
-    /// The number of keys that have remembered failures and no other state.
+    /// The number of keys for which the queue only remembers failures.
     pub idle: usize,
 }
 
@@ -36,11 +36,11 @@ pub struct KeyState<K> {
     pub delay: Option<(DelayKind, Instant)>,
     /// The number of failures that the queue remembers for the key.
     pub failures: u32,
-    /// The highest priority of the adds of the key since it was last dequeued.
+    /// The highest priority with which the key was added since it was last dequeued.
     pub priority: i32,
 }
 
-/// The number of records that one critical section copies.
+/// The number of records that a snapshot copies in one critical section.
 const COPIED_AT_ONCE: usize = 64;
 
 impl<K> Engine<K> {

@@ -8,26 +8,24 @@ use crate::order::Ticket;
 pub(super) struct Record<K> {
     /// The key. `None` if the record is vacant.
     pub(super) key: Option<K>,
-    /// The time at which the delay ends, if the key is [`WAITING`](State::WAITING). The time at which the failures
-    /// expire, if the key is idle. Otherwise, the value is [`NEVER`]. The engine has a timer for each record whose
-    /// deadline is not [`NEVER`].
+    /// If the key is [`WAITING`](State::WAITING), this is the time at which the delay ends. If the key is idle, this is the time at which
+    /// the failures expire. Otherwise, the value is [`NEVER`]. The engine has a timer for each record whose deadline is not [`NEVER`].
     pub(super) deadline: u64,
-    /// The place that the order's `push` returned, if the key is queued.
+    /// If the key is queued, this is the place that the order's `push` returned.
     pub(super) place: u64,
-    /// The highest priority of the adds of the key since it was last dequeued.
+    /// The highest priority with which the key was added since it was last dequeued.
     pub(super) priority: i32,
     pub(super) hash: u32,
-    /// The number of failures. The number saturates at `u16::MAX`. Every limiter reaches its longest delay with fewer
-    /// failures than this maximum.
+    /// The number of failures. The number saturates at `u16::MAX`. Every limiter reaches its longest delay before this number of failures.
     pub(super) failures: u16,
     pub(super) state: State,
     /// The kind of the pending delay.
     pub(super) kind: DelayKind,
-    /// The next record in the list of vacant records, if the record is [`LISTED`](State::LISTED).
+    /// If the record is [`LISTED`](State::LISTED), this is the next record in the list of vacant records.
     pub(super) next_vacant: Ticket,
 }
 
-/// A time that is never reached: 584 years after the creation of the queue.
+/// A deadline that never passes: 584 years after the creation of the queue.
 pub(super) const NEVER: u64 = u64::MAX;
 
 /// The state flags of a key, in any combination. A key without flags is idle. The queue keeps an idle key only if the key has failures.
@@ -64,7 +62,7 @@ impl State {
     pub(super) const RUNNING: Self = Self(2);
     /// A delay is pending.
     pub(super) const WAITING: Self = Self(4);
-    /// The record is in the list of vacant records. The record may be in use again. Only the table uses this flag.
+    /// The record is in the list of vacant records, although it may be in use again. Only the table uses this flag.
     pub(super) const LISTED: Self = Self(8);
 
     pub(super) fn has(self, flag: Self) -> bool {

@@ -16,7 +16,7 @@ pub(crate) enum Failed {
     Added,
 }
 
-/// The limiter's decision for one retry.
+/// The deadline of a retry, and the number of failures to store in the key's record.
 struct Verdict {
     deadline: u64,
     failures: u16,
@@ -110,8 +110,8 @@ impl<K> Engine<K> {
         }
     }
 
-    /// Gets the delay from the limiter, and lets the limiter count the failure unless it was already counted. This
-    /// method does not change the record, because the limiter is user code and may panic.
+    /// Gets the delay from the limiter. If this is a new failure, also lets the limiter count it. This method does not change the record,
+    /// because the limiter is user code and may panic.
     fn charge_limiter(
         &mut self,
         found: Result<Ticket, &K>,
@@ -151,8 +151,8 @@ impl<K> Engine<K> {
         Verdict { deadline, failures }
     }
 
-    /// Returns whether a rate-limited add reports a new failure. The add does not report a new failure if a retry with
-    /// an earlier deadline is pending, or if the key will be processed anyway.
+    /// Returns whether a rate-limited add reports a new failure. The add reports no new failure if a retry with an earlier deadline is
+    /// pending, or if the key will be processed anyway.
     fn is_new_failure(&self, ticket: Ticket, deadline: u64) -> bool {
         let record = &self.table[ticket];
         let joins_a_reminder = record.state.has(State::WAITING) && record.kind == DelayKind::Reminder;

@@ -16,15 +16,14 @@ use crate::order::Ticket;
 pub(super) struct Table<K> {
     records: Chunks<Record<K>>,
     index: Index,
-    /// The first record in the list of vacant records. The list starts with the record that has been vacant for the
-    /// longest time. If the key of a record is added again, the record stays in the list until a search for a vacant
-    /// record reaches it.
+    /// The first record in the list of vacant records. This record has been vacant for the longest time. If the key of a vacant record is
+    /// added again, the record stays in the list until a search for a vacant record reaches it.
     first_vacant: Option<Ticket>,
     last_vacant: Option<Ticket>,
     len: usize,
 }
 
-/// The maximum number of records in use that an insert skips in the list of vacant records.
+/// The maximum number of records in the list of vacant records that one insert skips because they are in use again.
 const SEARCHED: usize = 8;
 
 impl<K> Table<K> {
@@ -54,7 +53,7 @@ impl<K> Table<K> {
         (self.len == 0 && self.records.is_large()).then(|| std::mem::replace(self, Self::new()))
     }
 
-    /// Returns the highest ticket plus one.
+    /// Returns a number that is one more than the highest ticket.
     pub(super) fn bound(&self) -> usize {
         self.records.len()
     }

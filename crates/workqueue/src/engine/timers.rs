@@ -8,10 +8,10 @@ use crate::order::Ticket;
 const FIRED_AT_ONCE: usize = 16;
 
 impl<K> Engine<K> {
-    /// Queues keys whose delay has ended, in the order of the deadlines, and removes expired failures. Stops at the
-    /// maximum number of timers for one critical section. Returns `true` if there are no more due timers.
+    /// Queues keys whose delay has ended, in the order of the deadlines, and removes expired failures. Fires at most [`FIRED_AT_ONCE`]
+    /// timers. Returns `true` if no more timers are due.
     ///
-    /// The age and the metrics of a key are measured from its deadline, even if the key is queued later.
+    /// For the metrics and for ageing, a key is queued at its deadline, even if this method runs later.
     pub(crate) fn fire_timers(&mut self, now: &Now<'_>) -> bool {
         for _ in 0..FIRED_AT_ONCE {
             match self.timers.first() {
@@ -27,9 +27,9 @@ impl<K> Engine<K> {
         false
     }
 
-    /// Queues the key if its delay has ended. Removes the key's failures if they have expired. Operations on the key
-    /// call this method first, because they need the current state of the key. Timers of other keys are not processed.
-    /// After this call, the record may be idle and without failures.
+    /// Queues the key if its delay has ended. Removes the key's failures if they have expired. Operations on a key call this method first,
+    /// because they need the current state of the key. The method does not fire timers of other keys. After this call, the record may be
+    /// idle and without failures.
     pub(super) fn fire_if_due(&mut self, ticket: Ticket, now: &Now<'_>) {
         let record = &self.table[ticket];
         if record.deadline == NEVER || record.deadline > now.nanos() {
@@ -60,8 +60,8 @@ impl<K> Engine<K> {
         self.trash.catch(|| limiter.forget(record.key()));
     }
 
-    /// Ends the delay without queuing the key. Returns whether a delay was pending. If the record becomes idle, the
-    /// caller must change its state or call `rest`.
+    /// Ends a pending delay without queuing the key. Returns whether a delay was pending. If the record becomes idle, the caller must
+    /// change the state of the record or call `rest`.
     pub(super) fn stop_waiting(&mut self, ticket: Ticket) -> bool {
         let record = &mut self.table[ticket];
         let waiting = record.state.has(State::WAITING);

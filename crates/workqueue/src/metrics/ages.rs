@@ -5,16 +5,15 @@ use std::collections::BTreeSet;
 use crate::chunks::Chunks;
 use crate::order::Ticket;
 
-/// The start times of all keys in one state. Most keys are in a list, in ascending order of their start times. A key
-/// whose start time is earlier than the time of the list's last key is in a tree.
+/// The start times of all keys in one state. Most keys are in a list, which is sorted by start time. A key goes to a tree instead if its
+/// start time is earlier than the start time of the list's last key.
 #[derive(Debug)]
 pub(crate) struct Ages {
     /// The links of the list, indexed by ticket.
     links: Chunks<Link>,
     first: u32,
     last: u32,
-    /// The keys whose start time is earlier than the time of the list's last key. The queue noticed late that the delay
-    /// of such a key had ended.
+    /// The keys that started earlier than the list's last key. The queue noticed late that the delay of such a key had ended.
     early: BTreeSet<(u64, Ticket)>,
     count: usize,
     /// The sum of all start times.

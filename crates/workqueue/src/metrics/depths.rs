@@ -1,14 +1,14 @@
-//! The number of dirty keys in each depth series.
+//! The number of dirty keys for each series of the metric `depth`.
 
 use std::collections::BTreeMap;
 
 use super::{Depth, MAX_PRIORITIES, MetricsStyle, Pull};
 
-/// The number of dirty keys in each depth series.
+/// The number of dirty keys for each series of the metric `depth`.
 pub(super) struct Depths {
     style: MetricsStyle,
     series: BTreeMap<Depth, Series>,
-    /// The depth series that have no gauge yet.
+    /// The series that have no gauge yet.
     new: Vec<Depth>,
 }
 
@@ -55,8 +55,8 @@ impl Depths {
         }
     }
 
-    /// Returns the series of `priority`. Once a priority has its own series, it always uses this series. Therefore,
-    /// each key increments and decrements the same series.
+    /// Returns the series of `priority`. A priority with its own series keeps this series forever. Therefore, each key increments and
+    /// decrements the same series.
     fn of(&self, priority: i32) -> Depth {
         let own = Depth(Some(priority));
         let is_shared = self.style == MetricsStyle::ClientGo

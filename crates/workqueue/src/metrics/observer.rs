@@ -15,7 +15,7 @@ pub(crate) struct Observer {
     stamps: Stamps,
 }
 
-/// The times at which keys became dirty, and the times at which keys were dequeued.
+/// The times at which the dirty keys became dirty, and the times at which the keys in flight were dequeued.
 #[derive(Debug, Default)]
 pub(crate) struct Stamps {
     dirty: Ages,
@@ -27,13 +27,13 @@ impl Observer {
         Self { instruments, depths: Depths::new(style), stamps: Stamps::default() }
     }
 
-    /// Returns the depth series that have no gauge yet.
+    /// Returns the series of the metric `depth` that have no gauge yet.
     #[inline]
     pub(crate) fn take_new_depths(&mut self) -> Vec<Depth> {
         self.depths.take_new()
     }
 
-    /// Stores the gauge of a depth series, and returns the previous gauge of this series.
+    /// Stores the gauge for a series of the metric `depth`, and returns the previous gauge of this series.
     pub(crate) fn keep_gauge(&mut self, depth: Depth, gauge: Pull) -> Option<Pull> {
         self.depths.keep(depth, gauge)
     }
@@ -74,8 +74,8 @@ impl Observer {
         self.instruments.retry_delay.observe(delay.as_secs_f64());
     }
 
-    /// Returns the storage of the ages, so that the caller can free it outside the lock. This method is called when the
-    /// queue has no more keys.
+    /// Removes and returns the memory of the ages, so that the caller can free it outside the lock. This method is called when the queue
+    /// has no more keys.
     pub(crate) fn take_stamps(&mut self) -> Stamps {
         std::mem::take(&mut self.stamps)
     }
@@ -89,7 +89,7 @@ impl Observer {
         seconds(self.stamps.running.oldest(now))
     }
 
-    /// Returns the number of keys in a depth series.
+    /// Returns the number of keys in a series of the metric `depth`.
     pub(super) fn depth(&self, depth: Depth) -> f64 {
         self.depths.count(depth) as f64
     }

@@ -29,10 +29,10 @@ use super::{Fifo, Order, Queued, Ticket};
 pub struct Fair<K, T> {
     tenant: Box<dyn Fn(&K) -> T + Send>,
     lane: Box<dyn Fn() -> Box<dyn Order<K>> + Send>,
-    /// The lanes of the tenants that have queued keys. The map is a tree and not a hash table, because a large hash
-    /// table moves all its entries in one operation when it grows.
+    /// The orders (*lanes*) of the tenants that have queued keys. The map is a tree, because a large hash table moves all its entries in
+    /// one operation when it grows.
     lanes: BTreeMap<T, Lane<K>>,
-    /// The tenants that have queued keys, ordered by their turns. The next tenant is first.
+    /// The tenants that have queued keys, ordered by their turns. The first tenant is served next.
     turns: BTreeMap<u64, T>,
     /// The highest turn of any tenant so far.
     last_turn: u64,
@@ -46,14 +46,14 @@ struct Lane<K> {
 }
 
 impl<K, T: Ord + Clone> Fair<K, T> {
-    /// Creates an order that is fair between the tenants of keys. `tenant` returns the tenant of a key. The keys of one
-    /// tenant are dequeued first in, first out.
+    /// Creates an order that serves tenants round-robin. `tenant` returns the tenant of a key. The keys of one tenant are dequeued first
+    /// in, first out.
     pub fn new(tenant: impl Fn(&K) -> T + Send + 'static) -> Self {
         Self::with_lanes(tenant, || Box::new(Fifo::default()))
     }
 
-    /// Creates an order that dequeues the keys of one tenant in the order that `lane` creates. `lane` is called when a
-    /// key is queued for a tenant that has no queued keys.
+    /// Creates an order that serves tenants round-robin. For each tenant, `lane` creates the order in which the tenant's keys are dequeued.
+    /// `lane` is called when a key is queued for a tenant without queued keys.
     pub fn with_lanes(
         tenant: impl Fn(&K) -> T + Send + 'static,
         lane: impl Fn() -> Box<dyn Order<K>> + Send + 'static,
@@ -149,7 +149,8 @@ mod tests {
     use super::super::tests::{Naive, compare, config};
     use super::*;
 
-    /// The tenants in the order of their turns, each with its keys, and the number of tenants.
+    /// The first field contains the tenants in the order of their turns, each with its queued keys. The second field is the number of
+    /// tenants.
     struct Tenants(VecDeque<(u32, Vec<Ticket>)>, u32);
 
     impl Naive for Tenants {

@@ -8,14 +8,15 @@ use super::{Order, Queued, Ticket};
 #[derive(Debug, Default)]
 pub struct Fifo {
     /// The tickets of queued keys, in chunks. Chunks never move. A chunk is freed when all its tickets were popped or
-    /// removed. All chunks except for the last one are full. A freed chunk in the middle is empty.
+    /// removed. All chunks except for the last one are full. A chunk that was freed between other chunks stays in the list without memory.
     chunks: VecDeque<Vec<Ticket>>,
     /// The number of places in freed chunks.
     gone: u64,
     /// The place of the ticket that the next `pop` returns.
     next: u64,
     len: usize,
-    /// The last freed chunk, which is kept for reuse. With this chunk, a queue whose size is stable does not allocate.
+    /// The memory of the chunk that was freed last, which is reused for the next chunk. Therefore, a queue with a stable size does not
+    /// allocate.
     spare: Vec<Ticket>,
 }
 
@@ -73,8 +74,8 @@ impl<K> Order<K> for Fifo {
         self.len -= 1;
         let (at, last) = ((place - self.gone) as usize / CHUNK, self.chunks.len() - 1);
         let chunk = &mut self.chunks[at];
-        // Free a chunk as soon as all its tickets are removed. Therefore, repeated adds and removals use no memory, and
-        // `pop` does not scan the removed tickets.
+        // Free a chunk as soon as all its tickets are removed. Therefore, repeated adds and removals use no additional memory, and `pop`
+        // need not skip many removed tickets.
         if chunk.iter().all(|ticket| *ticket == NONE) {
             match at == last {
                 true => chunk.clear(),

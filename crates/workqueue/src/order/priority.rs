@@ -26,17 +26,16 @@ pub struct Priority {
     step: Option<i64>,
     /// The queued keys. The key with the smallest rank is dequeued first.
     queued: BTreeMap<Rank, Ticket>,
-    /// The smallest unused place. Places are unique. With ageing, the place of a key is a time. Without ageing, the
-    /// place is a counter.
+    /// The smallest unused place. Places are unique. With ageing, places are times. Without ageing, places count up by one.
     next: u64,
-    /// If the order has ageing, the place of a key usually equals its time. This map contains the times of the keys for
-    /// which the two differ. Such a key became due earlier than a key that was pushed before it.
+    /// With ageing, the place of a key usually equals the time at which the key was queued. This map contains this time for the keys whose
+    /// place differs from it. Such a key became due earlier than a key that was pushed before it.
     since: BTreeMap<u64, u64>,
 }
 
-/// The rank of a key. Without ageing, the rank is the negated priority and the place. With ageing, the rank is the time
-/// minus one `step` for each level, and the place. All keys age at the same rate, so the relative order of two keys
-/// never changes. Therefore, ranks never need updates.
+/// The rank of a key. Without ageing, the first number is the negated priority. With ageing, it is the time at which the key was queued,
+/// minus one `step` for each priority level. The second number is the place. All keys age at the same rate, so the relative order of two
+/// keys never changes. Therefore, ranks never need updates.
 type Rank = (i64, u64);
 
 impl Priority {
@@ -129,8 +128,8 @@ mod tests {
         since: u64,
     }
 
-    /// The queued keys, in the order in which they were pushed or got their current priority. The second field is the
-    /// duration of a step if the order has ageing.
+    /// The queued keys, in the order in which they were pushed or got their current priority. The second field is the `step` of the order,
+    /// if it has ageing.
     struct List(Vec<Queued>, Option<u64>);
 
     impl Naive for List {

@@ -35,7 +35,7 @@ impl<K: Send + 'static, C: Clock> Wake for Ring<K, C> {
     }
 }
 
-/// The maximum number of polls of a new sleep, if each poll calls the waker.
+/// The maximum number of times that a new sleep is polled, if each poll calls the waker.
 const POLLS: usize = 8;
 
 /// The result of setting the alarm.
@@ -92,7 +92,7 @@ impl<K, C: Clock> Shared<K, C> {
         Armed::Failed
     }
 
-    /// Handles a failure to set the alarm. Wakes all tasks, so that one of their polls provides a timer that works.
+    /// Handles a failure to set the alarm. Wakes all tasks, so that the poll of one of them provides a timer that works.
     fn on_alarm_failure(&self, arm: &Arm, mut section: Section<'_, K>) -> Option<Panic> {
         let old = section.waiters.alarm.fail(arm);
         section.waiters.on_alarm_failure();
@@ -103,7 +103,7 @@ impl<K, C: Clock> Shared<K, C> {
 
 impl<K, C: Clock> Outside for Shared<K, C> {
     /// Sets the alarm, and repeats this if necessary. If an alarm is due immediately, the loop handles it, and the next
-    /// iteration sets the next alarm. A loop bounds the depth of the stack, unlike recursion.
+    /// iteration sets the next alarm. A loop is used instead of recursion, so that the depth of the stack is bounded.
     fn arm(&self, arm: Arm) -> Option<Panic> {
         let (mut next, mut panic) = (Some(arm), None);
         while let Some(arm) = next {
@@ -138,7 +138,7 @@ impl<K, C: Clock> Outside for Shared<K, C> {
     }
 }
 
-/// Stores the next alarm, which the caller of the section must set.
+/// Stores the change of the alarm that the caller must make after the critical section.
 struct ArmLater<'a, K, C> {
     shared: &'a Shared<K, C>,
     arm: Cell<Option<Arm>>,

@@ -1,5 +1,4 @@
-//! Loom's locks with support for `try_lock`. With these locks, loom also explores a `try_lock` that fails while another
-//! thread holds the lock.
+//! Loom's locks with a `try_lock` that loom can explore: loom also tries the case in which another thread holds the lock.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::{LockResult, TryLockError, TryLockResult};
@@ -36,8 +35,8 @@ impl<T> Mutex<T> {
         Ok(MutexGuard { is_held: &self.is_held, inner })
     }
 
-    /// Tries to take the lock. If another thread takes the lock after the flag was read, this method waits for the
-    /// other thread. The result is then the same as for a later call.
+    /// Tries to take the lock. If another thread takes the lock after this method has read the flag, the method waits for that thread. The
+    /// result is then the same as if the method had been called later.
     pub(crate) fn try_lock(&self) -> TryLockResult<MutexGuard<'_, T>> {
         match self.is_held.load(Ordering::Relaxed) {
             true => Err(TryLockError::WouldBlock),

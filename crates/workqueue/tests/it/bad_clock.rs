@@ -15,7 +15,7 @@ use crate::watch::Wakes;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// A clock and a timer that panic while their flags are set.
+/// A clock that is also a timer. Each of the two panics while its flag is set.
 #[derive(Clone)]
 struct Bad {
     clock: ManualClock,
@@ -85,7 +85,7 @@ fn panicking_clock_loses_no_key_and_no_wakeup() {
     }
 }
 
-/// A worker panics and drops its guard, and the clock panics during that drop.
+/// A worker panics and so drops its guard. The clock panics during this drop.
 #[test]
 fn panicking_clock_does_not_abort_a_panicking_worker() {
     let (queue, bad) = Bad::queue();
@@ -126,8 +126,8 @@ fn panicking_clock_does_not_abort_drops_during_unwinding() {
     assert_eq!(wakes.count(), 1, "the other waiter is woken");
 }
 
-/// The alarm's timer can only be set in the poll of a waiting task. On other threads, setting the timer fails. The
-/// failure wakes all waiting tasks, and each task sets the timer when it is polled.
+/// The alarm's timer can be set only in the poll of a waiting task. On other threads, setting the timer fails, which wakes all waiting
+/// tasks. Each task sets the timer when it is polled.
 #[test]
 fn waiting_tasks_set_the_timer_when_another_thread_cannot() {
     let (queue, bad) = Bad::queue();
@@ -174,7 +174,7 @@ fn panicking_alarm_waiter_does_not_end_the_timer() {
     drop(queue.shut_down(ShutdownMode::Abandon));
 }
 
-/// At its end, a dequeue reads the clock to set the deadline for tasks and threads that wait until a delay ends.
+/// At its end, a dequeue reads the clock to compute when a waiting task or thread must wake up because a delay ends.
 #[test]
 fn clock_panic_during_dequeue_does_not_lose_the_key() {
     let (queue, bad) = Bad::queue();
@@ -191,7 +191,7 @@ fn clock_panic_during_dequeue_does_not_lose_the_key() {
 struct BadSleeps {
     clock: ManualClock,
     drop_panics: Arc<AtomicBool>,
-    /// The number of polls of each sleep that call the waker instead of storing the waker.
+    /// The number of times that a poll of a sleep calls the waker instead of storing it.
     eager_polls: usize,
     /// A hook that runs in the next `sleep_until`.
     hook: Arc<Mutex<Option<Hook>>>,
@@ -273,7 +273,7 @@ fn sleep_that_calls_its_waker_is_polled_again() {
     assert!(matches!(get.as_mut().poll(&mut Context::from_waker(&waker)), Poll::Ready(Some(_))));
 }
 
-/// The waiting tasks are woken, because one of their executors may have a timer that works.
+/// The waiting tasks are woken, because the timer of another executor may work.
 #[test]
 fn sleep_that_always_calls_its_waker_wakes_tasks() {
     let (queue, _bad) = BadSleeps::queue(usize::MAX);
@@ -284,8 +284,8 @@ fn sleep_that_always_calls_its_waker_wakes_tasks() {
     assert_eq!(wakes.count(), 1);
 }
 
-/// While a sleep is created, another sleep is created for an earlier alarm. In this test, the timer itself creates the
-/// other sleep.
+/// While the timer creates a sleep for the alarm, a hook of the timer adds a key with a shorter delay. So the alarm is set to an earlier
+/// time, and another sleep is created.
 #[test]
 fn outdated_sleep_does_not_replace_a_newer_one() {
     let (queue, bad) = BadSleeps::queue(0);

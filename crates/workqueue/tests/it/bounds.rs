@@ -1,4 +1,4 @@
-//! Tests that limit the number of keys and records that one operation processes, and the number of worker wake-ups.
+//! Tests that one operation processes a limited number of keys and records, and wakes a limited number of workers.
 
 use std::hash::{Hash, Hasher};
 use std::pin::pin;
@@ -90,7 +90,7 @@ fn snapshot_copies_keys_in_small_batches() {
     assert_eq!((states.len(), copies.load(Ordering::SeqCst)), (201, 201));
 }
 
-/// Expired failures are removed even if no other key has failures.
+/// The failures of a key are removed after they have expired, even if no other key has failures.
 #[test]
 fn expired_failures_are_forgotten_during_a_wait() {
     let clock = ManualClock::new();
@@ -122,8 +122,8 @@ fn expired_failures_are_forgotten_during_a_wait() {
     assert!((20..100).contains(&polls), "{polls} polls for 1000 records");
 }
 
-/// The due timers may make no key available, because they belong to expired failures or to keys in flight. If so, the
-/// queue fires more timers.
+/// If the fired timers belong to expired failures or to keys in flight, they make no key available. In this case, the queue fires more
+/// timers.
 #[test]
 fn due_key_is_found_behind_other_due_keys() {
     let clock = ManualClock::new();
@@ -144,8 +144,7 @@ fn due_key_is_found_behind_other_due_keys() {
     assert_eq!((queue.counts().idle, queue.counts().dirty_in_flight, held.len()), (0, 100, 100));
 }
 
-/// Another worker has taken the key of this waiter. The woken waiter waits again, and keeps its position before later
-/// waiters.
+/// Another worker has taken the key of this waiter. This waiter waits again, and keeps its position before the waiters that came later.
 #[test]
 fn repolled_waiter_keeps_its_position() {
     let (queue, _clock) = queue();

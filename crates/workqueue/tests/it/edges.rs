@@ -74,7 +74,7 @@ fn x3_drain_with_queued_and_none_in_flight() {
     assert!(report.complete && report.queued.is_empty());
 }
 
-/// The queue has no timer task. A `get` that waits for the delay returns immediately, and its timer is dropped.
+/// The queue has no timer task. When the shutdown begins, a `get` that waits for the delay returns immediately, and its timer is dropped.
 #[test]
 fn x4_drain_on_a_delaying_queue_releases_the_timer() {
     let (queue, clock) = queue();
@@ -192,7 +192,7 @@ fn x9_a_parallel_piece_that_panics_ends_alone() {
     assert!(unfinished.skipped.is_empty());
 }
 
-/// A clock that advances by an hour each time that a thread or task is about to sleep.
+/// A clock that advances by an hour whenever a thread or a task is about to sleep.
 struct Hasty(ManualClock);
 
 impl Clock for Hasty {
@@ -257,7 +257,7 @@ fn drain_reports_remaining_keys_at_its_deadline() {
     assert_eq!((report.complete, report.in_flight), (false, vec!["a"]));
 }
 
-/// A single timer serves all waiting tasks, even after the first waiting task was dropped.
+/// One timer serves all waiting tasks, even after the task that began to wait first was dropped.
 #[test]
 fn one_timer_serves_all_tasks_and_outlives_the_first() {
     let (queue, clock) = queue();

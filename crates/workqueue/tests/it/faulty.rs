@@ -12,7 +12,7 @@ use crate::panics::{assert_drains, panics};
 use crate::support::at;
 use crate::watch::{Wakes, ends};
 
-/// An order that returns its first ticket repeatedly.
+/// An order whose `pop` returns the first ticket again and again.
 #[derive(Debug, Default)]
 struct Stuck(Vec<Ticket>);
 
@@ -101,7 +101,7 @@ impl<K> Order<K> for Paused {
     }
 }
 
-/// If the queue called `pop` without a change, a waiting `get` would loop endlessly.
+/// If the queue called `pop` again although nothing had changed, a waiting `get` would loop forever.
 #[test]
 fn withholding_order_is_polled_again_after_a_change() {
     let (order, clock) = (Paused::default(), ManualClock::new());

@@ -1,4 +1,4 @@
-//! Test code that keeps a queue locked until the test releases the lock.
+//! Helpers that keep a queue locked until the test releases the lock.
 
 use std::fmt;
 use std::hash::Hash;
@@ -14,13 +14,13 @@ use pintle_workqueue::{Order, Queued, Ticket, WorkQueue};
 /// The time limit for an operation that must finish without the lock.
 const LIMIT: Duration = Duration::from_secs(10);
 
-/// The handle with which a test opens a [`Bar`].
+/// Opens a [`Bar`].
 pub(crate) struct Gate {
     entered: Receiver<()>,
     leave: SyncSender<()>,
 }
 
-/// A value that blocks user code under the queue's lock until the gate is opened.
+/// Blocks user code that runs under the queue's lock, until the test opens the gate.
 #[derive(Debug)]
 pub(crate) struct Bar {
     entered: SyncSender<()>,
@@ -39,9 +39,8 @@ struct Gated<K> {
 /// continues.
 pub(crate) struct GatedLimiter(pub(crate) Bar);
 
-/// A clock that can open a gate when it is read. If an operation of a queue with metrics finds the lock contended, it
-/// first reads the clock. It then pushes to the inbox or waits. So the lock is held until another operation has found
-/// it contended.
+/// A clock that can open a gate when it is read. In a queue with metrics, an operation that finds the lock contended first reads the clock,
+/// and then pushes to the inbox or waits. So this clock keeps the lock held until another operation has found it contended.
 #[derive(Clone)]
 pub(crate) struct Opener {
     pub(crate) clock: ManualClock,
@@ -75,7 +74,7 @@ impl Gate {
         self.hold_by(|| queue.add(gate), steps);
     }
 
-    /// Runs `steps` while another thread makes the call that blocks at the bar. The last step must open the gate.
+    /// Runs `steps` while `call` blocks at the bar on another thread. The last step must open the gate.
     pub(crate) fn hold_by<T: Send>(&self, call: impl FnOnce() -> T + Send, steps: impl FnOnce()) -> T {
         thread::scope(|scope| {
             let call = scope.spawn(call);

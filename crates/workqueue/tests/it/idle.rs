@@ -72,7 +72,7 @@ fn wakeups_are_limited_by_keys_and_processors() {
     }
 }
 
-/// No other operation accesses the queue in this test.
+/// No other operation accesses the queue during the millisecond.
 #[test]
 fn another_task_gets_the_key_after_a_millisecond() {
     let (queue, clock) = queue();
@@ -89,7 +89,7 @@ fn another_task_gets_the_key_after_a_millisecond() {
     assert_eq!(tasks[0].wakes.count(), 2, "the first task keeps its position");
 }
 
-/// More tasks than there are processors are woken but not polled. Each key waits at most a millisecond.
+/// Each key waits at most a millisecond, even if more tasks than there are processors are woken but never polled.
 #[test]
 fn many_unpolled_tasks_do_not_delay_a_key() {
     let (queue, clock) = queue();
@@ -113,7 +113,7 @@ fn delay_ends_in_time_when_first_waiter_is_unpolled() {
     assert!(stuck.is_woken() && !other.is_woken());
     clock.advance(MS);
     assert_eq!(other.poll(), Poll::Ready(Some(1)));
-    // The queue also uses this deadline for waiters that arrive later.
+    // The deadline of a millisecond also applies to waiters that arrive later.
     queue.add_after(2, SECOND);
     let mut third = Task::waits(&queue);
     clock.advance(SECOND);
@@ -132,7 +132,7 @@ fn late_task_without_a_key_wakes_no_other_task() {
     assert_eq!(clock.sleepers(), 0, "no deadline is pending");
 }
 
-/// The dequeue limit allows one key to be dequeued. This key does not wait for a task that is never polled.
+/// The dequeue limit allows only one key. This key does not wait for the woken task, which is never polled.
 #[test]
 fn unpolled_task_does_not_lose_a_token() {
     let clock = ManualClock::new();
@@ -267,8 +267,8 @@ fn notified_task_does_not_keep_the_time() {
         let stuck = Task::waits(&queue);
         thread::scope(|scope| {
             let thread = scope.spawn(|| queue.blocking_get().map(|item| *item));
-            // In this test, the thread parks without a deadline. (With a deadline, the test could not distinguish the
-            // thread from the alarm of the task.)
+            // In this test, the thread parks without a deadline. If the thread had a deadline, the test could not distinguish a wake-up of
+            // the thread from the alarm.
             while clock.sleepers() == 0 {
                 thread::yield_now();
             }

@@ -31,9 +31,8 @@ fn take(queue: &Queue) -> Vec<&'static str> {
     std::iter::from_fn(|| queue.try_get().ok()).map(|item| *item).collect()
 }
 
-/// While the queue is locked, a key with a pending delay is added, and another key is marked as done. Every later call
-/// observes both operations. The first key is queued behind earlier keys and has no delay any more, and no key is in
-/// flight.
+/// While the queue is locked, a key with a pending delay is added, and another key is marked as done. Both operations go to the inbox.
+/// Every later call observes them. The first key is queued behind earlier keys and has no delay any more, and no key is in flight.
 #[test]
 fn late_add_is_not_observable() {
     for look in LOOKS {
@@ -129,8 +128,8 @@ fn contended<K: Eq + Send + 'static>() -> (WorkQueue<K, Opener>, Opener, Gate, I
     (queue, clock, gate, memory)
 }
 
-/// The limit bounds the number of operations that the next call applies. When the inbox is full, an operation waits for the lock and then
-/// applies the inbox.
+/// The capacity of the inbox bounds the number of operations that the next call applies. When the inbox is full, an operation waits for the
+/// lock and then applies the inbox.
 #[test]
 fn inbox_is_limited_to_64_operations() {
     let (queue, clock, gate, memory) = contended();
@@ -218,7 +217,7 @@ fn inbox_reopens_after_the_last_waiter_leaves() {
     }
 }
 
-/// Each duration is measured between the times of two calls, regardless of when the operations were applied.
+/// A duration is measured between the times of two calls, even if the queue applied the operations later.
 #[test]
 fn metrics_use_the_original_times_of_late_operations() {
     let memory = InMemoryProvider::new();
@@ -248,8 +247,8 @@ fn metrics_use_the_original_times_of_late_operations() {
     assert_eq!(durations("workqueue_queue_duration_seconds"), (3, 4 * SECOND));
 }
 
-/// If it started later, a key with a higher priority that was added more than one step after this key would overtake
-/// it.
+/// The ageing of a key starts at its add. Otherwise, a key whose priority is one level higher would overtake it, although that key is added
+/// more than one step later.
 #[test]
 fn ageing_of_a_late_add_starts_at_the_call() {
     let (queue, clock, gate) = queue(Box::new(Priority::with_ageing(SECOND)), None);

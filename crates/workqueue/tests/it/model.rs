@@ -104,7 +104,7 @@ proptest! {
         let queue = WorkQueue::new(config);
         let mut model = Model { by_priority, always_charge, retry, reminder, base, max, keep_failures, ..Model::default() };
         let start = clock.now();
-        // These keys only make the queue larger. Only a large queue frees its records in batches.
+        // These keys only make the queue large, because only a large queue frees its records in batches.
         for key in 0..crowd {
             queue.add_after(1000 + key, Duration::from_secs(3600));
         }

@@ -17,8 +17,8 @@ fn queue(keys: &[&'static str]) -> Queue {
     queue
 }
 
-/// Marking the key as done queues it again, and the same call of `next` returns it. No other waiter is woken for this
-/// key.
+/// The key was added again while it was in flight. So `next` marks it as done, which queues it, and then returns it. No other waiter is
+/// woken for this key.
 #[test]
 fn next_is_done_and_get_in_one() {
     let queue = queue(&["a"]);
@@ -69,7 +69,7 @@ fn next_dropped_before_its_first_poll_is_done() {
     assert_eq!((queue.counts().in_flight, queue.len()), (0, 1));
 }
 
-/// Another waiter receives the wake-up of the dropped future.
+/// The queue wakes another waiter instead of the dropped future.
 #[test]
 fn next_dropped_while_waiting_is_done() {
     let queue = queue(&["a"]);

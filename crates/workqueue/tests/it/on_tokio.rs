@@ -109,8 +109,7 @@ async fn work<C: Timer>(queue: WorkQueue<u32, C>, taken: Taken, busy: u32, keys:
     }
 }
 
-/// The woken task is in the LIFO slot of the blocked runtime thread. Other threads cannot steal the task from this
-/// slot.
+/// The woken task is in the LIFO slot of a runtime thread that is blocked. Other threads cannot steal a task from this slot.
 fn keys_do_not_wait_for_the_worker_that_computes<C: Timer + Default>() {
     for keys in [1, 2, 100] {
         ends(move || {
@@ -270,8 +269,8 @@ async fn poll_once<'a>(get: &mut Pin<&mut Get<'a, u32, TokioClock>>) -> Poll<Opt
     poll_fn(|cx| Poll::Ready(get.as_mut().poll(cx).map(|item| item.map(|item| *item)))).await
 }
 
-/// In `Runtime::block_on` of a multi-threaded runtime, the budget of the task is used up. A sleep of tokio then calls the queue's waker
-/// during the poll, and that waker sets the alarm.
+/// A task in `Runtime::block_on` of a multi-threaded runtime has used up its cooperative budget. Therefore, polling a tokio sleep calls the
+/// queue's waker during the poll, and this waker sets the alarm.
 #[test]
 fn add_after_without_budget_in_block_on_works() {
     ends(|| {
@@ -285,8 +284,8 @@ fn add_after_without_budget_in_block_on_works() {
     });
 }
 
-/// The woken task is in the LIFO slot of the blocked thread, so only the alarm can wake another worker. A task without
-/// remaining budget sets the alarm.
+/// The woken task is in the LIFO slot of the blocked thread, so only the alarm can wake another worker. The task that sets the alarm has no
+/// cooperative budget left.
 #[test]
 fn keys_do_not_wait_for_a_worker_without_budget() {
     ends(|| {
@@ -328,8 +327,7 @@ fn delay_ends_while_another_runtime_is_not_driven() {
     });
 }
 
-/// The task that began to wait last has set the alarm. The `get` of this task is cancelled, and the thread of its
-/// runtime computes.
+/// The task that began to wait last has set the alarm. Its `get` is cancelled, and the thread of its runtime computes.
 #[test]
 fn cancelled_get_passes_the_alarm_to_another_runtime() {
     ends(|| {
@@ -375,7 +373,7 @@ fn key_does_not_wait_for_a_runtime_not_driven() {
     });
 }
 
-/// No delay is in use, but the queue must wake the workers when a key is added.
+/// The queue has no delays, but it must wake the workers when a key is added.
 #[test]
 fn workers_survive_a_runtime_without_a_time_driver() {
     ends(|| {

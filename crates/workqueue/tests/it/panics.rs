@@ -1,4 +1,4 @@
-//! Tests of user code that panics or that calls the queue. After such a call, no key is stuck, and no wait is endless.
+//! Tests of user code that panics or that calls the queue. After such a panic or call, no key is stuck, and no wait is endless.
 
 use std::fmt::{self, Write};
 use std::hash::{Hash, Hasher};
@@ -27,7 +27,7 @@ pub(crate) fn panics(call: impl FnOnce()) -> String {
     }
 }
 
-/// A key whose `Clone` and `Eq` panic while their flags are set, and whose `Drop` makes a callback.
+/// A test key. Its `Clone` and its `Eq` panic while their flags are set, and its `Drop` calls a callback.
 struct Key {
     number: u32,
     bad_clone: Arc<AtomicBool>,
@@ -157,8 +157,8 @@ fn late_add_panic_propagates_from_the_applying_call() {
     assert_drains(&queue);
 }
 
-/// The `Drop` of a key may use the queue. The test drops keys that were merged, rejected, expired, removed or marked as
-/// done.
+/// The `Drop` of a key may use the queue. In this test, the queue drops keys because they are merged, rejected, expired, removed or marked
+/// as done.
 #[test]
 fn no_key_is_dropped_under_the_lock() {
     let (keys, clock) = (Keys::default(), ManualClock::new());
@@ -403,8 +403,7 @@ fn key_of_a_panicking_order_is_in_no_depth() {
     assert_eq!(memory.value("workqueue_depth", &[]), Some(0.0));
 }
 
-/// The second panic happens in the drop of the guard, while the first panic unwinds. The second panic must not abort
-/// the process.
+/// The second panic happens in the drop of the guard, while the thread unwinds because of the first panic. It must not abort the process.
 #[test]
 fn limiter_and_order_can_panic_in_one_call() {
     let bad = Arc::new(AtomicBool::new(false));
@@ -514,7 +513,7 @@ fn panicking_histogram_does_not_lose_the_dequeued_key() {
     }
 }
 
-/// A worker that dequeues its key wakes the next worker, whose waker panics.
+/// A worker dequeues its key and wakes the next worker, whose waker panics.
 #[test]
 fn panicking_waker_does_not_lose_the_dequeued_key() {
     let queue = WorkQueue::<usize, _>::new(QueueConfig::new(ManualClock::new()));

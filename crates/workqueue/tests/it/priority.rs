@@ -88,8 +88,8 @@ fn c2_does_not_return_an_item_that_is_held() {
     assert_eq!(metrics.counts(), (3, 0, vec![(0, 1)]));
 }
 
-/// Here, the queue behaves like client-go and unlike controller-runtime. The key foo gets its position when it is
-/// marked as done, not when it was added.
+/// Here, the queue behaves like client-go and unlike controller-runtime: the key foo gets its position when its first processing is done,
+/// not when it is added.
 #[test]
 fn c3_returns_an_item_once_it_is_free() {
     let (queue, _, metrics) = queue();
@@ -260,19 +260,17 @@ fn c15_end(queue: &WorkQueue<u64>) {
     while queue.counts().delayed > 0 {
         thread::yield_now();
     }
-    // If a key was added while it is in flight, the same consumer gets the key again, even if all other consumers have
-    // ended.
+    // If a key is added while it is in flight, its consumer gets the key again, even if all other consumers have ended.
     drop(queue.shut_down(ShutdownMode::FinishBacklog));
 }
 
-/// This test checks the priorities of dequeued keys. Adds and dequeues run under a lock of the test, so that the test
-/// knows their order.
+/// This test checks the priorities of dequeued keys. A lock of the test serializes adds and dequeues, so that the test knows their order.
 #[test]
 fn c15_fuzz_priority_queue() {
     ends(|| {
         let metrics = Recorder::default();
         let queue: WorkQueue<u64> = WorkQueue::new(config(StdClock, &metrics));
-        // The highest priority of the adds of each key since the key was last dequeued.
+        // For each key, the highest priority with which the key was added since it was last dequeued.
         let highest = Mutex::new(HashMap::<u64, i32>::new());
         thread::scope(|scope| {
             for _ in 0..20 {
@@ -316,13 +314,13 @@ fn c15_fuzz_priority_queue() {
     });
 }
 
-/// The test data of a key that several threads use at the same time.
+/// What the test knows about one key. Several threads access this data at the same time.
 #[derive(Default)]
 struct Racing {
     is_held: AtomicBool,
     /// The highest priority of all adds of the key.
     highest: AtomicI32,
-    /// The number of adds that have begun, and this number at the time when the key was last dequeued.
+    /// The number of adds that have begun so far, and the number that had begun when the key was last dequeued.
     added: AtomicU32,
     seen: AtomicU32,
 }

@@ -219,7 +219,7 @@ fn q8_no_queue_drainage_using_shut_down() {
     queue.add("foo");
     queue.add("bar");
     let _held = (queue.try_get().unwrap(), queue.try_get().unwrap());
-    // The call of `shut_down` returns although both keys are in flight.
+    // `shut_down` returns although both keys are in flight.
     drop(queue.shut_down(ShutdownMode::FinishBacklog));
     assert_eq!(queue.try_get().unwrap_err(), TryGetError::ShutDown);
 }

@@ -128,7 +128,7 @@ fn forget_is_called_on_the_limiter() {
     }
 }
 
-/// In each case, another method is the first access to the queue after the failures expired.
+/// In each case, a different method is the first access to the queue after the failures have expired.
 #[test]
 fn expired_failures_never_count_again() {
     type Queue = WorkQueue<&'static str, ManualClock>;
@@ -214,7 +214,7 @@ fn waiting_get_sleeps_until_the_next_token() {
     assert!(get.as_mut().poll(&mut cx).is_ready());
 }
 
-/// Each kind of rejected add is counted, whether or not it counts a failure.
+/// The report counts each kind of rejected add, whether or not the add counts as a failure.
 #[test]
 fn every_kind_of_rejected_add_is_counted() {
     type Step = fn(&WorkQueue<&'static str, ManualClock>, WorkItem<&'static str, ManualClock>);
@@ -256,8 +256,8 @@ impl<K> RateLimiter<K> for Bucket {
     }
 }
 
-/// If the limiter is charged after the shutdown, a record is created only if this counts a failure. Such a record
-/// expires.
+/// After the shutdown, a rate-limited add can still count as a failure. The queue creates a record only if the limiter counts failures.
+/// Such a record expires.
 #[test]
 fn record_of_a_charge_after_shutdown_expires() {
     let (mut bucket, _clock) = config();
@@ -279,7 +279,7 @@ fn record_of_a_charge_after_shutdown_expires() {
     assert_eq!(queue.num_requeues(&"a"), 0);
 }
 
-/// Fifty reconciles fail. In each case, a reminder is pending whose deadline is earlier than the deadline of the retry.
+/// Fifty reconciles fail. In each case, a reminder with an earlier deadline than the retry is pending.
 #[test]
 fn failure_counts_despite_an_earlier_reminder() {
     let (config, clock) = config();

@@ -1,4 +1,4 @@
-//! A metrics provider that also records the lowest value that each gauge had when it was read.
+//! A metrics provider that also records the lowest value that was read from each gauge.
 
 use std::any::Any;
 use std::sync::Arc;

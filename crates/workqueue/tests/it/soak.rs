@@ -13,7 +13,7 @@ use crate::watch::ends;
 const KEYS: usize = 500;
 const TIME: Duration = Duration::from_millis(1500);
 
-/// The last requested version of each key, and its last processed version. The two versions are equal at the end.
+/// The version of each key that was requested last, and the version that was processed last. The two versions are equal at the end.
 #[derive(Default)]
 struct Work {
     wanted: AtomicU64,
@@ -43,8 +43,8 @@ fn soak_on_threads_and_tasks() {
             let work = &work[*item];
             assert!(!work.held.swap(true, Ordering::SeqCst), "{} is in flight twice", *item);
             handed_out.fetch_add(1, Ordering::Relaxed);
-            // Read `wanted` before the key is processed. A later request adds the key again, so a later call handles
-            // this request.
+            // Read `wanted` before the key is processed. If `wanted` changes later, the key is added again, so a later call handles the
+            // change.
             let wanted = work.wanted.load(Ordering::SeqCst);
             let fails = dice(seed, 10) == 0 && StdClock.now() < end;
             if !fails {

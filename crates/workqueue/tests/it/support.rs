@@ -1,4 +1,4 @@
-//! A simple model of the queue that consists of sets and lists.
+//! A simple model of the queue, built from sets and lists.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -33,7 +33,7 @@ pub(crate) struct Model {
     pub(crate) idle: BTreeMap<Key, Duration>,
     pub(crate) priorities: BTreeMap<Key, i32>,
 
-    /// The expected metrics: the numbers of unmerged adds, of dequeued keys, and of finished keys.
+    /// The expected metrics: the number of adds that were not merged, the number of dequeued keys, and the number of finished keys.
     pub(crate) adds: u64,
     pub(crate) gets: u64,
     pub(crate) dones: u64,
@@ -58,7 +58,7 @@ impl Model {
         }
     }
 
-    /// The caller must call this method after each operation. For keys that became idle, the failures begin to expire.
+    /// Starts the expiry of the failures of keys that have become idle. The caller must call this method after each operation.
     pub(crate) fn rest(&mut self) {
         let busy = |key: &Key| self.dirty.contains(key) || self.running.contains(key) || self.waiting.contains_key(key);
         for key in self.failures.keys().filter(|key| !busy(key)) {
@@ -77,7 +77,7 @@ impl Model {
         }
     }
 
-    /// An operation on a key first handles a delay of this key that has ended.
+    /// If the delay of a key has ended, an operation on this key first queues the key.
     pub(crate) fn fire_if_due_one(&mut self, key: Key) {
         if self.mode.is_none() && self.waiting.get(&key).is_some_and(|waiting| waiting.until <= self.now) {
             self.waiting.remove(&key);
@@ -136,7 +136,7 @@ impl Model {
         Added::Merged
     }
 
-    /// Adds a key after a failure. `is_held` means that the failure is reported by the worker that processes the key.
+    /// Adds a key after a failure. `is_held` means that the worker that processes the key reports the failure.
     pub(crate) fn add_rate_limited(
         &mut self,
         key: Key,

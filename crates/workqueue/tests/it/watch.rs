@@ -1,4 +1,4 @@
-//! A counter of wake-ups, and a time limit for tests.
+//! A waker that counts wake-ups, and a time limit for tests.
 
 use std::panic::resume_unwind;
 use std::sync::Arc;

@@ -44,8 +44,7 @@ fn finished_add_is_visible_to_later_calls() {
     });
 }
 
-/// If a key is added during the shutdown, either the add is rejected or the key is processed. This is also true if the
-/// add did not wait for the lock.
+/// If a key is added while the shutdown begins, either the add is rejected or the key is processed, even if the add goes to the inbox.
 #[test]
 fn accepted_add_is_processed_during_shutdown() {
     explore(|| {
@@ -86,8 +85,7 @@ fn keys_keep_the_order_of_their_producer_thread() {
 fn access_sees_every_finished_operation() {
     explore(|| {
         let (queue, _) = queue();
-        // The number of completed adds, the number of guards whose drop has begun, and the number of guards whose drop
-        // has completed.
+        // Counts the adds that have completed, the drops of guards that have begun, and the drops that have completed.
         let [added, ending, ended] = [(); 3].map(|()| Arc::new(AtomicUsize::new(0)));
         let adders = [0, 10].map(|first| {
             let added = Arc::clone(&added);

@@ -144,8 +144,8 @@ fn waiting_thread_forgets_expired_failures() {
     });
 }
 
-/// One priority level equals a second of waiting. A key that has waited longer is dequeued first, even if its add went
-/// through the inbox.
+/// One priority level equals a second of waiting. A key that has waited more than a second longer is dequeued before a key whose priority
+/// is one level higher. The add may go through the inbox.
 #[test]
 fn ageing_starts_at_the_add() {
     explore(|| {
@@ -234,8 +234,8 @@ fn metrics_are_consistent() {
     });
 }
 
-/// The durations are measured from the add to the dequeue, and from the dequeue to the done. This is also true if the
-/// add and the drop of the guard used the inbox.
+/// The durations are measured from the add to the dequeue, and from the dequeue to the drop of the guard. This is also true if the add and
+/// the drop go through the inbox.
 #[test]
 fn durations_are_measured_between_calls() {
     explore(|| {
@@ -288,8 +288,8 @@ fn unpolled_task_does_not_delay_others() {
         let adder = spawn(&queue, |queue| queue.add(2));
         clock.advance(SECOND);
         adder.join().unwrap();
-        // When the delay ended or the key was added, the queue woke the task that is never polled. A millisecond later,
-        // the other tasks are woken.
+        // When the delay ended or the key was added, the queue woke the task that is never polled. So it must wake the other tasks a
+        // millisecond later.
         clock.advance(SECOND);
         let mut taken = join(steady);
         taken.sort_unstable();

@@ -37,7 +37,7 @@ fn cancelled_get_passes_its_wakeup_on() {
         queue.add(1);
         let taken = fickle.join().unwrap();
         if taken {
-            // This `get` marked its key as done, so add another key for the other worker.
+            // This `get` has returned the key, and the key is already done. So add another key for the other worker.
             queue.add(2);
         }
         assert!(steady.join().unwrap());
@@ -76,8 +76,8 @@ fn workers_using_next_finish_the_backlog() {
     });
 }
 
-/// The future is either never polled, or is polled and dropped. Either way, the key of the future is marked as done,
-/// and no wake-up is lost.
+/// The future is either never polled, or is polled and dropped. In both cases, the key whose guard the future owns is marked as done, and
+/// no wake-up is lost.
 #[test]
 fn cancelled_next_marks_its_key_as_done() {
     explore(|| {

@@ -54,7 +54,7 @@ const SYSCTLS: &[(&str, u64)] = &[
     ("net.ipv4.tcp_wmem", 32),
 ];
 
-/// The safe SELinux types. Each entry contains the minor version of Kubernetes in which the type became safe.
+/// The safe SELinux types. Each entry contains the minor version of Kubernetes in which the SELinux type became safe.
 const SE_LINUX_TYPES: &[(&str, u64)] =
     &[("", 0), ("container_t", 0), ("container_init_t", 0), ("container_kvm_t", 0), ("container_engine_t", 31)];
 

@@ -31,8 +31,8 @@ const RESTRICTED_VOLUMES: &[&str] = &[
     "secret",
 ];
 
-/// Returns whether rules about Linux-only fields do not apply to the pod. These rules do not apply to Windows pods,
-/// because validation already rejects Linux-only fields in Windows pods.
+/// Returns whether the pod is exempt from the rules about Linux-only fields. Windows pods are exempt, because
+/// validation already rejects Linux-only fields in Windows pods.
 fn is_exempt(pod: &PodView<'_>, version: Version) -> bool {
     version.is_since(25) && pod.is_for_windows()
 }

@@ -11,7 +11,7 @@ use crate::admission::pods::{self, ContainerType};
 use crate::object::condition;
 use crate::validate::qualified_name_faults;
 
-/// The resources whose requests and limits can have quotas. If a quota uses the resource name without a prefix, the quota limits the
+/// The resources whose requests and limits a quota can restrict. If a quota uses the resource name without a prefix, the quota limits the
 /// requests.
 const NATIVE: &[&str] = &["cpu", "ephemeral-storage", "memory"];
 /// The resources that each container must specify if a quota limits them.
@@ -34,13 +34,13 @@ pub(super) fn counts(resource: &str) -> bool {
         || requested.is_some_and(|name| !is_native(resource) || name.starts_with(DEVICE_CLASS))
 }
 
-/// Returns the quantities that a pod uses of its quotas. A finished pod charges nothing.
+/// Returns the quantities that a pod charges to quotas. The result is empty for a finished pod.
 pub(super) fn usage(pod: &Json, now: Timestamp) -> Amounts {
     if is_finished(pod, now) { Amounts::default() } else { as_counted(&whole(pod, "requests"), &whole(pod, "limits")) }
 }
 
-/// Checks that each container specifies the resources that the quota limits, and returns an error if one is missing. The check is skipped
-/// for a pod with `spec.resources`.
+/// Returns an error if a container does not specify a resource that the quota limits. The check is skipped for a pod with
+/// `spec.resources`.
 pub(super) fn check_complete(pod: &Json, restricted: &Amounts) -> Result<(), String> {
     if ["requests", "limits"].iter().any(|side| !own(pod, side).0.is_empty()) {
         return Ok(());

@@ -136,7 +136,7 @@ impl RuleIndex {
         let Some(binding) = self.bindings.remove(key) else { return };
         for subject in &binding.subjects {
             let Some((all, name)) = self.bindings_mut(&subject.matcher) else { continue };
-            // If a binding contains a subject twice, the first occurrence has already removed the binding from the index.
+            // If a binding contains a subject twice, this loop has already removed the binding at the first occurrence of the subject.
             let Some(bound) = all.get_mut(name) else { continue };
             if let Some(here) = bound.get_mut(&binding.namespace) {
                 here.remove(&binding.name);

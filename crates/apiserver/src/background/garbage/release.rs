@@ -31,7 +31,8 @@ pub(super) fn drop_references(
     })
 }
 
-/// Breaks a cycle by clearing `blockOwnerDeletion` in all owner references of an object.
+/// Breaks a cycle of owner references. To do this, sets `blockOwnerDeletion` to false in all owner references of an
+/// object.
 pub(super) fn unblock(registry: &Arc<Registry>, target: &RequestTarget, uid: &str) -> Outcome<()> {
     patch(registry, target, uid, &|metadata| {
         for reference in metadata["ownerReferences"].as_array_mut().into_iter().flatten() {

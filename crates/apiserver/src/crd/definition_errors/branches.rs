@@ -30,7 +30,7 @@ pub(super) fn undeclared(schema: &Json, path: FieldPath<'_>, errors: &mut FieldE
     each(schema, path, |branch, branch_path| missing(branch, branch_path, Some(schema), path, errors));
 }
 
-/// Calls `visit` for each direct branch of a schema and its path.
+/// Calls `visit` with each direct branch of a schema and the path of this branch.
 pub(super) fn each(schema: &Json, path: FieldPath<'_>, mut visit: impl FnMut(&Json, FieldPath<'_>)) {
     for key in BRANCHES {
         let branches = path.member(key);

@@ -4,7 +4,8 @@ use pintle_json::Json;
 
 use crate::crd::field_path::FieldPath;
 
-/// Calls `visit` for the schemas of direct fields, items and map values. Each call receives the path of the schema.
+/// Calls `visit` for each schema that is nested directly in `schema`: the schemas of fields, items and map values. Each
+/// call receives a nested schema and the path of this schema.
 pub(super) fn fields(schema: &Json, path: FieldPath<'_>, mut visit: impl FnMut(&Json, FieldPath<'_>)) {
     let properties = path.member("properties");
     for (name, property) in schema.members("/properties") {

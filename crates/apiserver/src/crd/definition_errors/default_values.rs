@@ -8,8 +8,8 @@ use crate::crd::structural::Structural;
 use crate::crd::{embedded, prune, validator};
 use crate::validate::{FieldError, FieldErrors};
 
-/// Reports defaults that do not match their schema or its rules. Validating all of them takes at most `steps` steps and the budget of one
-/// object for rules.
+/// Reports defaults that do not match their schema or its rules. The validation of all defaults takes at most `steps` steps, and the
+/// rules for all defaults together have the cost budget of a single object.
 pub(super) fn all(
     schema: &Json,
     structural: &Structural,
@@ -57,7 +57,7 @@ fn forbidden(schema: &Json, top: &str, path: FieldPath<'_>, errors: &mut FieldEr
     }
 }
 
-/// A schema in its forms.
+/// A schema in three forms: as JSON, as a structural schema, and as a tree of rules.
 #[derive(Clone, Copy)]
 struct Part<'a> {
     schema: &'a Json,
@@ -189,7 +189,7 @@ fn errors_of_objects(default: &Json, structural: &Structural, path: FieldPath<'_
     errors
 }
 
-/// Changes the paths of errors of a default, which are relative to the default.
+/// Converts error paths that are relative to a default into complete paths. `path` is the path of the default.
 fn placed<'a, E: IntoIterator<Item = FieldError>>(
     errors: E,
     path: FieldPath<'a>,

@@ -16,7 +16,8 @@ const MOST_EXPENSIVE: usize = 4;
 const REASONS: [&str; 4] = ["FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired"];
 const RULES: &str = "x-kubernetes-validations";
 
-/// Reports errors in the texts of the rules of a schema. Nested schemas are not checked.
+/// Reports errors in the text fields of a schema's rules, such as an empty `rule` or a line break in `message`. Nested schemas are not
+/// checked.
 pub(super) fn texts(schema: &Json, path: FieldPath<'_>, errors: &mut FieldErrors) {
     let rules = path.member(RULES);
     for (at, source) in RuleSource::all(schema).enumerate() {
@@ -68,8 +69,8 @@ fn has_line_break(text: &str) -> bool {
     text.contains(['\n', '\r'])
 }
 
-/// Reports rules that do not compile or cost too much. `errors` contains the other errors of the schema. A rule is not checked if its own
-/// schema, or a schema nested in that schema, has an error.
+/// Reports rules that do not compile or cost too much. `errors` contains the errors that other checks have found in the schema. A rule is
+/// not checked if its own schema, or a schema nested in that schema, has an error.
 pub(super) fn expressions(schema: &Json, path: FieldPath<'_>, errors: &mut FieldErrors) {
     let mut check = Check { faulty: errors.fields(), ..Check::default() };
     check.schema(schema, path, &Place::ROOT);
@@ -90,14 +91,14 @@ pub(super) fn expressions(schema: &Json, path: FieldPath<'_>, errors: &mut Field
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RuleCost {
-    /// The path of the field in the definition that contains the expression.
+    /// The path of the field that contains the expression. The path starts at the root of the definition.
     pub field: String,
     /// The estimated cost of all evaluations of the expression for one object.
     pub cost: u64,
 }
 
 impl RuleCost {
-    /// The maximum cost of one expression. kube-apiserver rejects a definition with a more expensive expression.
+    /// The maximum cost of one expression. kube-apiserver rejects a definition if one of its expressions is more expensive.
     pub const LIMIT: u64 = RULE_LIMIT;
 }
 
@@ -119,7 +120,7 @@ struct Place {
     level: Level,
     /// The maximum number of values of this schema in one object. `None` if an enclosing list or map has no size limit.
     cardinality: Option<u64>,
-    /// The path of the outermost enclosing list for which the items of an update cannot be matched with the old items.
+    /// The path of the outermost enclosing list whose new items cannot be matched with the old items in an update.
     uncorrelated: Option<String>,
 }
 
@@ -151,7 +152,7 @@ fn max_elements(schema: &Json) -> Option<u64> {
 #[derive(Default)]
 struct Check {
     errors: FieldErrors,
-    /// The fields with other errors.
+    /// The fields for which other checks have reported errors.
     faulty: Vec<String>,
     total: u64,
     costs: Vec<RuleCost>,

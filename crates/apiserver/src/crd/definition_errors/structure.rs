@@ -13,8 +13,8 @@ use crate::validate::{FieldError, FieldErrors};
 const TYPES: &[&str] = &["array", "boolean", "integer", "number", "object", "string"];
 /// JSON Schema keywords that a schema must not contain.
 const UNSUPPORTED: &[&str] = &["id", "patternProperties", "additionalItems", "definitions", "dependencies", "$ref"];
-/// The maximum number of keys of a list map. The default values of the keys have the same maximum length. The limits bound the cost of
-/// comparing items. kube-apiserver does not have these limits.
+/// The maximum number of keys of a list map. The next constant is the maximum length of a key's default in bytes. Both limits bound the
+/// cost of comparing items. kube-apiserver does not have these limits.
 const MAX_KEYS: usize = 100;
 const MAX_KEY_DEFAULT: usize = 1024;
 
@@ -302,7 +302,7 @@ fn types_of_resource(schema: &Json, path: FieldPath<'_>, errors: &mut FieldError
     }
 }
 
-/// Validates the type of the root schema, and the root's schema of `metadata`.
+/// Validates the type of the root schema, and the schema of the root's field `metadata`.
 fn root(schema: &Json, path: FieldPath<'_>, errors: &mut FieldErrors) {
     let properties = path.member("properties");
     let type_name = schema.text("/type");

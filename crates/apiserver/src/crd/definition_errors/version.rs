@@ -13,7 +13,7 @@ const COLUMN_TYPES: &[&str] = &["boolean", "date", "integer", "number", "string"
 const COLUMN_FORMATS: &[&str] = &["byte", "date", "date-time", "double", "float", "int32", "int64", "password"];
 const MAX_SELECTABLE: usize = 8;
 /// Limits that kube-apiserver does not have. The limits bound memory, because each version becomes a kind with a copy of all names. The
-/// limits also bound tables, because a table has one cell per column and object.
+/// limits also bound the size of tables, because a table has one cell for each column of each object.
 const MAX_VERSIONS: usize = 100;
 const MAX_COLUMNS: usize = 100;
 const MAX_WARNING: usize = 256;

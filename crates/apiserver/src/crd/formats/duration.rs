@@ -19,7 +19,8 @@ pub(super) fn is_duration(text: &str) -> bool {
     is_go_duration(text) || numbers_with_units(text).unwrap_or(false)
 }
 
-/// Returns whether the text is a list of numbers with units whose sum in nanoseconds fits into 64 bits.
+/// Returns whether the text is a list of numbers with units. The sum of these durations in nanoseconds must fit into 64
+/// bits.
 fn is_go_duration(text: &str) -> bool {
     let mut rest = text.strip_prefix(['-', '+']).unwrap_or(text);
     if rest == "0" {

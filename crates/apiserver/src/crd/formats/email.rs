@@ -7,7 +7,7 @@ pub(super) fn is_email(text: &str) -> bool {
     addresses(&mut rest, true) == Some(1) && skip_comments(&mut rest).is_some() && rest.is_empty()
 }
 
-/// Reads an address, or a group if `groups` is true. Returns the number of addresses.
+/// Reads an address. If `groups` is true, the text can also be a group. Returns the number of addresses.
 fn addresses(rest: &mut &str, groups: bool) -> Option<usize> {
     skip_blanks(rest);
     let start = *rest;

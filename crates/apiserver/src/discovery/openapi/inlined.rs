@@ -7,7 +7,7 @@ use super::kind_schemas;
 use crate::discovery::schema_names::schema_name;
 use crate::kinds::Kind;
 
-/// The maximum number of parts of a schema. The largest built-in kinds have a few thousand parts.
+/// The maximum number of nested schemas in a schema. The schemas of the largest built-in kinds have a few thousand nested schemas.
 const MAX_PARTS: usize = 100_000;
 
 /// Returns the types in the published schema of a kind. References are resolved, and descriptions and constraints are removed. As in
@@ -31,7 +31,7 @@ pub(crate) fn inlined(kind: &Kind) -> Option<Json> {
 
 struct Inliner<'a> {
     schemas: &'a Map,
-    /// The names of the schemas that enclose the current part.
+    /// The names of the schemas that enclose the current schema.
     open: Vec<&'a str>,
     left: usize,
 }
@@ -63,7 +63,7 @@ impl<'a> Inliner<'a> {
             parts.extend(schema.get(name).map(|value| (name.to_owned(), value.clone())));
         }
         if schema.text("/format") == "int-or-string" {
-            // Built-in types have a format instead of the extension.
+            // Built-in types have the format `int-or-string` instead of the extension.
             parts.insert("x-kubernetes-int-or-string", true.into());
         }
         if let Some(Json::Object(properties)) = schema.get("properties") {
@@ -100,7 +100,7 @@ mod tests {
         let kinds = Kinds::builtin();
         for kind in kinds.kinds() {
             let schema = inlined(kind).expect("a schema");
-            // JSONSchemaProps has a field with this name.
+            // The kind JSONSchemaProps has a field with the name `$ref`, so only references with a text value are rejected.
             assert!(!schema.to_string().contains("\"$ref\":\""), "{kind:?}");
         }
         let of = |group: &str, kind: &str| inlined(kinds.group_kind(group, kind).expect("a kind")).expect("a schema");

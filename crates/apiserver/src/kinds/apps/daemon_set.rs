@@ -38,7 +38,7 @@ impl Strategy for DaemonSet {
                     strategy.set("type", "RollingUpdate");
                 }
                 let fewer = i32::from(strategy.text("/type") == "RollingUpdate");
-                // If `rollingUpdate` is present, both numbers get a default, because their Go fields are not pointers.
+                // If `rollingUpdate` is present, `maxUnavailable` and `maxSurge` get defaults, because the Go fields are not pointers.
                 if (fewer == 1 || strategy.has("/rollingUpdate"))
                     && let Some(rolling) = strategy.member("rollingUpdate")
                 {

@@ -26,7 +26,7 @@ impl Strategy for StatefulSet {
         let (mut found, path) = match old {
             _ if subresource == Subresource::Status => return Vec::new(),
             None => (template_warnings::of(object, TEMPLATE), ""),
-            // As in kube-apiserver, the paths in warnings have this prefix only for updates.
+            // As in kube-apiserver, the paths in warnings have the prefix `.Spec` only for updates.
             Some(old) => (template_warnings::on_update(object, old, TEMPLATE), ".Spec"),
         };
         for (at, claim) in object.list("/spec/volumeClaimTemplates").enumerate() {
@@ -65,7 +65,7 @@ impl Strategy for StatefulSet {
                 policy.set_default("whenScaled", "Retain");
             }
             for claim in spec.items_mut("volumeClaimTemplates") {
-                // The server sets both fields, regardless of their values in the request.
+                // The server sets `apiVersion` and `kind`, regardless of the values in the request.
                 claim.set("apiVersion", "v1");
                 claim.set("kind", "PersistentVolumeClaim");
                 if let Some(spec) = claim.member("spec") {
@@ -182,9 +182,9 @@ fn drop_max_unavailable(object: &mut Json) {
     }
 }
 
-/// Returns the object with the pod template as the controller uses it. Each claim template becomes a volume. The volume of a claim template
-/// replaces another volume of the same name. The host name and the subdomain are removed, because the StatefulSet determines them. The
-/// result omits the replicas and two other numbers, because other rules validate these numbers.
+/// Returns a copy of the object that contains the pod template in the form that the controller uses. Each claim template becomes a volume.
+/// The volume of a claim template replaces another volume of the same name. The host name and the subdomain are removed, because the
+/// StatefulSet determines them. The result omits the replicas and two other numbers, because other rules validate these numbers.
 fn with_claim_volumes(object: &Json) -> Json {
     let mut object = object.clone();
     let Some(spec) = object.get_mut("spec").filter(|spec| spec.is_object()) else { return object };

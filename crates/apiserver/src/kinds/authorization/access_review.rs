@@ -108,8 +108,8 @@ impl AccessReview {
     }
 }
 
-/// Validates a field selector or a label selector. The selector must contain either a raw selector or requirements. It
-/// must not contain both.
+/// Validates a field selector or a label selector. The selector must contain either a raw selector or requirements, but
+/// not both.
 fn selector_errors(selector: Check<'_>) -> Check<'_> {
     let raw = selector.object().text("/rawSelector");
     let some = selector.object().list("/requirements").next().is_some();

@@ -67,7 +67,7 @@ const PODS: &str = "pods";
 enum SpecOwner<'a> {
     /// A pod with this name. The name may be empty.
     Pod(&'a str),
-    /// A pod template. Weaker rules apply to it.
+    /// A pod template. Weaker rules apply to templates.
     Template,
 }
 

@@ -179,8 +179,7 @@ fn applies(scope: &str, resource: &str) -> bool {
 }
 
 /// Returns a map from each scope to the number of errors for this scope. A quota with a scope may limit only some of
-/// the standard resources. The number of errors is the number of standard resources in the quota that the scope does
-/// not allow.
+/// the standard resources. Each other standard resource in the quota causes one error.
 fn out_of_scope(object: &Json) -> HashMap<&'static str, usize> {
     let standard: Vec<_> = object.members("/spec/hard").filter(|(name, _)| STANDARD.contains(&name.as_str())).collect();
     let count = |scope: &&'static str| standard.iter().filter(|(name, _)| !applies(scope, name)).count();

@@ -171,8 +171,8 @@ fn schema(kind: &Kind, object: &Json) -> Outcome<Arc<Schema>> {
     })
 }
 
-/// Returns an error if a mutation changed the type of the object. Also returns an error if a mutation set a resourceVersion on an object
-/// that does not exist yet.
+/// Returns an error if a mutation changed the type of the object. The function also returns an error if a mutation set a resourceVersion
+/// on an object that does not exist yet.
 fn check_identity(before: &Json, after: &Json, operation: Operation) -> Outcome<()> {
     let of = |object: &Json| (object.text("/apiVersion").to_owned(), object.text("/kind").to_owned());
     if of(before) != of(after) {

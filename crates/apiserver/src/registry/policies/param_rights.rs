@@ -135,7 +135,7 @@ impl Required {
     }
 }
 
-/// Formats a user like Go.
+/// Formats a user in the same way as Go's `fmt` package formats a pointer to the user.
 fn shown(user: &User) -> String {
     let groups: Vec<_> = user.groups.iter().collect();
     let groups = groups.iter().map(|group| group.as_ref() as &str).collect::<Vec<_>>().join(" ");

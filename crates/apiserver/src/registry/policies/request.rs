@@ -19,7 +19,7 @@ pub(super) fn operation(operation: Operation) -> &'static str {
 }
 
 /// Returns the AdmissionRequest for a request. The result does not contain the objects. `kind` is the kind in the version that the policy
-/// matches. `own_type` is the object of the request if its type differs from the type of the resource. An example is a Scale.
+/// matches. `own_type` is the object in the request, but only if this object has another type than the resource. An example is a Scale.
 pub(super) fn attributes(request: &AdmissionRequest<'_>, kind: &Kind, own_type: Option<&Json>) -> Json {
     let (target, user) = (request.target, &request.by.user);
     let gvk = |kind: &Kind| match own_type {
@@ -80,7 +80,8 @@ fn written(options: &WriteOptions, kind: &str) -> Json {
         json.set("fieldManager", options.field_manager.as_str());
     }
     match options.field_validation {
-        // `Warn` is also the value of a request without the option `fieldValidation`. Expressions do not receive it.
+        // `Warn` is also the value of a request without the option `fieldValidation`. Expressions do not receive the
+        // value `Warn`.
         FieldValidation::Warn => {}
         FieldValidation::Ignore => json.set("fieldValidation", "Ignore"),
         FieldValidation::Strict => json.set("fieldValidation", "Strict"),

@@ -26,7 +26,7 @@ pub(super) struct Invocation<'p> {
 /// A policy that matches a request but cannot be invoked.
 pub(super) struct Misconfigured<'p> {
     pub(super) policy: &'p BoundPolicy,
-    /// The binding with the error. The binding is `None` if the error is in the policy.
+    /// The binding that contains the error. The binding is `None` if the error is in the policy.
     pub(super) binding: Option<&'p Binding>,
     pub(super) why: String,
 }
@@ -135,8 +135,8 @@ impl<'a> Review<'a> {
         invocations
     }
 
-    /// Returns the object of the request if its type differs from the type of the resource. An example is a Scale. An object whose type
-    /// differs is not converted to other versions.
+    /// Returns the object in the request, but only if this object has another type than the resource. An example is a Scale. Such an
+    /// object is not converted to other versions.
     fn own_type(&self) -> Option<&Json> {
         let own = &self.request.target.kind;
         self.object().or(self.request.old).filter(|object| object.text("/kind") != own.kind)

@@ -13,19 +13,19 @@ struct Case {
     path: &'static str,
     media: &'static str,
     body: Json,
-    /// The record that the test expects from the witness, without the user.
+    /// The record that the test expects from the admission plugin [`Witness`](super::Witness), without the user.
     record: &'static str,
     /// The status code of the response if no plugin rejects the request.
     code: u16,
-    /// The change that the witness makes to the object. The tuple consists of a path, a JSON pointer and a value. The
-    /// path is where the change is visible, the pointer names the changed field, and the value is the new value. If the
+    /// The change that the `Witness` makes to the object. The tuple consists of a path, a JSON pointer and a value. A
+    /// GET of the path shows the change, the pointer names the changed field, and the value is the new value. If the
     /// path is empty, the change is visible in the response.
     seen: (&'static str, &'static str, Json),
 }
 
-/// Sends the request four times. The witness rejects the first request in the phase `admit`, and the second request in
-/// the phase `validate`. The third request is a dry run, which the witness accepts. In the fourth request, the witness
-/// changes the object.
+/// Sends the request four times. The admission plugin `Witness` rejects the first request in the phase `admit`, and the
+/// second request in the phase `validate`. The third request is a dry run, which the plugin accepts. In the fourth
+/// request, the plugin changes the object.
 async fn check(server: &WitnessedServer, case: Case) {
     let Case { method, path, media, body, record, code, seen } = case;
     let absolute = |path: &str| if path.starts_with('/') { path.to_owned() } else { format!("{IN}/{path}") };
@@ -67,12 +67,12 @@ async fn check(server: &WitnessedServer, case: Case) {
     assert_eq!(found.at(pointer), Some(&value), "after {method} {path}: {found}");
 }
 
-/// Returns the records that a request causes if the witness does not change it.
+/// Returns the records that a request causes if the `Witness` does not change the object.
 fn admit_and_validate(record: &str) -> Vec<String> {
     vec![format!("admit {record}"), format!("validate {record}")]
 }
 
-/// Returns the record that a request causes after the witness has changed it.
+/// Returns the record that a request causes after the `Witness` has changed the object.
 fn after_change(record: &str) -> String {
     let Some((before, sent)) = record.split_once("-> ").filter(|(_, sent)| !sent.starts_with('-')) else {
         return record.into();
@@ -526,7 +526,7 @@ async fn admission_sees_quota_charges_except_in_dry_runs() {
     let made = server.call(Method::POST, &maps, JSON, &config_map("a", "1")).await;
     let records =
         [&admit_and_validate(create)[..1], &admit_and_validate(charge)[..], &admit_and_validate(create)[1..]].concat();
-    // The quota is updated before the witness validates the request, because the witness is the last plugin in the
-    // chain.
+    // The quota is updated before the `Witness` validates the request, because the `Witness` is the last plugin in the
+    // admission chain.
     assert_eq!((made.code, server.witness.take_records()), (201, records), "{}", made.body);
 }

@@ -15,7 +15,7 @@ const MAX_CHANGES: usize = 16_384;
 pub(crate) struct Changes(Arc<Backlog>);
 
 /// The error that a follower receives if it reads too slowly. The follower has missed changes and must list again.
-/// After the error, the follower receives all later changes again.
+/// After the error, the follower continues to receive all later changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Lagged;
 
@@ -36,7 +36,7 @@ struct UnreadChanges {
     lagged: bool,
 }
 
-/// The half of a backlog to which the store writes.
+/// The end of a backlog to which the store writes.
 #[derive(Debug)]
 pub(super) struct ChangeSender(Weak<Backlog>);
 
@@ -74,7 +74,7 @@ impl Changes {
         }
     }
 
-    /// Returns whether the follower has read all changes. Also returns the [`Lagged`] error, if there is one.
+    /// Returns whether the follower has read all changes. A pending [`Lagged`] error counts as unread.
     pub(crate) fn is_empty(&self) -> bool {
         let unread = self.0.unread();
         unread.changes.is_empty() && !unread.lagged

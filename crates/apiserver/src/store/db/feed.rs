@@ -21,7 +21,7 @@ pub(crate) enum FeedScope {
     Namespace(String),
     /// A single object. The value is its key.
     Object(String),
-    /// All objects whose selectable field with the index `at` has this value, before or after a change.
+    /// All objects for which the selectable field with the index `at` has this value before or after a change.
     Field {
         at: usize,
         value: String,

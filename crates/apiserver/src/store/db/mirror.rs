@@ -1,4 +1,4 @@
-//! Copies the objects of another cluster for a plan. The other cluster is called the upstream cluster.
+//! Copies the objects of another cluster for a [`Plan`](crate::Plan). The other cluster is called the upstream cluster.
 //!
 //! Each known object has a base, which is the state of the object in the upstream cluster. The first local write of an
 //! object freezes the object's base. After the first local write, the store ignores the content of upstream changes to

@@ -14,7 +14,8 @@ use crate::store::{Draft, Key, Order};
 const WRITERS: u64 = 2;
 const WRITES: u64 = 400;
 const PODS: &str = "pods";
-/// The key of the object that contains the number of pods. Each step that writes a pod also updates the number of pods.
+/// The key of the object that contains the number of pods. Each commit that writes a pod also updates the number of
+/// pods.
 const COUNT: (&str, &str) = ("counts", "pods");
 
 fn counted(pods: u64) -> Json {
@@ -38,7 +39,7 @@ fn names(pods: Run) -> Vec<(Key, u64)> {
     pods.map(|(key, stored)| (key, stored.revision())).collect()
 }
 
-/// Creates pods. Each step writes one pod together with the number of pods. Retries after conflicts.
+/// Creates pods. Each commit writes one pod together with the number of pods. Retries after conflicts.
 fn write(db: &Db, writer: u64) {
     for number in 0..WRITES {
         let key = format!("{writer}/{number}");

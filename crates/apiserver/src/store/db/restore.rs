@@ -27,11 +27,11 @@ struct Difference<'a> {
 }
 
 impl Db {
-    /// Replaces all objects of the store by the objects in `wanted`, in a single step. Objects that are not in `wanted`
-    /// are removed. Objects whose content is the same are kept. All other objects are written. Returns the number of
-    /// writes.
+    /// Replaces all objects of the store by the objects in `wanted`, in a single commit. Objects that are not in
+    /// `wanted` are removed. Objects whose content is the same are kept. All other objects are written. Returns the
+    /// number of writes.
     ///
-    /// Readers must not observe a partial state, so the replacement is a single step. For example, the garbage
+    /// Readers must not observe a partial state, so the replacement is a single commit. For example, the garbage
     /// collector would delete the dependents of an owner that is not restored yet. The lock is held only while the
     /// objects are written. The objects are encoded and compared without the lock, unless each attempt conflicts with
     /// another write.

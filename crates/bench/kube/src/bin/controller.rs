@@ -1,5 +1,5 @@
-//! Runs one workload of the area `controller` once, with kube-rs: `controller WORK --objects N --workers N --server KUBECONFIG
-//! [--quick]`.
+//! Runs one workload of the benchmark area `controller` once, with kube-rs: `controller WORK --objects N --workers N --server
+//! KUBECONFIG [--quick]`.
 
 fn main() {
     kube_peer::controller::main();

@@ -47,7 +47,7 @@ enum Error {
 
 struct Context {
     client: Client,
-    /// The number of failures in a row, which determines the back-off.
+    /// The number of consecutive failures, which determines the back-off.
     failures: Mutex<HashMap<String, u32>>,
 }
 

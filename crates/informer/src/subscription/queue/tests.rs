@@ -114,8 +114,8 @@ fn deleted_initial_objects_are_skipped_in_small_sections() {
         drop(queue.begin(Walk::of(cache.snapshot())));
         drop(queue.upstream_synced());
         queue.notify(&(0..MANY).map(gone).collect::<Vec<_>>());
-        // The call of `notify` skips one section of the initial objects. For each skipped object, its waiting deletion
-        // is also removed.
+        // The call of `notify` skips as many initial objects as one critical section may skip. For each skipped object,
+        // its waiting deletion is also removed.
         assert_eq!(queue.len(), 2 * (MANY - SECTION));
         assert!(!*queue.synced.borrow());
         match waits {

@@ -40,7 +40,7 @@ struct Stream {
     first: Vec<WatchEvent<Pod>>,
     /// The revision of the last sent event.
     received: usize,
-    /// The number of revisions by which the server of the watch lags.
+    /// The server of the watch lags by this number of revisions.
     lag: usize,
     last: Option<WatchEvent<Pod>>,
 }
@@ -123,8 +123,8 @@ impl Replicas {
         self.head().saturating_sub(lag)
     }
 
-    /// Returns the revision of the state from which a request is answered. The newest state includes the writes of all
-    /// servers.
+    /// Returns the revision of the state that the server uses to answer a request. The newest state includes the writes
+    /// of all servers.
     fn visible_to(&mut self, resource_version: &str) -> usize {
         if resource_version.is_empty() { self.head() } else { self.visible() }
     }

@@ -19,7 +19,7 @@ pub(super) struct Ledger(Arc<Mutex<Book>>);
 struct Book {
     /// The workers of each shard.
     entries: BTreeMap<u32, Vec<Worker>>,
-    /// The time since which each of these shards has had no worker.
+    /// The shards that have no worker, each with the time when its last worker stopped.
     free: BTreeMap<u32, Instant>,
     gaps: Vec<Duration>,
     starts: usize,

@@ -40,7 +40,7 @@ pub(crate) struct Node {
     pub(crate) stored: Vec<Write>,
     /// The leadership of the node's most recent term.
     pub(crate) guard: Option<Leadership>,
-    /// The time until which the model of client-go's elector assumes that it leads.
+    /// The model of client-go's elector assumes that it leads until this time.
     pub(crate) belief: Option<Deadline>,
     pub(crate) works: bool,
     /// The latest end times of the node's actions under a permit, on the node's clock.

@@ -32,7 +32,7 @@ pub(crate) const QUIET: Chaos = Chaos {
 };
 
 /// The usual faults. The rates of two clocks differ by a factor of at most `(1 + 0.19) / (1 - 0.19)`. This factor is
-/// just below the limit for the default durations, which is 15 s / 10 s.
+/// just below 15 s / 10 s, which is the limit for the default durations.
 pub(crate) const STORM: Chaos = Chaos {
     nodes: 4,
     rate_error: 0.19,

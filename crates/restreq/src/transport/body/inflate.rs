@@ -11,8 +11,8 @@ use http_body::{Body as _, Frame};
 use super::ResponseBody;
 use crate::request::BoxError;
 
-/// A gzip body. One step decompresses at most about 64 KiB, even if the compression ratio is high. The size limits of
-/// the reader apply to the data after decompression.
+/// A gzip body. Each frame contains at most about 64 KiB of decompressed data, even if the compression ratio is high.
+/// The code that reads this body applies its size limits to the decompressed data.
 pub(super) struct Inflate {
     body: ResponseBody,
     /// Compressed input that has not been decompressed yet.

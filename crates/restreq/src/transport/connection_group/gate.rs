@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Wake, Waker};
 
 /// A gate that forwards wake-ups to the task that waits for the connection. While that task takes data from the
-/// connection, the gate is closed and forwards no wake-ups. Whenever data is taken, hyper wakes the task, but the task
-/// polls the connection again in any case.
+/// connection, the gate is closed and forwards no wake-ups. The crate hyper wakes the task whenever the task takes
+/// data. These wake-ups are unnecessary, because the task then polls the connection again in any case.
 #[derive(Default)]
 pub(super) struct Gate {
     waiter: Mutex<Option<Waker>>,
@@ -29,7 +29,7 @@ impl Gate {
     }
 
     /// Closes the gate while it calls the closure `take`. Returns the result of `take`, and whether the waker was woken
-    /// during the call. If the waker was woken, the caller must poll the connection before the caller waits.
+    /// during the call. If the waker was woken, the caller must poll the connection again before the caller waits.
     pub(super) fn closed_while<T>(&self, take: impl FnOnce() -> T) -> (T, bool) {
         self.state.store(CLOSED, Ordering::SeqCst);
         let taken = take();

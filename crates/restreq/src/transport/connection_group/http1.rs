@@ -1,4 +1,4 @@
-//! An HTTP/1 connection that its requests poll.
+//! An HTTP/1 connection. The request in progress polls the connection, so no separate task is needed.
 
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
@@ -25,15 +25,15 @@ use crate::transport::connect::Conn;
 /// The request in progress polls the connection. No separate task is needed, because only one request uses the
 /// connection at any time. If there were a separate task, the request and the task would wake each other, often across
 /// CPUs. While the connection is idle, a watcher task is notified when the peer sends data or closes the connection.
-/// The crate hyper gets only the waker of the [`Gate`].
+/// When the connection is polled, hyper gets the waker of the [`Gate`] instead of the task's waker.
 pub(super) struct Http1 {
     gate: Arc<Gate>,
     waker: Waker,
     sender: SendRequest<HttpBody>,
     /// The value is `None` after the connection has ended.
     connection: Option<Connection<TokioIo<Conn>, HttpBody>>,
-    /// Whether no request has been sent over the connection yet. The first request may be queued before the connection
-    /// is ready to send. If the connection fails before it is ready, polling the connection returns the error.
+    /// Whether the connection has not sent a request yet. The first request may be queued before the connection is
+    /// ready to send. If the connection fails before it is ready, polling the connection returns the error.
     is_fresh: bool,
     idle_signal: Arc<IdleSignal>,
 }
@@ -72,7 +72,7 @@ impl Http1 {
         request: Request<HttpBody>,
     ) -> Result<Response<Incoming>, TrySendError<Request<HttpBody>>> {
         self.is_fresh = false;
-        // The caller polls the connection next, so this code needs to wake no other task.
+        // The caller polls the connection next, so this code does not need to wake a task.
         let (answer, _) = self.gate.closed_while(|| self.sender.try_send_request(request));
         let mut answer = pin!(answer);
         poll_fn(|cx| self.drive_until(cx, |_, cx| answer.as_mut().poll(cx))).await
@@ -122,7 +122,7 @@ impl Http1 {
         if let Some(connection) = &mut self.connection
             && Pin::new(connection).poll(&mut Context::from_waker(&self.waker)).is_ready()
         {
-            // The request gets the error.
+            // The request in progress returns the error, so the error is ignored here.
             self.connection = None;
         }
     }

@@ -1,5 +1,5 @@
-//! An HTTP/2 connection. The requests use h2 without hyper: fewer tasks wake each other, and the headers and the body of a request are
-//! written together.
+//! An HTTP/2 connection. The requests use the crate h2 directly, without hyper. As a result, fewer tasks wake each
+//! other. In addition, the headers and the body of a request are written to the socket together.
 
 mod keep_alive;
 
@@ -28,7 +28,7 @@ use crate::transport::reads::Reads;
 
 /// The maximum size of unread data in one response, as in Go.
 const STREAM_WINDOW: u32 = 4 << 20;
-/// The maximum flow-control window of RFC 9113, section 6.9.1.
+/// The flow-control window of a connection: the maximum that RFC 9113, section 6.9.1, allows.
 const CONNECTION_WINDOW: u32 = (1 << 31) - 1;
 /// The window of a connection has free space even if the windows of all streams are full. Therefore, an unread response
 /// does not block other responses.
@@ -38,16 +38,16 @@ const MAX_HEADERS: u32 = 16 << 10;
 /// The number of streams that the client opens before the server has sent its limit. hyper has the same default.
 const INITIAL_STREAMS: usize = 100;
 
-/// Sends requests over one connection. Clones share the connection.
+/// Sends requests over one connection. All clones share the connection.
 #[derive(Clone)]
 pub(super) struct Http2 {
     sender: SendRequest<Bytes>,
     reads: Arc<Reads>,
-    /// The runtime of the connection. It runs the uploads of bodies that are not completely in memory.
+    /// The runtime of the connection. If a request body is not completely in memory, a task on this runtime sends it.
     runtime: Handle,
 }
 
-/// Reads and writes the frames of all streams.
+/// The future that reads and writes the frames of all streams of a connection.
 pub(super) type Connection = client::Connection<Conn, Bytes>;
 
 /// Opens a connection. Call this function within a tokio runtime.
@@ -116,7 +116,7 @@ impl Http2 {
     }
 }
 
-/// Headers that HTTP/2 does not have (RFC 9113, section 8.2.2).
+/// Headers that HTTP/2 does not allow (RFC 9113, section 8.2.2).
 const OF_CONNECTION: [HeaderName; 5] = [
     CONNECTION,
     TRANSFER_ENCODING,
@@ -125,12 +125,14 @@ const OF_CONNECTION: [HeaderName; 5] = [
     HeaderName::from_static("proxy-connection"),
 ];
 
-/// Returns whether a request with this method usually has a body, so that an empty body is announced.
+/// Returns whether a request with this method usually has a body. Such a request contains a `Content-Length` even if
+/// its body is empty.
 fn has_body(method: &Method) -> bool {
     [Method::POST, Method::PUT, Method::PATCH].contains(method)
 }
 
-/// Returns the error of the connection. After a lost connection, h2 does not know that a ping was not answered.
+/// Converts an error of h2. If the connection was closed because the server did not answer a ping, h2 does not know
+/// this reason. In this case, the function returns [`PingTimeout`].
 fn failure(error: h2::Error, reads: &Reads) -> BoxError {
     if reads.is_dead() { Box::new(PingTimeout) } else { error.into() }
 }
@@ -153,8 +155,9 @@ async fn upload(mut body: HttpBody, mut stream: SendStream<Bytes>) {
     }
 }
 
-/// Sends pieces of a body until there is no space or no piece. At the end, returns the reason to reset the stream, or `None` if the body was
-/// sent or the stream has already ended.
+/// Sends pieces of a body until the flow-control window is full or the body has no piece ready. The result `None` means
+/// that the whole body was sent or that the stream has ended. Otherwise, the result is the reason for which the caller
+/// must reset the stream.
 fn poll_upload(body: &mut HttpBody, stream: &mut SendStream<Bytes>, cx: &mut Context<'_>) -> Poll<Option<Reason>> {
     loop {
         if body.poll_abandoned(cx).is_ready() {
@@ -163,7 +166,8 @@ fn poll_upload(body: &mut HttpBody, stream: &mut SendStream<Bytes>, cx: &mut Con
         if stream.poll_reset(cx).is_ready() {
             return Poll::Ready(None);
         }
-        // If pieces were queued without free space, a large body could fill the memory.
+        // Read the next piece only if the flow-control window has free space. Otherwise, h2 would queue the pieces, and
+        // a large body could fill the memory.
         stream.reserve_capacity(1);
         while stream.capacity() == 0 {
             if !matches!(ready!(stream.poll_capacity(cx)), Some(Ok(_))) {
@@ -189,9 +193,9 @@ fn poll_upload(body: &mut HttpBody, stream: &mut SendStream<Bytes>, cx: &mut Con
 pub(in crate::transport) struct ResponseBody {
     stream: RecvStream,
     reads: Arc<Reads>,
-    /// The length from the header, minus the length that was read.
+    /// The value of the `Content-Length` header, minus the number of bytes that were read.
     left: Option<u64>,
-    /// Whether all data was read, but not the trailers.
+    /// Whether all data was read. The trailers follow after the data.
     is_read: bool,
 }
 
@@ -206,12 +210,13 @@ impl ResponseBody {
         if !self.is_read {
             match ready!(self.stream.poll_data(cx)) {
                 Some(Ok(data)) => {
-                    // The window cannot be too large, because this data has reduced it.
+                    // This call cannot fail: the data has reduced the flow-control window by the same number of bytes.
                     let _ = self.stream.flow_control().release_capacity(data.len());
                     self.left = self.left.map(|left| left.saturating_sub(data.len() as u64));
                     return Poll::Ready(Some(Ok(Frame::data(data))));
                 }
-                // The server sent the whole response, and reads no more of the request (RFC 9113, section 8.1).
+                // The server has sent the whole response, and does not read the remaining request body (RFC 9113,
+                // section 8.1).
                 Some(Err(error)) if error.reason() == Some(Reason::NO_ERROR) => return Poll::Ready(None),
                 Some(Err(error)) => return Poll::Ready(Some(Err(failure(error, &self.reads)))),
                 None => self.is_read = true,

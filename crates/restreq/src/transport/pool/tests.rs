@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::*;
 
-/// The state of the model: the connections and the requests that are outside of the pool.
+/// The pool under test, and the state of the model: the server's settings, the connections, and the requests.
 struct World {
     pool: Pool,
     http2: bool,
@@ -14,8 +14,8 @@ struct World {
     waiting: BTreeSet<Ticket>,
     dials_in_flight: usize,
     has_dialled: bool,
-    /// The usable connections. For each connection: the number of its users, and whether the server's settings have
-    /// arrived.
+    /// The usable connections. Each value contains the number of requests that use the connection, and whether the
+    /// server's settings have arrived.
     open: BTreeMap<ConnId, (usize, bool)>,
     /// The connections of the requests in flight, with one entry for each request.
     used: Vec<ConnId>,

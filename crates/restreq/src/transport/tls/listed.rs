@@ -62,9 +62,8 @@ impl ServerCertVerifier for ListedVerifier {
 }
 
 /// Returns whether the error means that the only problem is an untrusted issuer of the certificate. The function
-/// returns true for an unknown issuer, for a signature that does not match a CA of this name, and for a CA certificate
-/// that is used as a server certificate. The crate webpki checks the validity period before it returns any of these
-/// errors.
+/// returns true in three cases: the issuer is unknown, the signature does not match the CA with the issuer's name, or
+/// the server uses a CA certificate. The crate webpki checks the validity period before it returns any of these errors.
 fn fails_only_for_its_issuer(refused: &CertificateError) -> bool {
     match refused {
         CertificateError::UnknownIssuer | CertificateError::BadSignature => true,

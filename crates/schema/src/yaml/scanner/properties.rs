@@ -91,7 +91,7 @@ impl Scanner<'_> {
         }
     }
 
-    /// Scans the escaped bytes of one character. Each byte is written as `%` and two hexadecimal digits.
+    /// Scans the escaped bytes of one character. In the text, each byte is a `%` and two hexadecimal digits.
     fn scan_octets(&mut self, to: &mut Vec<u8>, start: Mark) -> Scanned<()> {
         let mut left = None;
         while left != Some(0) {

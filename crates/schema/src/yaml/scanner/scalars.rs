@@ -3,7 +3,7 @@
 use super::{Scanned, Scanner};
 use crate::yaml::cursor::{Mark, YamlError};
 
-/// The blanks and line breaks between two parts of a scalar.
+/// The gap between two parts of a scalar: blanks and line breaks.
 #[derive(Default)]
 struct Gap {
     blanks: String,
@@ -251,8 +251,8 @@ impl Scanner<'_> {
         Ok((chomping, increment))
     }
 
-    /// Reads the empty lines before the next line, and the indentation of this line. If the block's indentation is not known yet,
-    /// it is the length of the longest empty line.
+    /// Reads the empty lines before the next line, and the indentation of this line. If the indentation of the block is not known yet, the
+    /// length of the longest empty line is used.
     fn scan_block_breaks(&mut self, indent: &mut isize, breaks: &mut String, start: Mark) -> Scanned<()> {
         let mut furthest = 0;
         loop {

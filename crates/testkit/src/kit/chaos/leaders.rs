@@ -1,4 +1,4 @@
-//! Checks that at most one process leads. The server's revisions define the order of writes and of Lease changes.
+//! Checks that only the leader writes. The server's revisions define the order of the writes and of the Lease changes.
 
 use crate::Lab;
 use crate::journal::LeaseWrite;
@@ -11,7 +11,7 @@ fn leader<W: World>(lab: &Lab<W>) -> Option<String> {
     lab.running().into_iter().find(|process| *process == last.process)
 }
 
-/// Returns the leader. If there is no leader, returns the process with this number modulo the number of processes.
+/// Returns the leader. If there is no leader, returns a running process that `choice` selects.
 pub(super) fn leader_or<W: World>(lab: &Lab<W>, choice: usize) -> Option<String> {
     let running = lab.running();
     leader(lab).or_else(|| running.get(choice % running.len().max(1)).cloned())

@@ -7,7 +7,7 @@ use fastrand::Rng;
 use pintle_apiserver::RequestVerb;
 use pintle_apiserver::faults::{Answer, Fault, Lag, Rule};
 
-/// The kind of disturbances in a script.
+/// The kind of the disturbances that a script contains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Stale,
@@ -27,7 +27,7 @@ pub(super) struct Script {
     pub(super) delay: Duration,
     /// The longest delay of a watch event.
     pub(super) lag: Duration,
-    /// The events of the script, each with the time since the start of the run.
+    /// The events of the script, each with its time, measured from the start of the run.
     pub(super) events: Vec<(Duration, Event)>,
     /// The time at which all faults end.
     pub(super) end: Duration,
@@ -40,15 +40,15 @@ pub(super) enum Event {
     Step,
     Rule(Rule),
     BreakWatches,
-    /// Kills the leader. If there is no leader, kills the process with this number modulo the number of processes.
+    /// Kills the leader. If there is no leader, the number selects the process to kill.
     Kill(usize),
     /// Stops the leading process gracefully, so that a standby takes over immediately.
     Stop(usize),
 }
 
 impl Script {
-    /// Creates the script of a seed. `steps` is the number of steps that the user performs. `views` are the resources
-    /// that the operator lists and watches.
+    /// Creates the script for a seed. `steps` is the number of steps that the user performs. `views` are the resources that the operator
+    /// lists and watches.
     pub(super) fn new(seed: u64, kind: Kind, steps: usize, replicas: usize, views: &[String]) -> Self {
         let mut random = Rng::with_seed(seed);
         // Drop the first random value, because consecutive seeds have similar first values.
@@ -82,7 +82,7 @@ impl Script {
                 }
                 events.extend((0..random.usize(1..4)).map(|_| (time(&mut random), ending(&mut random))));
                 events.extend((0..random.usize(0..3)).flat_map(|_| relist(time(&mut random))));
-                // Start at time zero, so that the first watches lag.
+                // Start at time zero, so that even the first watches lag.
                 events.extend(lagging(&mut random, views).map(|rule| (Duration::ZERO, Event::Rule(rule))));
             }
             Kind::Chaos => {
@@ -100,8 +100,7 @@ impl Script {
     }
 }
 
-/// Returns the time of a disturbance. The time is mostly soon after a step of the user, while the operator reacts to
-/// the step.
+/// Returns the time of a disturbance. Usually, this time is soon after a step of the user, while the operator still reacts to the step.
 fn near(random: &mut Rng, acts: &[Duration], end: Duration) -> Duration {
     let act = random.choice(acts).filter(|_| random.u8(0..4) > 0);
     let (from, until) = act.map_or((Duration::ZERO, end), |act| (*act, end.min(*act + Duration::from_secs(20))));

@@ -67,9 +67,8 @@ fn streams(kind: &str, query: &Query) -> Json {
     options
 }
 
-/// Returns an error for the first problem in the following list. The possible problems are that the container does not exist, the pod is
-/// not scheduled, the node does not exist, or the kubelet is unreachable. If the pod is not scheduled, a log request returns an empty log
-/// instead of an error.
+/// Returns the first error that applies: the pod or the container does not exist, the pod is not scheduled, the node does not exist, or
+/// the kubelet is unreachable. If the pod is not scheduled, a log request returns an empty log instead of an error.
 fn answer(cluster: &dyn Cluster, target: &RequestTarget, options: &Json) -> Outcome<StreamAnswer> {
     let (name, pods) = (&target.name, GroupResource::new("", "pods"));
     let pod = cluster.object(&pods, &target.namespace, name).ok_or_else(|| Failure::not_found(&pods, name))?;

@@ -79,7 +79,7 @@ pub(super) fn allocate(cluster: &dyn Cluster, object: &mut Json, old: Option<&Js
 fn allocate_health_check_port(cluster: &dyn Cluster, object: &mut Json) -> Outcome<()> {
     let own_key = format!("{}/{}", metadata::namespace(object), metadata::name(object));
     let is_free = |port: i64| cluster.holder(&node_port_claim(port)).is_none_or(|holder| *holder == *own_key);
-    // The other node ports of this Service cannot be used, because kube-apiserver allocates them before the health check port.
+    // The health check port must differ from the node ports of this Service, because kube-apiserver allocates these node ports first.
     let own: BTreeSet<i64> = node_ports(object).collect();
     if let Some(port) = health_check_port(object) {
         let why = match NODE_PORTS.contains(&port) {

@@ -1,4 +1,4 @@
-//! Finds peers that are lost, as client-go does.
+//! Detects lost peers with HTTP/2 pings, as client-go does.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -13,12 +13,12 @@ use crate::Http2Config;
 use crate::transport::connect::Conn;
 use crate::transport::reads::Reads;
 
-/// Pings a peer that is silent.
+/// Sends a ping when the peer has sent no data for some time.
 pub(in crate::transport) struct KeepAlive {
     ping: PingPong,
-    /// The time of silence before a ping.
+    /// How long the peer may send no data before the client sends a ping.
     after: Duration,
-    /// The time for the answer.
+    /// How long the client waits for the response to a ping.
     timeout: Duration,
     reads: Arc<Reads>,
     timer: Pin<Box<Sleep>>,
@@ -38,7 +38,7 @@ impl KeepAlive {
         Some(Self { ping, after, timeout: config.ping_timeout, reads, timer, is_waiting: false })
     }
 
-    /// Ends if the peer does not answer a ping in time.
+    /// Returns `Ready` when the peer has not answered a ping in time.
     pub(in crate::transport) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         loop {
             if self.is_waiting && self.ping.poll_pong(cx).is_ready() {
@@ -55,7 +55,7 @@ impl KeepAlive {
                 self.timer.as_mut().reset(silent_until);
                 continue;
             }
-            // Sending fails only if the connection has ended.
+            // Sending a ping fails only if the connection has ended.
             self.is_waiting = self.ping.send_ping(Ping::opaque()).is_ok();
             let wait = if self.is_waiting { self.timeout } else { self.after };
             self.timer.as_mut().reset(Instant::now() + wait);
