@@ -74,14 +74,14 @@ pub(crate) const AREA: Area = Area {
             ours: &[ours(&["write", "--objects", "100000", "--workers", "1"], WRITE)],
             peers: &peers(&["write", "--objects", "100000", "--workers", "1"]),
             around: Around::Maps(100_000),
-            runs: 3,
+            runs: 1,
         },
         Workload {
             name: "100 k objects, one write each, 8 workers",
             ours: &[ours(&["write", "--objects", "100000", "--workers", "8"], WRITE)],
             peers: &peers(&["write", "--objects", "100000", "--workers", "8"]),
             around: Around::Maps(100_000),
-            runs: 3,
+            runs: 1,
         },
     ],
 };
