@@ -28,11 +28,11 @@ pub const UNKNOWN_LEADER: &str = "leaderelection.k8s.io/unknown";
 ///   accept the write. Each write is based on the version that was read. If a half has changed since it was read, the
 ///   write is rejected. Unlike client-go, the lock never takes over a half that another contender has changed.
 /// - If the halves name different holders, the reported holder is [`UNKNOWN_LEADER`]. All contenders then wait until
-///   both halves have been unchanged for a full lease duration. The halves name different holders if a write changed
-///   only one half, because of a crash or a rejection. If only one half was written, the error has
+///   both halves have been unchanged for a full lease duration. The halves name different holders if a crash or a
+///   rejection has caused a write to change only one half. If only one half was written, the error has
 ///   [`earlier_may_have_acted`](ApiError::earlier_may_have_acted) set, and no contender leads for one lease duration.
 /// - If both halves have the same holder but one half does not contain the last renewal, the merged record has no
-///   `renew_time`. Such a record is never confused with a record that both halves accepted.
+///   `renew_time`. Electors always distinguish such a record from a record that both halves accepted.
 /// - The fencing [token](Lock::token) of a leadership term is the secondary half's token. As a result, tokens continue
 ///   to increase after all replicas use only the Lease.
 ///
@@ -61,7 +61,8 @@ pub struct MultiLock<P, S> {
 }
 
 impl<P: Lock, S: Lock> MultiLock<P, S> {
-    /// Combines two locks. The lock has the resource and the key of its primary half.
+    /// Combines two locks. The resource and the key of the combined lock are the resource and the key of its primary
+    /// half.
     pub fn new(primary: P, secondary: S) -> Self {
         Self { primary, secondary }
     }
@@ -188,7 +189,8 @@ fn both_raw(primary: &LockState, secondary: Option<&LockState>) -> Box<str> {
     format!("{} {:?}", half(primary), secondary.map(half)).into()
 }
 
-/// Marks an error of the second half's write, because the first half has already accepted its write.
+/// Sets `earlier_may_have_acted` in an error of the second half's write, because the first half has already accepted
+/// its write.
 fn half_way(error: ApiError) -> ApiError {
     ApiError { earlier_may_have_acted: true, ..error }
 }

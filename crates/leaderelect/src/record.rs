@@ -8,7 +8,7 @@ use pintle_meta::MicroTime;
 /// The election record that a lock stores. This type corresponds to client-go's `LeaderElectionRecord`.
 ///
 /// The elector does not use the two times in the record for its decisions. The two times are for people and for other
-/// programs. A record has expired when an observer has seen no change for the record's lease duration, measured on the
+/// programs. A record has expired for an observer if the record has not changed for its lease duration, measured on the
 /// observer's own clock.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LeaderElectionRecord {
@@ -37,7 +37,7 @@ impl LeaderElectionRecord {
     }
 
     /// Returns how long the record stays valid if it does not change. If the record contains no duration, returns
-    /// `own`, the lease duration of the observer.
+    /// `own`, which is the lease duration of the observer.
     pub fn lease_duration(&self, own: Duration) -> Duration {
         match u64::try_from(self.lease_duration_seconds) {
             Ok(seconds @ 1..) => Duration::from_secs(seconds),
@@ -64,8 +64,8 @@ pub struct Version {
 }
 
 impl Version {
-    /// Returns whether `other` is a version of the same object. For a [`MultiLock`](crate::MultiLock), this version may
-    /// be the version of the primary half only.
+    /// Returns whether `other` is a version of the same object. If the lock is a [`MultiLock`](crate::MultiLock), this
+    /// version may contain only the version of the primary half.
     pub(crate) fn goes_on_in(&self, other: &Self) -> bool {
         self.uid == other.uid || (self.uid.ends_with('+') && other.uid.starts_with(&self.uid))
     }
@@ -85,8 +85,8 @@ pub struct LockState {
     /// The record.
     pub record: LeaderElectionRecord,
     /// Stored data that the field `record` cannot represent, such as a time that cannot be parsed, or the second half
-    /// of a [`MultiLock`](crate::MultiLock). Electors only compare this data. If this field is `None`, electors compare
-    /// only `record`.
+    /// of a [`MultiLock`](crate::MultiLock). Electors do not interpret this data. They only compare it. If this field
+    /// is `None`, electors compare only `record`.
     pub raw: Option<Box<str>>,
 }
 
@@ -121,7 +121,7 @@ pub enum TimePrecision {
     /// Microseconds, like a Lease.
     #[default]
     Micros,
-    /// Whole seconds, like an annotation.
+    /// The lock stores whole seconds, as an annotation does.
     Seconds,
 }
 

@@ -39,9 +39,9 @@ pub const SHARDS_LABEL: &str = "pintle-shards";
 /// Configuration of [`Shards`].
 #[derive(Clone, Debug)]
 pub struct ShardsConfig {
-    /// The number of shards. Default: 16. If each replica has several shards, the work is distributed more evenly. If a
-    /// rollout changes the number of shards, replicas with the old number and replicas with the new number never work
-    /// at the same time. The new replicas wait until no replica with the old number leads a shard.
+    /// The number of shards. Default: 16. If each replica has several shards, the work is distributed more evenly. A
+    /// rollout may change the number of shards. Replicas with the old number and replicas with the new number never
+    /// work at the same time. The new replicas wait until no replica with the old number leads a shard.
     pub shards: u32,
     /// The configuration of the electors. All leases also have the label [`SHARDS_LABEL`], and only this label is used
     /// to select the leases. Replicas may use different values for the other labels. If the values differ, a lease has
@@ -58,10 +58,10 @@ impl Default for ShardsConfig {
 /// Divides all objects into [shards](Shard), and assigns the shards to several replicas. One replica leads each shard.
 /// Each value of this type represents one replica.
 ///
-/// Each replica has a membership lease and contends for all shards. For each shard, rendezvous hashing puts the members
-/// into an order. The first member in this order is called the preferred replica of the shard. If a replica joins or
-/// leaves, only the shards of that replica move. If the leader of a shard is not the preferred replica, this leader
-/// ends its work and releases the shard. The preferred replica then takes the shard immediately.
+/// Each replica has a membership lease and contends for all shards. For each shard, rendezvous hashing determines an
+/// order of the members. The first member in this order is called the preferred replica of the shard. If a replica
+/// joins or leaves, only the shards of that replica move. If the leader of a shard is not the preferred replica, this
+/// leader ends its work and releases the shard. The preferred replica then takes the shard immediately.
 ///
 /// # What is guaranteed
 ///
@@ -122,18 +122,18 @@ pub struct Shards<A: ObjectApi<Lease> + ListWatch<Object = Lease>> {
     fleet: Fleet<A>,
     /// The elector for this replica's membership lease.
     member: LeaderElector<LeaseLock<A>>,
-    /// One elector for each shard. The electors are kept after the future of `run` is dropped, so that the next `run`
-    /// waits for the permits of the previous `run`.
+    /// One elector for each shard. The electors are kept after the future of `run` is dropped. The next `run` can
+    /// therefore wait for the permits of the previous `run`.
     electors: Vec<LeaderElector<LeaseLock<A>>>,
 }
 
 impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> Shards<A> {
-    /// Joins the shards `name`. Their leases are in `namespace`. Each shard has a lease with a name such as
-    /// `{name}-0-of-16`, and each replica has a lease `{name}-member-…-of-16`.
+    /// Joins the shards `name`. The leases of the shards and of the replicas are in `namespace`. Each shard has a lease
+    /// with a name such as `{name}-0-of-16`, and each replica has a lease `{name}-member-…-of-16`.
     ///
     /// # Errors
     ///
-    /// Returns the first rule in [`InvalidConfig`] that `config` breaks. Returns an error if `name` is not a valid
+    /// Returns [`InvalidConfig`] with the first rule that `config` violates. Returns an error if `name` is not a valid
     /// label value.
     ///
     /// # Panics
@@ -184,12 +184,12 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> Shards<A> {
     }
 
     /// Works on each shard that this replica leads. The method returns after `stop` is cancelled. The method also
-    /// returns after the work on one shard ends although the elector did not ask it to end. In the second case, the
-    /// method returns the shard and the end of its leadership term. In both cases, the replica first asks the work on
-    /// all shards to end, and then releases the shards.
+    /// returns if the work on one shard ends although the shard's elector did not ask the work to end. In the second
+    /// case, the method returns the shard, and how the leadership term of the shard ended. In both cases, the replica
+    /// first asks the work on all shards to end, and then releases the shards.
     ///
-    /// All work runs in the task that polls the future returned by this method. To use several threads, spawn tasks,
-    /// and [run](Leadership::run) the work in each task inside the leadership of its shard.
+    /// All work runs in the task that polls the future returned by this method. To use several threads, spawn tasks. In
+    /// each task, pass the work to [`run`](Leadership::run) of the leadership of its shard.
     ///
     /// # Panics
     ///
@@ -218,7 +218,8 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> Shards<A> {
             let stay = LeaderCallbacks::new(async |leadership: Leadership| leadership.cancelled().await);
             member.run(&stop, stay).await;
         };
-        // The preferred replicas are unknown until all members are known, so let other replicas try first.
+        // Until this replica knows all members, it does not know the preferred replicas, so it lets other replicas try
+        // first.
         let unknown = Preference { defer: *lease_duration, yield_to: None };
         fleet.preferences.iter().for_each(|preference| drop(preference.send_replace(unknown.clone())));
         let shards = Shard::all(fleet.config.shards).zip(electors).map(async |(shard, elector)| {

@@ -144,14 +144,14 @@ impl<L: Lock> Place<'_, L> {
     }
 }
 
-/// The state of the task.
+/// The state of the `Shell`'s task.
 struct Running<L: Lock> {
     clocks: Arc<dyn Clocks>,
     in_flight: usize,
     /// Whether the `Shell` has several `Contest`s.
     is_shared: bool,
     seats: BTreeMap<u64, Seat<L>>,
-    /// The key of each `Contest`'s lock, and the ID of the `Contest`.
+    /// The keys of the locks, each together with the ID of the `Contest` for that lock.
     keys: BTreeSet<(ObjectKey, u64)>,
     /// The time on the monotonic clock when the `Shell` must call `Contest::step` for each `Contest`.
     timers: BTreeSet<(Duration, u64)>,
@@ -159,7 +159,7 @@ struct Running<L: Lock> {
     waiting: BTreeSet<(Duration, u64)>,
     /// The number of requests that are in flight.
     sent: usize,
-    /// The maximum number of `Contest`s since the queue was last empty.
+    /// The largest number of `Contest`s that the `Shell` has had since the queue was last empty.
     peak: usize,
     /// The current timer. The timer may fire earlier than the first entry of `timers`. For this reason, no new timer is
     /// needed when a deadline is extended.
@@ -170,7 +170,7 @@ struct Running<L: Lock> {
 
 type Timer = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// The task checks the timers at the latest after this number of events.
+/// The task checks the timers after at most this number of events.
 const EVENTS_A_TICK: u32 = 64;
 
 /// An event that a `Contest` waits for, and the ID of the `Contest`.
@@ -354,7 +354,7 @@ impl<L: Lock> Running<L> {
     /// Calls `Contest::step` for each `Contest` that is due.
     fn tick(&mut self) {
         let now = self.clocks.now();
-        // Also check the `Contest` that is due next, because its deadline may have passed on another clock than the
+        // Also check the `Contest` that is due next, because its deadline may have passed on a clock other than the
         // monotonic clock.
         let is_due = |id: &u64| self.seats.get(id).and_then(|seat| seat.wake).is_some_and(|wake| wake.has_passed(now));
         let first = self.timers.first().map(|(_, id)| *id).filter(is_due);

@@ -63,13 +63,13 @@ impl ElectionStatus {
         self.observed.borrow().leader.clone()
     }
 
-    /// Returns whether this elector leads and its leadership term's deadline has not passed.
+    /// Returns whether this elector leads and the deadline of its leadership term has not passed.
     pub fn is_leader(&self) -> bool {
         self.leadership().is_some_and(|leadership| leadership.check().is_ok())
     }
 
-    /// Returns the leadership term of the work that this elector runs. The leadership term of that work may already be
-    /// over. `None` if no work runs.
+    /// Returns the leadership term whose work this elector runs. This leadership term may already be over. `None` if no
+    /// work runs.
     pub fn leadership(&self) -> Option<Leadership> {
         self.observed.borrow().term.clone()
     }

@@ -1,4 +1,4 @@
-//! Terms, and how they end.
+//! Leadership terms, and the reasons why they end.
 
 use std::fmt;
 use std::thread;
@@ -8,7 +8,7 @@ use crate::record::{LeaderElectionRecord, Version};
 /// One period of leadership.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Term {
-    /// The first version of the lock that names this elector as the holder.
+    /// The first version of the lock's object whose record names this elector as the holder.
     pub version: Version,
     /// The record in the lock when the leadership term began.
     pub record: LeaderElectionRecord,
@@ -58,8 +58,8 @@ pub enum EndReason {
     Deleted,
     /// The work panicked.
     Panicked,
-    /// The elector asked the leader's work to end for the sake of a preferred holder. The preferred holder is chosen by
-    /// a coordinated election or by the assignment of [shards](crate::Shards).
+    /// The elector asked the leader's work to end so that a preferred holder can take the lock. The preferred holder is
+    /// chosen by a coordinated election or by the assignment of [shards](crate::Shards).
     Preferred {
         /// The preferred holder.
         other: String,
@@ -72,11 +72,11 @@ pub enum EndReason {
 }
 
 impl EndReason {
-    /// The names of all variants, as used in metrics.
+    /// The names of all variants, in the form that metrics use.
     pub(crate) const NAMES: [&'static str; 8] =
         ["Cancelled", "Completed", "Deadline", "Deleted", "Dropped", "Panicked", "Preferred", "TakenBy"];
 
-    /// Returns the name of this variant, as used in metrics.
+    /// Returns the name of this variant, in the form that metrics use.
     pub(crate) fn name(&self) -> &'static str {
         match self {
             Self::Dropped => "Dropped",

@@ -1,4 +1,4 @@
-//! Fencing tokens. A resource can use them to reject requests of former leaders.
+//! Fencing tokens. A resource can use fencing tokens to reject requests of former leaders.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -12,7 +12,8 @@ use crate::Version;
 /// The annotation that [`Token::stamp`] writes.
 pub const TOKEN_ANNOTATION: &str = "pintle-fencing-token";
 
-/// The fencing token of a leadership term. The token is the resourceVersion at which the lock was taken.
+/// The fencing token of a leadership term. The token is the resourceVersion that the lock's object had after the write
+/// that took the lock.
 ///
 /// Only tokens with the same uid can be compared. If the uid is the same, each leadership term has a greater token than
 /// all earlier terms. A resource can store the greatest token that it has received, and reject requests with smaller

@@ -165,8 +165,8 @@ pub struct TlsClientConfig {
     pub certificate: Option<PemSource>,
     /// The private key of the client certificate.
     pub key: Option<PemSource>,
-    /// The server name for SNI and for the verification of the server's certificate. `None` means the host in the
-    /// server's URL.
+    /// The server name that the client uses for SNI and to verify the server's certificate. `None` means the host in
+    /// the server's URL.
     pub server_name: Option<String>,
     /// Whether to accept any certificate. This setting cannot be combined with `ca`.
     pub insecure_skip_verify: bool,

@@ -6,12 +6,12 @@ use std::hash::{Hash, Hasher};
 use std::str::FromStr;
 use std::sync::Arc;
 
-/// The name of an object within its resource. A key has the form `namespace/name`, or `name` for a cluster-scoped
-/// object.
+/// The namespace and the name of an object, which identify the object within its resource. A key has the form
+/// `namespace/name`, or `name` for a cluster-scoped object.
 ///
-/// Clones of a key share its text by reference counting. Keys are ordered by their texts. Two keys are equal if they
-/// have the same namespace and the same name. A key does not contain the uid, like the result of client-go's
-/// `MetaNamespaceKeyFunc`. Therefore, an object that is deleted and created again has the same key.
+/// Keys are reference-counted, so clones of a key share its text. Keys are ordered by their texts. Two keys are equal
+/// if they have the same namespace and the same name. Like the result of client-go's `MetaNamespaceKeyFunc`, a key does
+/// not contain the uid. Therefore, an object that is deleted and created again has the same key.
 ///
 /// # Examples
 ///

@@ -112,7 +112,7 @@ pub trait Resource: Object {
 /// Read access to metadata. [`ObjectMeta`](crate::ObjectMeta) and metadata types of other libraries implement this
 /// trait. A program can also implement it for a type with only the fields that it needs.
 ///
-/// If a field is absent, or if the type does not have the field, the method returns an empty value or 0.
+/// If a field is absent, or if the type does not have the field, the corresponding method returns an empty value or 0.
 ///
 /// # Examples
 ///

@@ -24,11 +24,11 @@ use crate::{Resource, Time};
 /// # Cost
 ///
 /// For example, take a struct with only the metadata, decoded from a pod of 7 KB. The struct needs at most 2,000 bytes
-/// in 31 allocations, including itself. The pod has five labels, three annotations and one owner reference. The pod's
-/// managed fields of 3 KB use no memory after decoding. The maps of labels and annotations take more than half of these
-/// bytes. Each of the two maps takes 544 bytes for up to eleven entries, plus the memory of the strings. A custom
-/// [`Metadata`] type with four fields takes at most 231 bytes for the same pod. The test `tests/memory.rs` checks these
-/// numbers with a counting allocator.
+/// in 31 allocations, including the struct itself. The pod has five labels, three annotations and one owner reference.
+/// The pod's managed fields of 3 KB use no memory after decoding. The maps of labels and annotations take more than
+/// half of the struct's memory. Each of the two maps takes 544 bytes for up to eleven entries, plus the memory of the
+/// strings. A custom [`Metadata`] type with four fields takes at most 231 bytes for the same pod. The test
+/// `tests/memory.rs` checks these numbers with a counting allocator.
 ///
 /// # Examples
 ///

@@ -10,8 +10,8 @@ use serde::Serialize;
 
 use crate::{ApiError, ApiResource, List, ListOptions, ListPart, ListWatch, RawObject, WatchEvent, WatchOptions};
 
-/// A source of decoded objects of one resource. A client provides JSON bytes instead. Such a source can be a test
-/// double, or a system other than an API server. [`Encoded`] converts such a source to a [`ListWatch`].
+/// A source of decoded objects of one resource. In contrast, a client provides JSON bytes. An `ObjectSource` can be a
+/// test double, or a system other than an API server. [`Encoded`] converts such a source to a [`ListWatch`].
 ///
 /// # Cancel safety
 ///

@@ -27,7 +27,7 @@ where
     const PLURAL: &'static str = T::URL_PATH_SEGMENT;
 }
 
-/// The scopes in k8s-openapi whose resources can be listed.
+/// The two scopes of k8s-openapi whose objects a client can list: the cluster scope and the namespace scope.
 pub trait KnownScope {
     /// The type of this crate that represents the same scope.
     type Scope: ResourceScope;

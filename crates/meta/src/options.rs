@@ -80,7 +80,7 @@ pub struct WatchOptions {
     /// Whether the server may send bookmark events.
     pub allow_bookmarks: bool,
     /// Whether the watch starts with a streaming list. If `true`, the watch first sends the current objects, and then a
-    /// bookmark event with an annotation.
+    /// bookmark event with the annotation `k8s.io/initial-events-end`.
     pub send_initial_events: bool,
     /// The maximum duration of the watch, in whole seconds. The server ends the watch after this time. `None` lets the
     /// server decide.
@@ -193,8 +193,8 @@ pub struct DeleteOptions {
     /// How the server treats the dependents of the object. `None` means the default of the kind.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub propagation_policy: Option<PropagationPolicy>,
-    /// Whether the server processes the request without deleting the object. The JSON of this field is the list of
-    /// skipped stages, which is `["All"]`.
+    /// Whether the server processes the request without deleting the object. In JSON, this field is the list of the
+    /// stages that the server skips in a dry run, which is `["All"]`.
     #[serde(
         default,
         skip_serializing_if = "is_false",

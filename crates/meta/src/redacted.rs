@@ -29,7 +29,7 @@ pub fn redacted_url(url: &str) -> String {
 /// The reason why JSON could not be decoded. The text is serde's message without the wrong value, because this value
 /// may be a secret. An example is `invalid type: string, expected u32 at line 1 column 7`.
 ///
-/// If a type implements `Deserialize` by hand and returns a message of its own, this message is not changed, even if it
+/// If a hand-written `Deserialize` implementation returns its own message, this message is not changed, even if it
 /// quotes a value.
 ///
 /// # Examples

@@ -9,9 +9,9 @@ pub enum Scope {
     Namespaced,
 }
 
-/// A [`Scope`] that is represented by a type. The implementations are [`NamespaceScope`] and [`ClusterScope`]. A method
-/// that works only for one scope requires the type of this scope in a trait bound. Therefore, a call of a namespaced
-/// method for a cluster-scoped kind does not compile.
+/// A trait for types that each represent one [`Scope`]. The implementations are [`NamespaceScope`] and
+/// [`ClusterScope`]. A method that works only for one scope requires the type of this scope in a trait bound.
+/// Therefore, a call of a namespaced method for a cluster-scoped kind does not compile.
 pub trait ResourceScope: 'static {
     /// The scope as a value.
     const SCOPE: Scope;

@@ -78,7 +78,7 @@ pub enum ListPart {
 
 /// Requests for single objects of one resource.
 ///
-/// A key must contain a namespace if the resource is namespaced, and must not contain one otherwise.
+/// If the resource is namespaced, each key must contain a namespace. Otherwise, no key may contain a namespace.
 ///
 /// # Cancel safety
 ///

@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use crate::null::{Few, or_empty};
 use crate::{ListMeta, TypeMeta};
 
-/// A response of a server that contains no object, such as an error response. Error responses have this type.
+/// A server's response that contains no object, such as an error response. Error responses have this type.
 ///
 /// # Examples
 ///
@@ -27,7 +27,7 @@ pub struct Status {
     /// `v1` and `Status`.
     #[serde(flatten)]
     pub types: TypeMeta,
-    /// The list metadata. The metadata is empty except in responses about lists.
+    /// The list metadata. The metadata is empty, except in responses to list requests.
     #[serde(default, deserialize_with = "or_empty")]
     pub metadata: ListMeta,
     /// `Success` or `Failure`.
@@ -148,7 +148,7 @@ reasons! {
     AlreadyExists,
     /// Status 400: the request is malformed.
     BadRequest,
-    /// Status 409: the object has changed. Read it again and retry.
+    /// Status 409: the object has changed. Read the object again and retry.
     Conflict,
     /// Status 410: the requested revision or the continue token is too old.
     Expired,

@@ -62,7 +62,7 @@ impl<T> WatchEvent<T> {
         }
     }
 
-    /// Returns the same event, but with the result of `change` as its object.
+    /// Replaces the object of the event with the result of `change`.
     ///
     /// # Errors
     ///
@@ -77,7 +77,7 @@ impl<T> WatchEvent<T> {
         })
     }
 
-    /// Returns the same event, but with the result of `change` as its object.
+    /// Replaces the object of the event with the result of `change`.
     pub fn map<U>(self, change: impl FnOnce(T) -> U) -> WatchEvent<U> {
         match self.try_map(|object| Ok::<U, std::convert::Infallible>(change(object))) {
             Ok(event) => event,
@@ -87,8 +87,9 @@ impl<T> WatchEvent<T> {
 }
 
 impl WatchEvent<RawObject> {
-    /// Parses a watch frame of the form `{"type": …, "object": …}`. The object is not decoded. The object refers to the
-    /// memory of the frame. Bookmarks and errors are decoded, because their objects have other types.
+    /// Parses a watch frame of the form `{"type": …, "object": …}`. The object is not decoded. The object is not
+    /// copied, and refers to the memory of the frame. Bookmarks and errors are decoded, because their objects have
+    /// other types.
     ///
     /// # Errors
     ///

@@ -65,7 +65,7 @@ impl Provider for CatchPanic {
     }
 }
 
-/// A provider or an instrument. The value is `None` if the creation of the instrument panicked.
+/// A provider or an instrument whose panics are caught. The value is `None` if the creation of the instrument panicked.
 struct Caught<T> {
     of: Option<T>,
     fuse: Arc<Fuse>,
@@ -109,7 +109,7 @@ impl<T: fmt::Debug> fmt::Debug for Caught<T> {
     }
 }
 
-/// Catches panics, reports the first panic, and records that all instruments are disabled after it.
+/// Catches panics, reports the first panic, and then disables all instruments.
 struct Fuse {
     is_blown: AtomicBool,
     report: fn(&str),

@@ -32,11 +32,11 @@ pub struct Distribution {
     fine: Vec<u64>,
 }
 
-/// The number of bits by which an `f64` is shifted right to get the number of its fine bucket. The exponent and the
+/// The number of bits by which an `f64` is shifted right to get the index of its fine bucket. The exponent and the
 /// first four binary digits of the mantissa remain, so the bounds of neighboring buckets differ by at most one
 /// sixteenth.
 const FINE_SHIFT: u32 = 48;
-/// The number of the fine bucket that contains the value 10⁻⁹. Smaller values are counted in this bucket, too.
+/// The index of the fine bucket that contains the value 10⁻⁹. Smaller values are counted in this bucket, too.
 const FINE_FIRST: usize = (1e-9f64.to_bits() >> FINE_SHIFT) as usize;
 
 impl Distribution {
@@ -55,8 +55,8 @@ impl Distribution {
     }
 
     /// Returns an upper bound for the quantile `q`. At least the fraction `q` of the values is less than or equal to
-    /// this bound. The bound is at most one sixteenth greater than the exact quantile. For very small values, it is at
-    /// most 10⁻⁹ greater. `0.5` is the median. Returns `None` if no values were recorded.
+    /// this bound. The bound is at most one sixteenth greater than the exact quantile. For very small values, the bound
+    /// is at most 10⁻⁹ greater. `0.5` is the median. Returns `None` if no values were recorded.
     pub fn quantile(&self, q: f64) -> Option<f64> {
         let rank = ((q.clamp(0.0, 1.0) * self.count() as f64).ceil() as u64).max(1);
         let mut seen = 0;

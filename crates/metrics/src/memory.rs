@@ -72,8 +72,8 @@ impl InMemoryProvider {
         self.select(|_| true)
     }
 
-    /// Returns the sum of all counters or gauges that have this name and all of these labels. They may also have other
-    /// labels. The result is `None` if no such counter or gauge exists.
+    /// Returns the sum of all counters or gauges that have this name and all of these labels. These counters or gauges
+    /// may also have other labels. The result is `None` if no such counter or gauge exists.
     pub fn value(&self, name: &str, labels: &[(&str, &str)]) -> Option<f64> {
         let samples = self.select(|key| key.matches(name, labels)).into_iter();
         let numbers = samples.filter_map(|sample| match sample.value {
@@ -84,8 +84,8 @@ impl InMemoryProvider {
         numbers.reduce(|sum, value| sum + value)
     }
 
-    /// Returns the merged distribution of all histograms that have this name and all of these labels. They may also
-    /// have other labels. Returns `None` if no such histogram exists.
+    /// Returns the merged distribution of all histograms that have this name and all of these labels. These histograms
+    /// may also have other labels. Returns `None` if no such histogram exists.
     pub fn distribution(&self, name: &str, labels: &[(&str, &str)]) -> Option<Distribution> {
         let samples = self.select(|key| key.matches(name, labels)).into_iter();
         let distributions = samples.filter_map(|sample| match sample.value {
@@ -198,8 +198,8 @@ struct Series {
 }
 
 impl Series {
-    /// Returns the combined value of the series' instruments, except for its pulled gauges. Also returns the pulled
-    /// gauges. The caller must read them while no lock is held.
+    /// Returns the combined value of the series' instruments, except for its pulled gauges. Returns the pulled gauges
+    /// separately. The caller must read them while no lock is held.
     fn read(&self, key: &Key) -> (Sample, Vec<Arc<Cell>>) {
         let mut sample =
             Sample { metric: self.metric, labels: key.labels.to_vec(), value: Value::zero(self.metric.kind) };

@@ -27,7 +27,7 @@ pub struct Metric {
     pub name: &'static str,
     /// A description of the metric, as one sentence without a full stop.
     pub help: &'static str,
-    /// The kind. The kind also determines how the values of a series' instruments are combined.
+    /// The kind. If a series has several instruments, the kind also determines how their values are combined.
     pub kind: MetricKind,
     /// The names of the labels.
     pub labels: &'static [&'static str],

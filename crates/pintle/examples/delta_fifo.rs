@@ -28,8 +28,8 @@ fn pod(name: &'static str) -> Pod {
     Pod { name, node: "node-1" }
 }
 
-/// Applies the deltas of one key to the indexer, from the oldest to the newest. An informer does this before it
-/// notifies its handlers.
+/// Applies the deltas of one key to the indexer, from the oldest to the newest. An informer applies deltas in the same
+/// way before it notifies its handlers.
 fn process(popped: Popped<&'static str, Pod>, store: &LocalStore) -> Result<(), StoreError> {
     let mut store = store.write().unwrap_or_else(|poisoned| poisoned.into_inner());
     for delta in popped.deltas.iter() {

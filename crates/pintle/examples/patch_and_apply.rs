@@ -24,8 +24,8 @@ async fn main() -> anyhow::Result<()> {
     });
     ensure!(updated.await?.spec.replicas == Some(2));
 
-    // A merge patch replaces whole lists. A strategic merge patch merges lists by key. Here, it merges containers by
-    // name.
+    // A merge patch replaces whole lists. A strategic merge patch merges lists by key. Here, the patch merges
+    // containers by name.
     let merge = Patch::Merge(json!({"metadata": {"labels": {"team": "a"}}}));
     deployments.patch("web", &merge, &options).await?;
     let sidecar = json!({"spec": {"template": {"spec": {"containers": [{"name": "proxy", "image": "envoy"}]}}}});

@@ -29,7 +29,7 @@ async fn replica(
     let electors = LeaseGroupConfig { election, ..LeaseGroupConfig::default() };
     let mut shards = cluster.shards("kube-system", "website-controller", ShardsConfig { shards: 6, electors })?;
     let work = async |shard: Shard, leadership: Leadership| {
-        // This informer contains only the objects of the shard. It could feed a controller.
+        // This informer contains only the objects of the shard. The informer could feed a controller.
         let source = Sharded { source: cluster.namespaced::<ConfigMap>("default"), shard };
         let maps = SharedInformer::new(source, InformerConfig::default());
         let mut events = maps.subscribe();

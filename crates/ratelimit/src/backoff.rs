@@ -11,7 +11,7 @@ use crate::jitter::scale;
 /// the reset differs. A `Backoff` only computes delays. A `Backoff` does not sleep and does not read a clock. The owner
 /// calls [`reset`](Backoff::reset) after a success. In contrast, client-go's manager resets itself after some time
 /// without a failure, such as two minutes. With client-go's reset, the delays are still long for some time after a
-/// success. If each attempt takes longer than this time, the delays never grow.
+/// success. If each attempt takes longer than this time, client-go's delays never grow.
 ///
 /// # Examples
 ///

@@ -38,8 +38,8 @@ pub struct TokenBucket {
     at: Option<Instant>,
 }
 
-/// The fixed-point scale. With this scale, the level of the largest burst still fits into the integer, and a rate as
-/// low as one token in a million years can be represented.
+/// The fixed-point scale. With this scale, the level of the largest burst still fits into the integer. A rate as low as
+/// one token in a million years can also be represented.
 const ONE: i128 = 1 << 80;
 
 impl TokenBucket {

@@ -26,7 +26,8 @@ pub type Sleep = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// A source of time that can also park threads until a deadline. `async` waits need a [`Timer`].
 ///
-/// - [`StdClock`] is the default. `StdClock` uses the machine's monotonic clock. Its [`Timer`] works with any executor.
+/// - [`StdClock`] is the default. `StdClock` uses the machine's monotonic clock. The [`Timer`] implementation of
+///   `StdClock` works with any executor.
 /// - [`ManualClock`] is for tests and simulations. A `ManualClock` advances only when [`advance`](ManualClock::advance)
 ///   is called.
 /// - [`ThreadTimer`] is like `StdClock`, but has its own timer thread.

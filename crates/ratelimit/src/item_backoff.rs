@@ -140,7 +140,7 @@ impl<K: Hash + Eq> ItemBackoff<K> {
 }
 
 impl ItemBackoffConfig {
-    /// Returns whether the entry had not expired at the time `event`.
+    /// Returns whether the entry was still valid at the time `event`.
     fn counts(&self, entry: &Entry, event: Instant) -> bool {
         let expire_after = self.expire_after.unwrap_or(self.cap.saturating_mul(2));
         event.saturating_duration_since(entry.updated) <= expire_after

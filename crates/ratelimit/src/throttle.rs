@@ -17,9 +17,9 @@ use crate::{Clock, Sleep, StdClock, Timer, TokenBucket};
 /// Clones share the bucket.
 ///
 /// Waiters get tokens in the order in which they arrive. Each waiter reserves a token, and no other caller gets this
-/// token. If a wait is cancelled, its token is returned, and later waiters move up in the queue. A waiter that is not
-/// polled does not delay later waiters, because each waiter has reserved its own token. The number of waiters is not
-/// limited.
+/// token. If a wait is cancelled, the token of this wait is returned, and later waiters move up in the queue. A waiter
+/// that is not polled does not delay later waiters, because each waiter has reserved its own token. The number of
+/// waiters is not limited.
 ///
 /// # Examples
 ///

@@ -188,8 +188,8 @@ impl<T> Api<T> {
         &self.client
     }
 
-    /// Returns a request for objects in this `Api`'s representation. The response can be one object, or a watch of
-    /// objects.
+    /// Returns a request for objects in the form that this `Api` reads: whole objects, only their metadata, or a table.
+    /// The response can be one object, or a watch of objects.
     fn request(&self, method: Method) -> Request {
         self.accepting(self.client.verb(method), self.representation.object())
     }

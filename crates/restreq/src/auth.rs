@@ -33,8 +33,8 @@ pub(crate) struct Login {
     pub(crate) header: Option<HeaderValue>,
     /// The client certificate to use instead of the configured certificate.
     pub(crate) pair: Option<Arc<ClientPair>>,
-    /// The number of the renewal that returned the credentials. The first renewal has the number 1. The number is 0 for
-    /// credentials that are never renewed.
+    /// The sequence number of the renewal that returned the credentials. The first renewal has the number 1. The number
+    /// is 0 for credentials that are never renewed.
     pub(crate) run: u64,
 }
 

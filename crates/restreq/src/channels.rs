@@ -62,8 +62,9 @@ impl Connection {
         self.shared().error_text()
     }
 
-    /// Waits until the closure `decide` returns a value. The method calls `decide` with the content of the error
-    /// channel and the reason why the connection ended. The second argument is `None` while the connection is open.
+    /// Waits until the closure `decide` returns a value. The method passes two values to `decide`: the content of the
+    /// error channel, and the reason why the connection ended. The second argument is `None` while the connection is
+    /// open.
     ///
     /// # Cancel safety
     ///

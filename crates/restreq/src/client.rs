@@ -26,7 +26,7 @@ use crate::{Http2Config, Request};
 
 /// A client for one API server. Clones are cheap. All clones share the connections, the credentials and the rate limit.
 ///
-/// The client uses HTTP/1.1, or HTTP/2 if TLS negotiates it.
+/// The client uses HTTP/1.1, or HTTP/2 if the client and the server agree on HTTP/2 during the TLS handshake.
 ///
 /// # Retries
 ///
@@ -125,13 +125,13 @@ pub struct Timeouts {
     /// longer than this deadline, because the system's resolver cannot be cancelled. When a tokio runtime shuts down,
     /// the shutdown waits for such a lookup.
     pub connect: Duration,
-    /// The deadline for the first line of the response, measured from sending the request. This deadline does not apply
-    /// to streams, because the server may have nothing to send yet. The default is 75 s: a kube-apiserver times out
-    /// after 60 s and reports the timeout.
+    /// The deadline for the first line of the response, counted from the time when the request was sent. This deadline
+    /// does not apply to streams, because the server may have nothing to send yet. The default is 75 s: a
+    /// kube-apiserver times out after 60 s and reports the timeout.
     pub headers: Option<Duration>,
-    /// The maximum pause between two parts of a response body. This limit does not apply to watches and streams. The
-    /// server of a watch or stream may send nothing for a long time. HTTP/2 pings or TCP keepalive probes detect a lost
-    /// server. The default is 60 s.
+    /// The maximum time that the client waits for the next part of a response body. This limit does not apply to
+    /// watches and streams. The server of a watch or stream may send nothing for a long time. HTTP/2 pings or TCP
+    /// keepalive probes detect a lost server. The default is 60 s.
     pub idle: Option<Duration>,
     /// The deadline for the whole request. This deadline does not apply to watches and streams. The default is no
     /// deadline. [`ClientConfig::timeout`] sets one.
@@ -189,7 +189,8 @@ pub struct RestClientConfig {
     /// Over HTTP/1.1, the connection of such a request is always dropped. Over HTTP/2, other requests share the
     /// connection, and the client detects a lost server only after 45 s. A detection after 45 s is too late for urgent
     /// requests such as lease renewals. For urgent requests, create a separate client with this setting. If the
-    /// separate client also opens watches, the watches and the urgent requests share its newest connection.
+    /// separate client also opens watches, the watches and the urgent requests share the newest connection of that
+    /// client.
     pub drop_connection_on_cancel: bool,
     /// Whether the client uses HTTP/2, and when it pings idle connections. By default, the settings come from
     /// environment variables: see [`Http2Config::of_process`].

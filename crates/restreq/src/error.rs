@@ -380,7 +380,7 @@ pub enum InvalidRequest {
     /// A setter that may be called only once was called twice.
     #[error("{part} is already set to {first:?}, and cannot be changed to {second:?}")]
     AlreadySet {
-        /// The part of the request.
+        /// The part of the request that was set twice.
         part: &'static str,
         /// The first value.
         first: String,
@@ -424,7 +424,7 @@ pub enum InvalidRequest {
     /// A path segment contains characters that would change the meaning of the URL.
     #[error("{part} {value:?} is invalid: {why}")]
     Segment {
-        /// The part of the request.
+        /// The part of the request that contains the path segment.
         part: &'static str,
         /// The value.
         value: String,
@@ -524,7 +524,7 @@ pub enum AuthError {
     Oidc {
         /// The issuer's URL, without user and password.
         issuer: String,
-        /// A description of the failure and how to fix it.
+        /// A description of the failure and of a way to fix it.
         why: String,
     },
     /// The client cannot use the token file.

@@ -37,7 +37,8 @@ enum Mode {
     Stream,
     /// Stream the body. Accept only a response with status 200. The server must send the response headers immediately.
     Watch,
-    /// Upgrade the connection to another protocol. An upgrade is a GET request, but can change the cluster.
+    /// Upgrade the connection to another protocol. An upgrade request, such as `exec`, is a GET request, but can change
+    /// the cluster.
     #[cfg(feature = "ws")]
     Upgrade,
 }
@@ -56,8 +57,8 @@ impl Mode {
 const MAX_ERROR_BODY: usize = 64 << 10;
 /// The timeout for reading the body of a failed response.
 const ERROR_BODY_TIMEOUT: Duration = Duration::from_secs(10);
-/// The number of headers that the client adds to a request. These are `Accept`, `User-Agent`, `Authorization` and
-/// `Host`.
+/// The number of headers that the client adds to a request. The added headers are `Accept`, `User-Agent`,
+/// `Authorization` and `Host`.
 const USUAL_HEADERS: usize = 4;
 
 impl Request {
@@ -400,7 +401,7 @@ impl Request {
         used: &mut Used,
     ) -> Result<http::Response<ResponseBody>, Error> {
         let Used { login, is_stale } = used;
-        // Get the credentials before the code takes the body, because a stream can be taken only once.
+        // Get the credentials before taking the body, because a stream can be taken only once.
         if !self.headers.contains_key(AUTHORIZATION) {
             let unavailable = |source| Error::Auth { request: line.clone(), source };
             *login = match renewed {

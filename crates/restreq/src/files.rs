@@ -216,7 +216,7 @@ mod tests {
     async fn paused_clock_does_not_advance_during_a_read() {
         let reader = FileReader::new("a file");
         let read = || {
-            // Waits so long that the paused clock would advance without the guard.
+            // The test waits so long that the paused clock would advance without the guard.
             thread::sleep(Duration::from_millis(10));
             1
         };

@@ -26,7 +26,7 @@ use crate::transport::{pem_faults, tunnel};
 use crate::warning::parse::parse_all;
 use crate::watch::FrameSplitter;
 
-/// Checks a watch. The events do not depend on the chunk boundaries, no byte is lost, and the `FrameSplitter` extracts
+/// Checks a watch. The events do not depend on the chunk boundaries, and no byte is lost. The `FrameSplitter` extracts
 /// the same events as the JSON parser.
 pub fn frames(bytes: &[u8]) {
     let split = |step: usize| {

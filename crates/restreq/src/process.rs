@@ -18,7 +18,7 @@ use crate::websocket::WebSocket;
 /// A command that runs in a container, together with its streams. [`Api::exec`](crate::Api::exec) and
 /// [`Api::attach`](crate::Api::attach) return it.
 ///
-/// Take the streams out of the fields of this type. The fields of [`tokio::process::Child`] are used in the same way. A
+/// Take the streams out of the fields of this type. The fields are used like the fields of [`tokio::process::Child`]. A
 /// field is `None` if the options did not request the stream.
 ///
 /// - **Backpressure**: the client buffers at most 64 KiB plus one message for each stream. All streams share one

@@ -30,8 +30,8 @@ use crate::{Error, RestClient};
 /// A request to the API server. Chained setters build a request, and methods such as [`send`](Self::send) send it.
 ///
 /// If a setter detects an error, the request stores the error, and all later setters do nothing. The methods that send
-/// the request then return this error and send nothing. A request can be sent several times, even concurrently. Each
-/// call that sends the request has its own count of retries.
+/// the request then return this error and send nothing. A request can be sent several times, even concurrently. Retries
+/// are counted separately for each call that sends the request.
 ///
 /// # Examples
 ///
@@ -75,9 +75,10 @@ pub struct Request {
     pub(crate) max_retries: u32,
     pub(crate) max_body: Option<usize>,
     pub(crate) throttled: bool,
-    /// The rate limiter of this request. If set, it is used instead of the client's rate limiter.
+    /// The rate limiter of this request. If this field is set, this rate limiter is used instead of the client's rate
+    /// limiter.
     pub(crate) limiter: Option<Throttle<TokioClock>>,
-    /// The back-off of this request. If set, this back-off is used instead of the client's back-off.
+    /// The back-off of this request. If this field is set, this back-off is used instead of the client's back-off.
     pub(crate) backoff: Option<Arc<ServerBackoff>>,
     /// Whether the request returns a response with status 429 without a retry.
     pub(crate) returns_429: bool,
@@ -292,8 +293,8 @@ impl Request {
     ///
     /// If the request has no deadline, as with watches, the pauses between its attempts take at most a minute in total.
     /// After this minute, the request returns the last response. The request also returns the last response if the
-    /// client's retry budget is empty. The budget is at most 500 retries. It grows by a fifth of a retry with each
-    /// request, and by 50 retries per second.
+    /// client's retry budget is empty. The budget is at most 500 retries. The budget grows by a fifth of a retry with
+    /// each request, and by 50 retries per second.
     pub fn max_retries(mut self, retries: u32) -> Self {
         self.max_retries = retries;
         self
@@ -362,15 +363,15 @@ impl Request {
     }
 
     /// Disables rate limiting and back-off for this request. This setter takes effect even if an earlier setter stored
-    /// an error. The setter disables the client's rate limiter and back-off. It also disables a rate limiter or
+    /// an error. The setter disables the client's rate limiter and back-off. The setter also disables a rate limiter or
     /// back-off that was set on this request earlier. Use this setter for urgent requests, such as lease renewals.
     pub fn unthrottled(mut self) -> Self {
         (self.throttled, self.limiter, self.backoff) = (false, None, None);
         self
     }
 
-    /// Sets the handler for warnings in the responses to this request. It replaces the client's handler. This setter
-    /// takes effect even if an earlier setter stored an error.
+    /// Sets the handler for warnings in the responses to this request. The given handler replaces the client's handler.
+    /// This setter takes effect even if an earlier setter stored an error.
     pub fn warning_handler(mut self, handler: Arc<dyn WarningHandler>) -> Self {
         self.warnings = Some(handler);
         self

@@ -62,9 +62,9 @@ pub(crate) enum Repetition {
     Harmless,
     /// Repeating the request changes nothing, because the request contains the state that it expects.
     Guarded,
-    /// A repetition repeats the change. Repeating the request can overwrite the changes of other clients.
+    /// Repeating the request repeats its change. Repeating the request can overwrite the changes of other clients.
     Unsafe,
-    /// A repetition creates another object.
+    /// Repeating the request creates another object.
     Another,
 }
 
@@ -262,8 +262,9 @@ impl Probe {
     }
 }
 
-/// Parses the header `Retry-After`. The value is a number of seconds or a date. A negative number means now. A date is
-/// compared with the `Date` header of the same response, because the client's clock and the server's clock can differ.
+/// Parses the header `Retry-After`. The value is a number of seconds or a date. A negative number means that the client
+/// may retry now. A date is compared with the `Date` header of the same response, because the client's clock and the
+/// server's clock can differ.
 pub(crate) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
     if let Ok(seconds) = text.parse::<i64>() {

@@ -31,17 +31,17 @@ pub enum Signal {
 /// replica tries to take the lock first. Regardless of the preference, at most one replica leads.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Preference {
-    /// How long this contender lets other contenders take a free lock first.
+    /// How long this contender waits before it takes a free lock, so that other contenders can take the lock first.
     pub defer: Duration,
-    /// If set, this contender gives up its lock for the contender with this identity. In this case, the `Machine` asks
-    /// the work to end, renews the leadership term until the work has ended, and releases the lock. If no other
-    /// contender takes the lock during the time that this contender waits, this contender ignores the preference and
-    /// keeps the lock.
+    /// If this field is set, this contender gives up its lock so that the contender with this identity can take it. In
+    /// this case, the `Machine` asks the work to end, renews the leadership term until the work has ended, and releases
+    /// the lock. If no other contender takes the lock during the time that this contender waits, this contender ignores
+    /// the preference and keeps the lock.
     pub yield_to: Option<String>,
 }
 
-/// A message from the watch about the lock. A message may describe an old state, and messages may be missing. A message
-/// can only make an elector act sooner.
+/// A message from the watch about the lock. A message may describe an old state, and some messages may never arrive. A
+/// message can only make an elector act sooner.
 #[derive(Clone, Debug)]
 pub enum Hint {
     /// The watch is open.

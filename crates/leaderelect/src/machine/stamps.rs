@@ -1,9 +1,9 @@
-//! The times in written records.
+//! Chooses the times that an elector writes into its records.
 //!
-//! Each record that an elector writes has a later time than the elector's previous record. As a result, a record that
-//! may have been stored is never confused with another record, and candidates observe each renewal as a change.
-//! Candidates compare records. If two records had the same time, a candidate that was partitioned for a while could
-//! observe an identical record again.
+//! Each record that an elector writes has a later time than the elector's previous record. As a result, electors can
+//! always distinguish a record that may have been stored from all other records. Candidates also observe each renewal
+//! as a change. Candidates compare records. If two records had the same time, a candidate that was partitioned for a
+//! while could observe an identical record again.
 //!
 //! Coordinated elections are an exception. In a coordinated election, candidates do not compare records, and the
 //! control plane compares the times with its own time of day. If the time of day is set back by a large amount, the
@@ -36,7 +36,7 @@ impl Stamp {
 }
 
 impl Machine {
-    /// Returns the time to write. The result is the current time, but at least one step of the lock's precision later
+    /// Returns the time to write. The result is the current time, but at least one unit of the lock's precision later
     /// than the time in the previous record.
     pub(super) fn fresh_time(&mut self, now: Now) -> Timestamp {
         let step = self.precision.step();

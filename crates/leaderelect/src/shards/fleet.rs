@@ -24,7 +24,7 @@ pub(super) struct Fleet<A> {
     /// The name of this replica's membership lease.
     pub(super) own_lease: String,
     pub(super) members: Arc<watch::Sender<Members>>,
-    /// One channel for each shard, which sends the preferred holder to the shard's elector.
+    /// One channel for each shard. The channel sends the preferred holder to the shard's elector.
     pub(super) preferences: Vec<watch::Sender<Preference>>,
 }
 

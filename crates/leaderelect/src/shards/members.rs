@@ -8,7 +8,7 @@ use crate::machine::Preference;
 use crate::shards::shard::fnv1a;
 use crate::{LockState, Version};
 
-/// The live members of a fleet and the live rivals, as their leases show.
+/// The live members of a fleet and the live rivals, according to their leases.
 #[derive(Debug)]
 pub(super) struct Members {
     /// The common prefix of the names of all leases.
@@ -55,7 +55,7 @@ enum Role {
 const KEPT: u32 = 20;
 
 impl Members {
-    /// Creates a set without members. `name` is the name of the [`Shards`](crate::Shards).
+    /// Creates a set that contains no members. `name` is the name of the [`Shards`](crate::Shards).
     pub(super) fn new(name: &str, shards: u32) -> Self {
         Self { prefix: format!("{name}-"), shards, leases: BTreeMap::new() }
     }
@@ -71,7 +71,7 @@ impl Members {
     }
 
     /// Returns the role of a lease with this name. Returns `None` for shard leases with this replica's number of
-    /// shards, because the electors observe these leases. Also `None` for unknown names.
+    /// shards, because the electors observe these leases. Also returns `None` for names that this crate does not use.
     fn role(&self, name: &str) -> Option<Role> {
         let name = name.strip_prefix(&self.prefix)?;
         // Older versions of this crate use lease names without the number of shards, so this number is unknown.
@@ -188,7 +188,8 @@ mod tests {
         format!("site-member-{index}-of-16")
     }
 
-    /// Returns a state for the lease of a member. Each version renews the lease.
+    /// Returns a state for a member's lease. Each version contains another renew time, so each new version renews the
+    /// lease.
     fn state(index: usize, version_number: i64) -> LockState {
         let version = Version { uid: index.to_string(), resource_version: version_number.to_string() };
         let holder_identity = format!("host-{index}_x");
@@ -304,7 +305,7 @@ mod tests {
         let mut ranks: Vec<_> = (0..4).map(rank).collect();
         ranks.sort_by_key(|preference| preference.defer);
         assert_eq!(ranks.iter().map(|rank| rank.defer.as_secs()).collect::<Vec<_>>(), [0, 1, 2, 3]);
-        // All other replicas let the same replica try first.
+        // The other replicas all let the same replica try first.
         assert_eq!(ranks[0].yield_to, None);
         assert!(ranks[1].yield_to.is_some() && ranks[1..].iter().all(|rank| rank.yield_to == ranks[1].yield_to));
     }

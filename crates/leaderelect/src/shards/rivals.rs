@@ -27,7 +27,8 @@ pub(super) struct Rivals<'a, A> {
     pub(super) members: &'a watch::Sender<Members>,
     /// The number of list requests that this replica has started.
     pub(super) started: AtomicU64,
-    /// The number of the last list request that has completed, and whether its result shows that a rival leads a shard.
+    /// The number of the last list request that has completed, and whether the result of that request shows that a
+    /// rival leads a shard.
     pub(super) last: Mutex<(u64, bool)>,
 }
 
@@ -47,7 +48,7 @@ impl<A: ListWatch<Object = Lease>> Rivals<'_, A> {
     }
 
     /// Returns whether a rival leads a shard. The answer comes from a list request that starts after this call.
-    /// Concurrent callers share one list.
+    /// Concurrent callers share one list request.
     pub(super) async fn any_leads(&self) -> bool {
         let started = self.started.load(Ordering::Relaxed);
         let mut last = self.last.lock().await;
@@ -88,8 +89,8 @@ impl<A: ListWatch<Object = Lease>> Rivals<'_, A> {
         });
         // A rival counts as leading if its lease expires after the time when the list request was sent. A lease that
         // expired before that time was not renewed in time. If the lease had been renewed in time, the list would
-        // contain the renewal. A lease that expired after that time may have been renewed after the server read it, so
-        // its holder counts as leading.
+        // contain the renewal. A lease that expired after that time may have been renewed after the server read it.
+        // Therefore, its holder counts as leading.
         Ok(self.members.borrow().rivals_until(sent.monotonic).is_some())
     }
 

@@ -64,7 +64,7 @@ pub struct OfShard<S> {
     shard: Shard,
 }
 
-/// An item of a stream, which may contain an object.
+/// An item of a list or watch stream. The item may contain an object.
 trait Carrier {
     fn object(&self) -> Option<&RawObject>;
 }

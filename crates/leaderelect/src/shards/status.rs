@@ -5,7 +5,7 @@ use crate::ElectionStatus;
 
 /// The state of the elections that belong to [`Shards`](crate::Shards), for status pages. The status is only for
 /// information. To decide whether to act, work must check its [`Leadership`](crate::Leadership). The status can be read
-/// while the shards run, and after they have ended.
+/// while the elections run, and after they have ended.
 #[derive(Clone, Debug)]
 pub struct ShardsStatus {
     pub(super) name: String,

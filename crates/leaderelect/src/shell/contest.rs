@@ -36,7 +36,7 @@ pub(crate) struct Contest<L: Lock> {
     object: Option<Base<L::Object>>,
     /// The last object that the watch has reported. If a write takes a free lock, the write is based on this object.
     hinted: Option<Base<L::Object>>,
-    /// The request that will be sent, its timeout, and the time after which it is useless to send the request.
+    /// The next request, its timeout, and the time after which sending the request is useless.
     request: Option<(LockRequest, Duration, Deadline)>,
     /// Whether the last request that was sent is a read.
     reads: bool,
@@ -81,7 +81,7 @@ pub(super) enum Answer<O> {
 /// The result of [`Contest::step`].
 pub(super) enum Stepped {
     Quiet,
-    /// The caller should send a request, at this time at the latest. Use [`exchange`](Contest::exchange) to send the
+    /// The caller should send a request at or before this time. Use [`exchange`](Contest::exchange) to send the
     /// request. If the request has to wait in a queue, call [`depart`](Contest::depart) right before the request is
     /// sent.
     Sends(Duration),
@@ -208,9 +208,10 @@ impl<L: Lock> Contest<L> {
         self.request.is_some()
     }
 
-    /// Returns a future that sends the request. For the deadline, the request counts as sent when the `Machine` created
-    /// the request, or when `depart` was called. The request is not sent if the future is polled too late for the first
-    /// time, for example after a suspend. After a suspend, the leadership term of the request may already be over.
+    /// Returns a future that sends the request. The deadline of the leadership term is counted from the time when the
+    /// `Machine` created the request, or from the time when `depart` was called. The request is not sent if the future
+    /// is polled too late for the first time, for example after a suspend. After a suspend, the leadership term in
+    /// which the request was created may already be over.
     pub(super) fn exchange(&mut self) -> Option<Exchange<L::Object>> {
         let (request, timeout, worth) = self.request.take()?;
         let (lock, clocks) = (self.lock.clone(), self.clocks.clone());

@@ -1,4 +1,5 @@
-//! Tests of candidates in coordinated elections. The tests check the published object and the answers to pings.
+//! Tests of candidates in coordinated elections. The tests check the object that a candidate publishes, and its answers
+//! to pings.
 
 use std::time::Duration;
 

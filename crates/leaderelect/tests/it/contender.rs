@@ -176,7 +176,7 @@ async fn work_of(guard: Leadership, story: Story, identity: String, drain: Durat
     drop(end);
 }
 
-/// When this value is dropped, it records the end of the work, even if the work has not finished.
+/// Dropping this value records the end of the work, even if the work has not finished.
 struct Ending {
     story: Story,
     identity: String,

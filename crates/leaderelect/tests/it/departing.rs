@@ -58,7 +58,7 @@ fn queued_renewal_is_stamped_when_sent() {
     assert_eq!((base, record.renew_time, timeout), (version(1), time(5), TIMEOUT));
     let deadline = Deadline::after(at(5), Duration::from_secs(10));
     assert_eq!(machine.step(Signal::Written(Ok(version(2))), at(6)), [Instruction::Extend(deadline)]);
-    // The next renewal is due one retry period after this one was sent.
+    // The next renewal is due one retry period after this renewal was sent.
     assert_eq!(machine.wake_at().unwrap().monotonic, Duration::from_secs(7));
 }
 

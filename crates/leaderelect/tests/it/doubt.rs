@@ -70,7 +70,7 @@ async fn deleted_lock_counts_as_held_from_known_deletion() {
             line.split(' ').next().unwrap().parse::<f64>().unwrap()
         };
         assert_eq!(at("a stopped: Deadline"), 18.0);
-        // The latest possible time is a lease duration after the poll that observes the deletion.
+        // The takeover happens at most a lease duration after the poll that observes the deletion.
         let taken = at("b works");
         assert!((8.1 + 15.0..=8.1 + 4.4 + 15.1).contains(&taken), "seed {seed}: taken at {taken}");
     }

@@ -278,7 +278,7 @@ fn depth(usual: usize) -> usize {
 }
 
 /// The rates of two clocks. One clock runs 1.45 times as fast as the other clock. With the default durations, the
-/// election is safe if this factor is below 1.5.
+/// election is safe if one clock runs less than 1.5 times as fast as the other.
 const WITHIN: [f64; 2] = [1.0, 1.45];
 
 #[test]

@@ -1,5 +1,5 @@
-//! Replays each flaw that was found in client-go's elector (F1 to F7), and checks that this crate's elector does not
-//! have the flaw.
+//! Replays each flaw that was found in client-go's elector (rows F1 to F7 in `tests/ROWS.md`), and checks that this
+//! crate's elector does not have the flaw.
 
 use std::time::Duration;
 

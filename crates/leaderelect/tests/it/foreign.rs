@@ -52,7 +52,8 @@ fn candidate_with(lock: impl Lock, identity: &str, timing: LeaderElectionConfig)
     Candidate { status, run }
 }
 
-/// Returns the number of seconds until the candidate leads. `meanwhile` is called once per period.
+/// Returns the number of seconds until the candidate leads. `meanwhile` is called after each `period`, which is a
+/// number of seconds.
 async fn leads_after(candidate: &Candidate, period: f64, mut meanwhile: impl FnMut(u64)) -> f64 {
     let start = Instant::now();
     let mut count = 0;

@@ -74,8 +74,8 @@ fn write_in_doubt_is_not_confused_with_older_record() {
 
 #[test]
 fn renewals_within_a_second_do_not_extend_a_term() {
-    // For client-go's candidates, a renewal within the same second does not change the record, so they do not start to
-    // wait again.
+    // client-go's candidates do not see a renewal within the same second as a change of the record, so they do not
+    // start to wait again.
     let millis = Duration::from_millis;
     let config = LeaderElectionConfig {
         identity: "me".into(),
@@ -164,7 +164,8 @@ fn candidates_spread_reads_when_a_record_expires() {
     let mut looks: Vec<_> = looks.collect();
     looks.sort();
     assert!(*looks.last().unwrap() <= Duration::from_millis(120), "{looks:?}");
-    // If a candidate waits more than ten milliseconds longer, it observes the first write and does not need a read.
+    // A candidate that reads more than ten milliseconds after the first one observes the write of the first candidate,
+    // and does not need a read.
     let early = looks.iter().filter(|look| **look <= looks[0] + Duration::from_millis(10)).count();
     assert!(early <= 20, "{early} of a hundred: {looks:?}");
 }
@@ -328,7 +329,7 @@ fn created(machine: &mut Machine, first: u64) -> Option<u64> {
 }
 
 /// The last holder may have taken the lock after the last read of this candidate. The candidate therefore waits as long
-/// as for any other holder.
+/// as it would wait for any other holder.
 #[test]
 fn deleted_lock_counts_as_held_even_if_seen_free() {
     let config = LeaderElectionConfig { identity: "me".into(), seed: Some(7), ..LeaderElectionConfig::default() };
@@ -365,14 +366,14 @@ fn lock_created_after_foreign_deletion_counts_as_foreign() {
             !instructions.iter().any(|instruction| matches!(instruction, Instruction::Send { .. })),
             "{instructions:?}"
         );
-        // When the other leader must have stopped its work, the `Machine` takes the lock.
+        // The `Machine` takes the lock at the time by which the other leader must have stopped its work.
         assert_eq!(sent(&machine.step(Signal::Tick, at(24, 24))), LockRequest::Read);
         let instructions = machine.step(Signal::Read(Ok(Some(created))), at(24, 24));
         assert!(matches!(sent(&instructions), LockRequest::Update { .. }));
     }
 }
 
-/// The leader that held the second lock may also not have observed its deletion.
+/// The leader that held the second lock may not have observed the deletion of that lock either.
 #[test]
 fn lock_seen_during_drain_then_deleted_counts_as_held() {
     for lost in [true, false] {

@@ -138,8 +138,8 @@ async fn requests_in_flight_are_bounded() {
         let requests = || server.take_requests().iter().filter(|request| request.verb() != Verb::Watch).count();
         for round in 0..6 {
             let requests = requests();
-            // Each candidate reads first. The candidate then sends its create request without a second wait in the
-            // queue.
+            // Each candidate reads first. The candidate then sends its create request, and this request does not wait
+            // in the queue again.
             assert!(
                 requests <= bound && (round > 1 || requests == bound),
                 "{requests} of {in_flight} {leases}, round {round}"

@@ -215,7 +215,8 @@ async fn write_of_one_half_gives_no_leadership() {
     pass(1.0).await;
     assert!(!elector.status.is_leader());
     assert!(server.leases.object(&key()).is_none() && server.maps.object(&key()).is_some());
-    // The record in a single half may belong to any contender. Therefore, baz waits as long as for another holder.
+    // The record in a single half may belong to any contender. Therefore, baz waits as long as it would wait for
+    // another holder.
     pass(8.9).await;
     assert!(!elector.status.is_leader());
     pass(10.0).await;

@@ -105,8 +105,8 @@ async fn expired_term_never_becomes_valid_again() {
     let a = Setup::new("a").start(&server);
     pass(1.0).await;
     let first = a.guard();
-    // The time of day jumps forwards, the work checks its leadership term, and the time of day jumps back before the
-    // elector reads the clock. After both jumps, the elector renews the leadership term.
+    // The time of day jumps forwards, and the work checks its leadership term. The time of day then jumps back before
+    // the elector reads the clock. After both jumps, the elector renews the leadership term.
     a.clock.0.jump_wall(SignedDuration::from_secs(60));
     assert!(first.check().is_err());
     a.clock.0.jump_wall(SignedDuration::from_secs(-60));

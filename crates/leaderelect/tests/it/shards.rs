@@ -49,7 +49,7 @@ struct Setup {
     machine: Option<Arc<NodeClock>>,
     /// How long the work continues after the elector asked it to end.
     drain: Duration,
-    /// The shard whose work ends after a second without a request to end.
+    /// The shard whose work ends after one second although the elector did not ask the work to end.
     ends: Option<u32>,
     release_on_cancel: bool,
     reuse_identity: bool,
@@ -323,7 +323,7 @@ async fn shard_source_lists_only_its_own_objects() {
         let Call::List { options } = &request.call else { panic!("{request}") };
         assert_eq!(options.shard_selector, source.shard.to_string());
     }
-    // The watch reports only bookmarks and changes of objects in its shard.
+    // A watch of this source reports only bookmarks and changes of objects in the source's shard.
     let options =
         WatchOptions { allow_bookmarks: true, resource_version: server.revision().to_string(), ..Default::default() };
     let mut events = sources[0].watch(&options).await.unwrap();

@@ -177,7 +177,8 @@ fn same_seed_gives_the_same_world() {
     }
 }
 
-/// Returns the counts for a hundred seconds. The first half minute is not included.
+/// Returns how many events of each kind in [`Tally`] happen in a hundred seconds. The first thirty seconds of the
+/// simulation are not counted.
 fn hundred_seconds(chaos: Chaos) -> Tally {
     in_world(chaos, 7, async |world| {
         // A slow watch counts as silent, so end all faults first.

@@ -177,8 +177,8 @@ async fn stop_releases_a_hundred_leases_on_slow_server() {
     }
 }
 
-/// If a renewal waited in the queue, the deadline is counted from the time when it was sent. Its record contains that
-/// time.
+/// If a renewal waited in the queue, the deadline is counted from the time when it was sent. The record of the renewal
+/// contains that time.
 #[tokio::test(start_paused = true)]
 async fn deadline_counts_from_sending_a_queued_renewal() {
     let server = Collection::default();

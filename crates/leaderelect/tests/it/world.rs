@@ -1,7 +1,7 @@
 //! A simulated cluster of electors, called a "world". One seed determines everything that happens in a world. A world
-//! contains processes with their own clocks, a lock with one or two halves, and a network. The network loses, delays
-//! and repeats messages. The world runs the real elector, with its tasks, guards and timers. The world checks the
-//! [rules](rules) at each request, at each response, and at each step of the work.
+//! contains processes with their own clocks, a network, and a lock that consists of one or two halves. The network
+//! loses, delays and repeats messages. The world runs the real elector, with its tasks, guards and timers. The world
+//! checks the [rules](rules) at each request, at each response, and at each step of the work.
 
 pub(crate) mod clock;
 mod control_plane;
@@ -37,8 +37,8 @@ pub(crate) struct Chaos {
     pub(crate) suspends: bool,
     pub(crate) crashes: bool,
     pub(crate) stops: bool,
-    /// Whether the time of day is set to another time. A world with this setting must not have `suspends`, because no
-    /// clock is correct in a paused virtual machine with a wrong time of day.
+    /// Whether the time of day is set to another time. A world with this setting must not have `suspends`. In a paused
+    /// virtual machine with a wrong time of day, no clock is correct.
     pub(crate) wall_jumps: bool,
     pub(crate) watches: bool,
     pub(crate) locks: Locks,
@@ -150,7 +150,7 @@ impl Stored {
     }
 }
 
-/// The numbers of some kinds of events in a world.
+/// How often certain kinds of events have happened in a world.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Tally {
     pub(crate) terms: usize,
@@ -209,7 +209,8 @@ impl World {
     ///
     /// # Panics
     ///
-    /// Panics if this world has broken a rule. The message of the panic contains the first broken rule.
+    /// Panics if the simulated nodes have violated one of the rules in the module [`rules`]. The message of the panic
+    /// contains the first broken rule.
     pub(crate) async fn run(self: &Arc<Self>, seconds: u64) {
         let end = Instant::now() + Duration::from_secs(seconds);
         loop {
@@ -370,7 +371,7 @@ impl World {
 }
 
 impl State {
-    /// Writes to the object like a program that is not a contender.
+    /// Writes to the object, as a program that is not a contender could do.
     fn rewrite(&mut self, half: usize, mut stored: Stored) {
         self.last_version += 1;
         stored.version = self.last_version;

@@ -187,8 +187,8 @@ fn split(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Splits a requirement at its first operator. Returns the field, whether the operator tests for equality, and the
-/// escaped value.
+/// Splits a requirement at its first operator. Returns the field, whether the operator tests for equality (`true`) or
+/// inequality (`false`), and the escaped value.
 fn term(part: &str) -> Option<(&str, bool, &str)> {
     let is_operator = |(at, _): &(usize, &str)| part[*at..].starts_with('=') || part[*at..].starts_with("!=");
     let (at, _) = part.match_indices(['=', '!']).find(is_operator)?;

@@ -12,14 +12,14 @@ pub(crate) struct Replica {
     pub(crate) name: String,
     status: ManagerStatus,
     metrics: InMemoryProvider,
-    /// The waiting times of all keys until the replica was killed, or `None` while the replica runs.
+    /// How long the keys waited for a worker until the replica was killed, or `None` while the replica runs.
     waited: Option<Distribution>,
     stop: CancellationToken,
     /// The value is `None` after the replica's task has been awaited.
     task: Option<JoinHandle<()>>,
 }
 
-/// The number of completed reconciles, together with their waiting times.
+/// The number of completed reconciles, and how long the keys waited for a worker.
 pub(crate) struct Work {
     pub(crate) reconciles: u64,
     /// The number of reconciles that will be retried.

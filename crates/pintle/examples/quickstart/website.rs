@@ -43,7 +43,7 @@ pub(crate) struct WebsiteStatus {
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
 pub(crate) enum Phase {
     Published,
-    /// The spec has no replicas.
+    /// The spec asks for zero replicas.
     Suspended,
 }
 

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 pub use role::{lease_role, role};
 
-/// The name of the Lease, the field manager, the user agent and the source of Events.
+/// The name that the operator uses for its Lease, as field manager, in its user agent and as the source of its Events.
 pub const NAME: &str = "website-operator";
 
 /// The finalizer. The API server deletes a website only after `retire` has succeeded.
@@ -55,8 +55,8 @@ pub fn operator(manager: Manager) -> Manager {
         .controller(controller)
 }
 
-/// Brings the cluster closer to the desired state of a website. Runs after each change of the website or its ConfigMap.
-/// After an error, runs again after a growing delay.
+/// Brings the cluster closer to the desired state of a website. This function runs after each change of the website or
+/// its ConfigMap. After an error, the function runs again after a growing delay.
 async fn publish(site: Arc<Website>, cx: Context<Website>) -> pintle::Result<Action> {
     let url = format!("https://{}", site.spec.domain);
     cx.apply(config_map(site.name(), &url)).await?;

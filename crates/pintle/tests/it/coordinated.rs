@@ -108,8 +108,8 @@ impl Picker {
     }
 }
 
-/// Returns the name of the candidate with the lowest emulation version. If several candidates have it, the lowest
-/// binary version and then the earliest creation decide.
+/// Returns the name of the candidate with the lowest emulation version. If several candidates have this emulation
+/// version, the candidate with the lowest binary version is chosen, and then the oldest candidate.
 fn oldest(candidates: &[LeaseCandidate]) -> Option<String> {
     let version = |text: &str| text.split('.').map(|part| part.parse::<u64>().unwrap()).collect::<Vec<_>>();
     let order = |candidate: &&LeaseCandidate| {

@@ -19,7 +19,7 @@ use crate::support::{ConfigMap, client, create, eventually, server, soon};
 /// this server, and run one at a time.
 const REAL: &str = "PINTLE_CONFORMANCE_KUBECONFIG";
 
-/// The server under test. Its namespace `default` starts empty.
+/// The server under test. The namespace `default` of this server contains no objects at the start.
 struct TestServer {
     embedded: Option<ApiServer>,
     client: RestClient,

@@ -139,7 +139,7 @@ impl Timer for ManualClock {
 struct ManualSleep {
     clock: ManualClock,
     deadline: Instant,
-    /// The entry that was registered by the last poll.
+    /// The entry that the last poll registered.
     id: Option<u64>,
 }
 

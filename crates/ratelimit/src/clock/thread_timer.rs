@@ -47,7 +47,7 @@ struct Schedule {
 /// than a short sleep.
 const LINGER: Duration = Duration::from_secs(10);
 
-/// The next action of the thread.
+/// The action that the timer thread takes next.
 #[derive(Debug)]
 enum Next {
     Wake(Waker),
@@ -55,7 +55,7 @@ enum Next {
     End,
 }
 
-/// The effect of a new sleep on the thread.
+/// Whether the timer thread must be started or notified because of a new sleep.
 #[derive(Debug, PartialEq, Eq)]
 enum Thread {
     /// The thread must be started.

@@ -37,8 +37,8 @@ impl<K: ?Sized> RateLimiter<K> for BucketRateLimiter {
     }
 }
 
-/// A limiter that returns the longest of several limiters' delays. [`charge`](RateLimiter::charge) charges all of these
-/// limiters.
+/// A limiter that returns the longest of several limiters' delays. When [`charge`](RateLimiter::charge) is called, the
+/// limiter charges all of these limiters.
 ///
 /// # Examples
 ///
@@ -94,8 +94,8 @@ impl<K: ?Sized> RateLimiter<K> for MaxOfRateLimiter<K> {
     }
 }
 
-/// A limiter that returns the delays of another limiter, but at most `max`. [`charge`](RateLimiter::charge) is passed
-/// on to the other limiter.
+/// A limiter that returns the delays of another limiter, but at most `max`. When [`charge`](RateLimiter::charge) is
+/// called, the limiter charges the other limiter.
 #[derive(Clone, Debug)]
 pub struct WithMaxWaitRateLimiter<L> {
     limiter: L,

@@ -41,7 +41,8 @@ pub struct ItemRateLimiter<K, L> {
 /// How long the limiter remembers the failures of an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeepFailures {
-    /// Until `forget`, as in client-go. If `forget` is never called for an item, the limiter never removes the item.
+    /// The limiter remembers the failures until `forget` is called, as in client-go. If `forget` is never called for an
+    /// item, the limiter never removes the item.
     UntilForgotten,
     /// The limiter remembers the failures until `forget` is called, or until this time has passed since the last delay
     /// ended. When an item's failures expire, `forget` of the wrapped limiter is also called.

@@ -109,7 +109,7 @@ fn from_nanos(nanos: u128) -> Duration {
 mod tests {
     use super::*;
 
-    /// Computes the same delay by repeated addition.
+    /// Computes the expected delay by repeated addition.
     fn oracle(base: Duration, max: Duration, doublings: u32) -> Duration {
         let mut delay = base;
         for _ in 0..doublings {

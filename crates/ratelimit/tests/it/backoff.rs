@@ -1,4 +1,4 @@
-//! The tests that client-go has for `wait.Backoff` (M11), and additional cases.
+//! The tests that client-go has for `wait.Backoff` (with `m11` in their names), and additional cases.
 
 use std::time::Duration;
 

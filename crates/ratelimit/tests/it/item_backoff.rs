@@ -1,4 +1,4 @@
-//! The tests B1 to B8 that client-go has for `flowcontrol.Backoff`.
+//! The tests that client-go has for `flowcontrol.Backoff` (rows B1 to B8 in `tests/ROWS.md`).
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The tests L1 to L5 that client-go has for its limiters.
+//! The tests that client-go has for its limiters (rows L1 to L5 in `tests/ROWS.md`).
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
@@ -112,7 +112,7 @@ fn default_controller_limiter_uses_the_longer_delay() {
     assert_eq!(limiter.when(&100, now), 100 * MS);
     assert_eq!(limiter.when(&101, now), 200 * MS);
     assert_eq!(limiter.num_requeues(&100, now), 1);
-    // The first 18 delays are shorter than the cap. The 19th failure reaches it.
+    // The first 18 delays are shorter than the cap. The 19th failure reaches the cap.
     let last: Vec<_> = (0..18).map(|_| limiter.when(&0, now + 3600 * SECOND)).collect();
     assert_eq!((last[16], last[17]), (655_360 * MS, 1000 * SECOND));
 }

@@ -1,4 +1,4 @@
-//! The tests T1 to T8 that client-go has for its token bucket, in virtual time.
+//! The tests that client-go has for its token bucket (rows T1 to T8 in `tests/ROWS.md`), in virtual time.
 
 use std::pin::{Pin, pin};
 use std::sync::Arc;

@@ -74,7 +74,7 @@ impl<T: Object + Serialize + DeserializeOwned> Api<T> {
     }
 
     /// Sets the body of a create request or an update request. If the type does not serialize apiVersion and kind, the
-    /// method adds both. Most Rust types do not.
+    /// method adds both. Most Rust types do not serialize these two fields.
     pub(super) fn with_object(&self, request: Request, object: &T, options: &WriteOptions) -> Request {
         let request = with_write_options(request, options);
         if self.representation != Representation::Whole {

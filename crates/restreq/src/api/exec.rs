@@ -86,8 +86,8 @@ impl<T> Api<T> {
     ///
     /// Returns `NotFound` if the pod does not exist, and an error if this `Api` is not for pods. Returns another error
     /// if the request fails in another way. The client does not retry the request after it loses the connection,
-    /// because the command may have run. Failures that occur after the connection is established, such as an unknown
-    /// container, are returned by [`AttachedProcess::status`].
+    /// because the command may have run. [`AttachedProcess::status`] returns failures that occur after the connection
+    /// is established, such as an unknown container.
     ///
     /// # Panics
     ///

@@ -265,7 +265,7 @@ impl LineSplitter {
         None
     }
 
-    /// Returns the last line of the log, if the log does not end with a line end.
+    /// Returns the last line of the log, if this line has no line end.
     fn rest(&mut self) -> Option<Bytes> {
         self.searched = 0;
         Some(self.buffer.split().freeze()).filter(|line| !line.is_empty())

@@ -16,8 +16,8 @@ use crate::error::InvalidRequest;
 
 /// A subresource of an object, such as the `scale` of a deployment. [`Api::subresource`] creates it.
 ///
-/// `S` is the type that responses are decoded as. `S` can differ from the object's type. For example, the response to
-/// an eviction is a [`Status`](pintle_meta::Status). The client does not add or change fields in request bodies.
+/// The client decodes responses as the type `S`. `S` can differ from the object's type. For example, the response to an
+/// eviction is a [`Status`](pintle_meta::Status). The client does not add or change fields in request bodies.
 ///
 /// # Cancel safety
 ///

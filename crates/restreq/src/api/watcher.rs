@@ -63,8 +63,8 @@ pub enum WatcherEvent<T> {
     Delete(T),
 }
 
-/// A stream of objects. The method of [`Watcher`] that returns the stream determines which kinds of [`WatcherEvent`]s
-/// the objects come from.
+/// A stream of objects. A method of [`Watcher`] returns this stream. That method determines from which kinds of
+/// [`WatcherEvent`]s the stream takes its objects.
 #[must_use = "a watcher does nothing until it is polled"]
 pub struct WatchedObjects<T> {
     watcher: Watcher<T>,
@@ -77,7 +77,8 @@ enum State<T> {
     Pausing(Pin<Box<dyn Future<Output = ()> + Send>>),
     Idle,
     Page(NextPage<T>),
-    /// The objects of the page that were not returned yet, and the watcher's next state after these objects.
+    /// The objects of the page that were not returned yet, and the state that the watcher enters after it has returned
+    /// them.
     Items(VecDeque<T>, After<T>),
     Watch(Box<RetryWatch<T>>),
 }

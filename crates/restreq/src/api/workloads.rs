@@ -98,7 +98,7 @@ impl<T: DeserializeOwned> Api<T> {
         self.patch(key, &Patch::Merge(json!({"spec": {"template": template}})), options).await
     }
 
-    /// Marks a node as unschedulable. Its pods continue to run.
+    /// Marks a node as unschedulable. The pods on the node continue to run.
     ///
     /// # Errors
     ///

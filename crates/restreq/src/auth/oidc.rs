@@ -21,7 +21,7 @@ use crate::files::FileReader;
 use crate::request::path::encode_query;
 use crate::{Error, Request, Response, RestClient, RestClientConfig, Timeouts};
 
-/// A login at an issuer.
+/// A login at an OpenID Connect issuer.
 pub(crate) struct OidcLogin {
     config: OidcConfig,
     /// A client for the issuer, without credentials.
@@ -33,8 +33,8 @@ pub(crate) struct OidcLogin {
     /// The latest tokens.
     tokens: Mutex<Option<Tokens>>,
     token_writer: Option<TokenWriter>,
-    /// Creates a client for the token endpoint if its scheme or host is not the same as the issuer's. The result
-    /// contains the scheme and the host, together with the client.
+    /// Creates a client for the token endpoint if the scheme or the host of the endpoint differs from the scheme or the
+    /// host of the issuer. The result contains the scheme and the host, together with the client.
     elsewhere: FileReader<(String, Result<RestClient, String>)>,
 }
 
@@ -44,7 +44,7 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 const MAX_SIZE: usize = 1 << 20;
 
 /// All logins in use. Most issuers accept a refresh token only once. Therefore, clients with the same configured
-/// refresh token share one login. They also share all tokens that later refreshes return.
+/// refresh token share one login. The clients also share all tokens that later refreshes return.
 static LOGINS: Mutex<Vec<Weak<Renewal<OidcLogin>>>> = Mutex::new(Vec::new());
 
 /// Returns the OpenID Connect login for a configuration. This function does not check the configured tokens. If a
@@ -131,9 +131,9 @@ impl OidcLogin {
         self.lock().is_some()
     }
 
-    /// Returns whether `other` is configured for this login. This is the case if two conditions are met. Both have the
-    /// same issuer and client ID. The configured refresh token of `other` equals the configured or the current refresh
-    /// token of this login.
+    /// Returns whether `other` is configured for this login. The result is true if two conditions are met. `other` and
+    /// this login have the same issuer and client ID. The configured refresh token of `other` equals the configured or
+    /// the current refresh token of this login.
     fn is_of(&self, other: &Self) -> bool {
         let Some(begins_with) = &other.config.refresh_token else { return false };
         let who = |login: &Self| (login.config.issuer_url.clone(), login.config.client_id.clone());

@@ -30,7 +30,7 @@ pub(crate) trait Source: Send + Sync + 'static {
     /// Converts the message of a failure to an error.
     fn fault(&self, why: String) -> AuthError;
 
-    /// Records that a new certificate replaced one that had been in use for `age`.
+    /// Records that a certificate was replaced after it had been in use for `age`.
     fn certificate_replaced(&self, _age: Duration) {}
 }
 
@@ -103,7 +103,7 @@ pub(super) const LEEWAY: Duration = Duration::from_secs(10);
 /// The minimum pause before another renewal run. The pause applies if the server also rejected the renewed credentials,
 /// or if the last renewal run returned the same credentials again.
 const REFUSED_PAUSE: Duration = Duration::from_secs(10);
-/// After a renewal run has failed, all requests return its error for this time. Then another run can start.
+/// After a renewal run has failed, all requests return its error for this time. After this time, another run can start.
 const FAILED_PAUSE: Duration = Duration::from_secs(1);
 /// The maximum time that a request waits for a renewal run, in addition to the timeout of the run. The request needs
 /// its own limit because the timer of the renewal run stops if its runtime is blocked.

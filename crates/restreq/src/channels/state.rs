@@ -363,7 +363,7 @@ impl Shared {
     }
 }
 
-/// The error message for closing a stream in a protocol that cannot close it.
+/// The error message for closing a stream if the protocol has no signal for the end of a stream.
 pub(super) const NO_CLOSE: &str = "the server speaks v4.channel.k8s.io, which cannot close the input of a command: the \
     command does not see its end. Servers since Kubernetes 1.30 speak v5.channel.k8s.io";
 

@@ -64,9 +64,9 @@ pub(super) async fn read(mut body: ResponseBody, limit: usize, idle: Option<Dura
     Err(BodyFault::TooLarge(limit))
 }
 
-/// Returns the capacity to reserve: the announced size, but at most `MAX_RESERVED`, and at least `present`. A server
-/// can announce a long body and then send less data. Beyond the reserved capacity, the buffer therefore grows only when
-/// data arrives, by doubling its capacity.
+/// Returns the capacity to reserve, which is the announced size, limited to `MAX_RESERVED`, but never less than
+/// `present`. A server can announce a long body and then send less data. Beyond the reserved capacity, the buffer
+/// therefore grows only when data arrives, by doubling its capacity.
 fn room(present: usize, announced: u64) -> usize {
     present.max(usize::try_from(announced).unwrap_or(usize::MAX).min(MAX_RESERVED))
 }

@@ -318,8 +318,8 @@ mod tests {
         assert_eq!(splitter.next_item(), Err(Fault::TooLarge { limit: MAX_ENVELOPE }));
     }
 
-    /// Bodies that are almost lists. The input has a few inserted or removed bytes, mostly at positions where the
-    /// grammar changes.
+    /// Generates bodies that are similar to lists. Each body is a list with a few inserted or removed bytes, mostly at
+    /// positions where the grammar changes.
     fn almost_a_list() -> impl Strategy<Value = Vec<u8>> {
         let item = prop_oneof![
             "[a-z\\[\\]{}:,\"\\\\]{0,9}".prop_map(|text| json!({"x": [text], "items": [1, "]"]})),

@@ -32,7 +32,7 @@ pub(crate) fn join<'a>(parts: impl IntoIterator<Item = &'a str>) -> String {
     joined
 }
 
-/// Returns why a string cannot be a path segment, or `None` if the string is valid.
+/// Returns the reason why a string cannot be a path segment, or `None` if the string is valid.
 pub(crate) fn segment_fault(text: &str) -> Option<&'static str> {
     match text {
         "." | ".." => Some("it may not be \".\" or \"..\""),

@@ -1,4 +1,4 @@
-//! Tests of which version of the lock a write replaces, and which versions belong to a leadership term.
+//! Tests that check which version of the lock a write replaces, and which versions belong to a leadership term.
 
 use super::*;
 

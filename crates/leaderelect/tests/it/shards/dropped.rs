@@ -92,7 +92,8 @@ async fn run_after_dropped_run_moves_only_its_share() {
     pass(1.0).await;
     assert_eq!((ledger.owners(), ledger.starts_so_far()), (owners, starts + share));
     ledger.check(0);
-    // The new run lists the replicas with another number of shards. The new run recognizes its leases by their records.
+    // The new run sends a list request to find replicas with another number of shards. The new run recognizes its
+    // leases by their records.
     let requests = server.take_requests();
     assert!(requests.iter().any(|request| request.verb() == Verb::List));
     assert_eq!(ledger.owners().len(), SHARDS as usize);

@@ -59,8 +59,8 @@ async fn new_shard_count_waits_for_leases_of_dead_replicas() {
     assert!(ledger.longest_gap() <= Duration::from_millis(15_500), "{:?}", ledger.longest_gap());
 }
 
-/// The old replicas had lost their connection to the server. When they reach the server again, their own leases are
-/// free, and replicas with another number of shards work.
+/// The old replicas had lost their connection to the server. When the old replicas reach the server again, their own
+/// leases are free, and replicas with another number of shards work.
 #[tokio::test(start_paused = true)]
 async fn returning_replicas_with_old_shard_count_wait() {
     let (server, ledger) = (Collection::default(), Ledger::default());

@@ -18,7 +18,7 @@ pub(crate) enum Halt {
     Stopped,
     /// The monotonic clock stops.
     Suspended,
-    /// Only the time of day continues.
+    /// All clocks stop, except the time of day.
     VmPaused,
 }
 
@@ -101,7 +101,7 @@ impl NodeClock {
 }
 
 impl Halts {
-    /// Returns how far the boot clock and the monotonic clock are behind at `now`.
+    /// Returns how long the boot clock and the monotonic clock have been stopped in total, at the time `now`.
     fn lags(&self, now: Instant) -> (Duration, Duration) {
         let stood = self.present.map_or(Duration::ZERO, |(_, since, until)| until.min(now) - since);
         let how = self.present.map(|(how, _, _)| how);

@@ -12,7 +12,7 @@ use super::clock::DAWN;
 use super::node::Node;
 use super::{State, World};
 
-/// The lease duration in an assignment by the control plane, in seconds.
+/// The lease duration, in seconds, that the control plane sets when it assigns the lock.
 const GIVEN: i32 = 5;
 
 impl World {
@@ -30,7 +30,8 @@ impl World {
 impl State {
     /// If the lock has no valid holder, assigns the lock to the chosen candidate. Otherwise sets the preferred holder.
     fn choose(&mut self, time: Timestamp) {
-        // Sometimes a candidate with another version appears, or a candidate disappears that has just answered a ping.
+        // Sometimes a candidate with another version appears, and sometimes a candidate disappears after it has
+        // answered a ping.
         let (luck, is_gone) = (self.rng.u8(..24), self.rng.u8(..8) == 0);
         // The lease has expired, and its holder was asked to give it up. In this state, kube-apiserver does not write
         // the lease if it would choose the same holder again (kubernetes 138066).

@@ -78,7 +78,7 @@ impl Line {
     }
 }
 
-/// The node that sent a write request, and the time of sending.
+/// The node that sent a write request, and the time when the node sent it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sender {
     pub(crate) node: usize,
@@ -146,7 +146,8 @@ fn refusal(code: u16, reason: Reason) -> ApiError {
 }
 
 impl State {
-    /// Applies a write. Since the write was sent, its process may have been restarted, or the write may have timed out.
+    /// Applies a write. The process that sent the write may have been restarted since then, or the write may have timed
+    /// out.
     fn store(&mut self, by: &Sender, record: &LeaderElectionRecord) -> LockState {
         self.writes += 1;
         self.check_write(by, record);

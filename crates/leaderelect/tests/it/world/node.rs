@@ -43,11 +43,12 @@ pub(crate) struct Node {
     /// The model of client-go's elector assumes that it leads until this time.
     pub(crate) belief: Option<Deadline>,
     pub(crate) works: bool,
-    /// The latest end times of the node's actions under a permit, on the node's clock.
+    /// For each action that the node runs under a permit, the latest time at which the action ends, on the node's
+    /// clock.
     pub(crate) effects: Vec<Duration>,
-    /// The end times of those actions that were in progress when the machine was suspended. The actions may last longer
-    /// than the leadership term, because their timeouts use a clock that stops during a suspend. Only a fencing token
-    /// would stop these actions. Actions that resume after a suspend are counted, but do not break a rule.
+    /// The same times for those actions that were in progress when the machine was suspended. The actions may last
+    /// longer than the leadership term, because their timeouts use a clock that stops during a suspend. Only a fencing
+    /// token would stop these actions. Actions that resume after a suspend are counted, but do not break a rule.
     pub(crate) slept: Vec<Duration>,
     pub(crate) last_leader: Option<String>,
     /// The time when this node last observed that another node holds the lock.
@@ -104,7 +105,7 @@ impl Node {
 
     pub(crate) fn leads(&self) -> bool {
         let guarded = self.guard.as_ref().is_some_and(|guard| guard.check().is_ok());
-        // A halted process does nothing. When it resumes, it acts on the last state that it has observed.
+        // A halted process does nothing. When the process resumes, it acts on the last state that it has observed.
         let believes = self.belief.is_some_and(|deadline| self.clock.monotonic() < deadline.monotonic);
         guarded || self.has_effects() || (believes && !self.clock.is_halted())
     }
@@ -335,7 +336,7 @@ async fn exchange(line: Arc<Line>, request: LockRequest, timeout: Duration) -> S
     }
 }
 
-/// When this value is dropped, it records the end of the work, even if the work has not finished.
+/// Dropping this value records the end of the work, even if the work has not finished.
 struct Rest<'a>(&'a Process);
 
 impl Drop for Rest<'_> {

@@ -1,4 +1,4 @@
-//! The invariants of each world. ROWS.md lists them by name.
+//! The invariants of each world. The file `tests/ROWS.md` lists the invariants with their numbers, such as S1.
 
 use std::time::Duration;
 
@@ -17,8 +17,8 @@ impl State {
         }
     }
 
-    /// Checks S1, S2, S3 and S17: at most one node leads, and a node leads only after its write was stored. If the lock
-    /// has two halves, both halves must have stored the write.
+    /// Checks that at most one node leads, and that a node leads only after its write was stored (rules S1, S2, S3 and
+    /// S17 in `tests/ROWS.md`). If the lock has two halves, both halves must have stored the write.
     pub(crate) fn exclusion(&mut self, world: &World) {
         if !world.chaos.tampering && self.nodes.iter().filter(|node| node.leads()).nth(1).is_some() {
             let leaders = self.nodes.iter().filter(|node| node.leads()).map(|node| &node.identity);
@@ -39,8 +39,8 @@ impl State {
         });
     }
 
-    /// Counts actions that were in progress at a suspend and that resume while another node leads. Each effect is
-    /// counted once.
+    /// Counts actions that were in progress at a suspend and that resume while another node leads. Each of these
+    /// actions is counted once.
     fn outlive(&mut self) {
         for index in 0..self.nodes.len() {
             let node = &self.nodes[index];
@@ -59,7 +59,9 @@ impl State {
         self.rule(fallen.is_none(), || format!("the process of {fallen:?} has ended by itself"));
     }
 
-    /// Checks S4, S14 and S18 when a request is sent.
+    /// Checks a request that a node sends. A node must not send a request after its election has ended (rule S14), must
+    /// not create the lock in a coordinated election (rule S18), and must not release the lock while its work may
+    /// continue (rule S4).
     pub(crate) fn sending(&mut self, node: usize, incarnation: u64, request: &Request) {
         let sender = &self.nodes[node];
         if sender.incarnation != incarnation {
@@ -90,8 +92,8 @@ impl State {
             && let Ok(Some(state)) = answer
         {
             node.knows = state.version.uid.parse().ok();
-            // For S13, a record with the node's name that belongs to none of the node's terms counts as a record of
-            // another holder.
+            // A record with the node's name that belongs to none of the node's terms counts as a record of another
+            // holder (rule S13 in `tests/ROWS.md`).
             let term = node.guard.as_ref().filter(|_| node.works).map(|guard| &guard.term().record);
             let is_foreign = |term| !is_same_term(term, &state.record);
             if state.record.holder_identity != node.identity || term.is_some_and(is_foreign) {
@@ -109,7 +111,8 @@ impl State {
         }
     }
 
-    /// Checks S8 and S11 at the beginning of a leadership term.
+    /// Checks the beginning of a leadership term. The previous term of the node must have ended (rule S11), and the
+    /// token must be greater than all earlier tokens (rule S8).
     pub(crate) fn started(&mut self, node: usize, leadership: &Leadership) {
         let began = leadership.term().version.clone();
         // If the lock has two halves, the token is the version of the secondary half.
@@ -135,7 +138,8 @@ impl State {
         (node.guard, node.works, node.usurped) = (Some(leadership.clone()), true, None);
     }
 
-    /// Checks S3 and S7 at one step of the work.
+    /// Checks one step of the work. The leadership must be valid (rule S3), and the node must not have observed another
+    /// holder (rule S7).
     pub(crate) fn at_work(&mut self, node: usize) {
         let node = &self.nodes[node];
         let identity = node.identity.clone();
@@ -145,7 +149,7 @@ impl State {
         self.rule(!usurped, || format!("S7: {identity} works after it saw another holder"));
     }
 
-    /// Checks S11 at the end of a leadership term.
+    /// Checks that the work has ended when the end of its leadership term is reported (rule S11).
     pub(crate) fn stopped(&mut self, node: usize, reason: &EndReason) {
         let node = &mut self.nodes[node];
         node.rested = Some(node.clock.monotonic());
@@ -154,14 +158,15 @@ impl State {
         self.rule(over && !works, || format!("S11: {identity} was notified of {reason} before its work had ended"));
     }
 
-    /// Checks S11 when a new leader is reported.
+    /// Checks that the same leader is not reported twice in succession (rule S11).
     pub(crate) fn new_leader(&mut self, node: usize, leader: &str) {
         let last = self.nodes[node].last_leader.replace(leader.into());
         let identity = self.nodes[node].identity.clone();
         self.rule(last.as_deref() != Some(leader), || format!("S11: {leader:?} was reported twice to {identity}"));
     }
 
-    /// Checks S4, S6, S9, S10, S13 and S18 when a write changes an existing lock.
+    /// Checks that a write to an existing lock follows the rules for releases (S4), takeovers (S6 and S13), the number
+    /// of transitions (S9), the times in the record (S10) and coordinated elections (S18).
     pub(crate) fn check_write(&mut self, by: &Sender, new: &LeaderElectionRecord) {
         let Some(old) = self.halves[by.half].clone() else { return };
         let node = &self.nodes[by.node];
@@ -177,7 +182,8 @@ impl State {
             return self
                 .rule(of_both || counted == 0, || format!("S9: a release of {identity} changes the transitions"));
         }
-        // For S13, a record with the node's name that the node has not written counts as a record of another holder.
+        // A record with the node's name that the node has not written counts as a record of another holder (rule S13 in
+        // `tests/ROWS.md`).
         let foreign = was.holder_identity != identity || (!of_both && !node.has_written(was));
         if self.coordinated {
             let given = was.holder_identity == identity && was.preferred_holder.is_none();
@@ -185,8 +191,8 @@ impl State {
             self.rule(given, || format!("S18: {identity} takes or renews the lock of {was:?}"));
             self.rule(lasts, || format!("S18: {identity} takes an expired assignment"));
         } else if foreign && !was.holder_identity.is_empty() {
-            // For S6 and S15, the new leader has observed the record without a change for the record's lease duration,
-            // even if clocks were set.
+            // The new leader must have observed the record without a change for the record's lease duration, even if
+            // clocks were set (rules S6 and S15 in `tests/ROWS.md`).
             let seen = by.sent.saturating_duration_since(old.committed).mul_f64(rate);
             let needed = was.lease_duration(Duration::from_secs(15));
             let enough = seen + Duration::from_micros(5) >= needed;
