@@ -92,7 +92,7 @@ pub(crate) struct Workload {
     pub(crate) runs: usize,
 }
 
-/// The servers and the limits with which the programs of a workload run.
+/// The servers that the programs of a workload use, and the limits of these programs.
 #[derive(Clone, Copy)]
 pub(crate) enum Around {
     Nothing,
@@ -107,7 +107,7 @@ pub(crate) enum Around {
     /// A new API server for each side and each run. The peer [`REAL`] uses a real server, and our side uses an embedded
     /// server.
     Servers,
-    /// A server with small and constant responses.
+    /// A server that always sends the same small responses.
     Rest,
 }
 
@@ -134,7 +134,7 @@ pub(crate) struct Run {
     pub(crate) args: &'static [&'static str],
 }
 
-/// The source of a program.
+/// Where the source of a program is.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Program {
     /// The binary with this name in `crates/bench`.

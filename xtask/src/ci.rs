@@ -73,7 +73,7 @@ impl Done {
     }
 }
 
-/// The error of a step in which tests failed. It contains the numbers of passed and failed tests.
+/// The error of a step in which tests failed. The error contains the numbers of passed and failed tests.
 #[derive(Debug)]
 struct TestsFailed {
     tests: Tally,
@@ -107,7 +107,7 @@ pub(crate) fn run(sh: &Shell, flags: &Ci) -> anyhow::Result<ExitCode> {
         let mut waiting = Vec::new();
         for step in chosen {
             if step.waits {
-                // Threads cannot share a shell.
+                // Each thread needs its own copy of the shell, because threads cannot share a shell.
                 let own = sh.clone();
                 waiting.push(scope.spawn(move || step.run(&own)));
             } else {

@@ -1,10 +1,10 @@
 //! `cargo xtask conformance --clients` runs the scenario of a controller with other client libraries on the embedded server.
 //!
-//! Each client is a program that performs the scenario, and fails at the first step with a result that differs from a real cluster. The
-//! clients are kubectl, client-go (`crates/bench/go/conformance`), Python, JavaScript and Java (`crates/conformance/clients`), and kube
-//! (`crates/apiserver/examples/kube`). If the tool of a client is not installed, the client is skipped. The last line of the output
-//! contains the names of skipped clients. With `--all`, or if `--only` names the client, a skipped client counts as failed. Each tool
-//! downloads dependencies to its usual cache, and writes the results of its builds to the target folder.
+//! Each client is a program that performs the steps of the scenario. It fails at the first step whose result differs from the result on a
+//! real cluster. The clients are kubectl, client-go (`crates/bench/go/conformance`), Python, JavaScript and Java
+//! (`crates/conformance/clients`), and kube (`crates/apiserver/examples/kube`). If the tool of a client is not installed, the client is
+//! skipped. The last line of the output contains the names of skipped clients. With `--all`, or if `--only` names the client, a skipped
+//! client counts as failed. Each tool downloads dependencies to its usual cache, and writes its build results to the target folder.
 
 use std::fmt;
 use std::io::{BufRead, BufReader};
@@ -26,8 +26,8 @@ const CLIENTS: [Client; 6] = [
     ("fabric8", "mvn", fabric8),
 ];
 
-/// Runs the scenario with all clients, or only with the clients in `only`. Commas separate their names. If `all` is set, a skipped client
-/// counts as failed.
+/// Runs the scenario with all clients, or only with the clients in `only`. `only` contains names, separated by commas. If `all` is set, a
+/// skipped client counts as failed.
 pub(crate) fn run(sh: &Shell, only: Option<&str>, all: bool) -> anyhow::Result<ExitCode> {
     let wanted: Vec<&str> = only.into_iter().flat_map(|names| names.split(',')).collect();
     if let Some(unknown) = wanted.iter().find(|wanted| !CLIENTS.iter().any(|(name, ..)| name == *wanted)) {
@@ -134,7 +134,8 @@ const NOTHING: &str = "";
 
 fn kubectl(sh: &Shell, work: &Path) -> anyhow::Result<()> {
     let file = "crates/conformance/clients/kubectl/manifest.yaml";
-    // The commands. For each command, the output must contain the given text. `kubectl diff` prints nothing if there are no differences.
+    // The commands. Each command is followed by a text that its output must contain. `kubectl diff` prints nothing if there are no
+    // differences.
     for (arguments, says) in [
         (format!("apply -f {file}"), "deployment.apps/web created"),
         (format!("apply -f {file}"), "deployment.apps/web unchanged"),

@@ -75,8 +75,8 @@ fn client(sh: &Shell) -> anyhow::Result<ExitCode> {
     Ok(if passed && requested { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Runs several processes that contend for a lease (`crates/bench/tests/it/fleet.rs`). As in the tests of the fleet, some of these
-/// processes use this project's elector. Other processes use client-go's elector.
+/// Runs several processes that contend for a lease (`crates/bench/tests/it/fleet.rs`). Some of these processes use this project's elector,
+/// as in the tests of the fleet. The other processes use client-go's elector.
 fn fleet(sh: &Shell) -> anyhow::Result<ExitCode> {
     let folder = sh.create_temp_dir()?;
     let mut env: Vec<(&str, PathBuf)> = Vec::new();

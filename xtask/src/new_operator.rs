@@ -114,7 +114,7 @@ pub(crate) fn write(sh: &Shell, name: &str, folder: &Path) -> anyhow::Result<()>
         bail!("{} is not empty; choose another --path", folder.display());
     }
     fs::create_dir_all(folder).with_context(|| format!("making {}", folder.display()))?;
-    // cargo resolves `..` in the path of a dependency without following symbolic links.
+    // cargo removes each `..` from the path of a dependency without following symbolic links.
     let folder = &folder.canonicalize()?;
     let pintle = relative(folder, &root.canonicalize()?);
     let template = root.join(TEMPLATE);
@@ -132,8 +132,8 @@ pub(crate) fn write(sh: &Shell, name: &str, folder: &Path) -> anyhow::Result<()>
     Ok(())
 }
 
-/// Replaces the project's name and the two paths to Pintle in a file. The first path is for builds on this machine, and the second path is
-/// for builds of the container image.
+/// In a file of the template, replaces the name of the project and the two paths to Pintle. The first path is for builds on this machine,
+/// and the second path is for builds of the container image.
 fn fill(text: &str, name: &str, pintle: &Path) -> String {
     let in_image = normal(&Path::new("/src").join(name).join(pintle));
     let (pintle, in_image) = (slashes(pintle), slashes(&in_image));

@@ -30,7 +30,7 @@ impl Real {
         let public = folder.join("accounts.pub");
         cmd!(sh, "openssl ecparam -name prime256v1 -genkey -noout -out {key}").quiet().ignore_stderr().run()?;
         cmd!(sh, "openssl ec -in {key} -pubout -out {public}").quiet().ignore_stderr().run()?;
-        // The tests of the client use the second token. The user of the second token has no permissions.
+        // The tests of the client use the second token, whose user has no permissions.
         let tokens = format!("{TOKEN},admin,admin-uid,\"system:masters\"\nnobody-token,nobody,nobody\n");
         fs::write(folder.join("tokens.csv"), tokens)?;
         fs::write(folder.join("kubeconfig"), kubeconfig(api))?;

@@ -16,7 +16,7 @@ use crate::Error;
 use crate::execute::BodyFault;
 use crate::transport::ResponseBody;
 
-/// A stream of the chunks of a response body. Chunk boundaries have no meaning.
+/// A stream of the chunks of a response body. A chunk can start and end at any byte of the body.
 ///
 /// The stream returns `None` after the server has ended the response without an error. The stream returns an error if
 /// the connection is lost, or if no data arrives within the idle timeout. Dropping the stream cancels the request.
@@ -51,13 +51,13 @@ impl ByteStream {
         Self { body, line, idle, deadline: None, done: false }
     }
 
-    /// Sets a deadline for the whole stream. The error for a missed deadline contains the duration.
+    /// Sets a deadline for the whole stream. If the stream misses the deadline, the error contains the duration.
     pub(crate) fn with_deadline(mut self, deadline: Option<(Instant, Duration)>) -> Self {
         self.deadline = deadline.map(|(at, after)| (after, Box::pin(tokio::time::sleep_until(at))));
         self
     }
 
-    /// Returns the request line of the request that this stream responds to.
+    /// Returns the request line of the request whose response this stream reads.
     pub fn request(&self) -> &Arc<RequestLine> {
         &self.line
     }

@@ -31,7 +31,7 @@ impl Throttle {
     }
 
     /// Waits for a permit of the rate limiter. Requests get permits in FIFO order. Cancelling a wait does not consume a
-    /// permit. If `own` is set, this rate limiter of the request is used instead of the client's rate limiter.
+    /// permit. If `own` is set, the request uses the rate limiter in `own` instead of the client's rate limiter.
     pub(crate) async fn wait(
         &self,
         own: Option<&pintle_ratelimit::Throttle<TokioClock>>,
@@ -123,8 +123,7 @@ mod tests {
         assert_eq!(served, (0..50).collect::<Vec<_>>());
     }
 
-    /// In a `select!`, a request in one branch may wait for a permit. The waiting request must not block a request in
-    /// another branch.
+    /// A request that waits for a permit in one branch of a `select!` must not block a request in another branch.
     #[tokio::test(start_paused = true)]
     async fn unpolled_caller_does_not_block_others() {
         let throttle = Throttle::new(Some(20.0), Some(1));

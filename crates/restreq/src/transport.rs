@@ -45,7 +45,7 @@ pub(crate) struct Transport {
     proxy_tls: Option<TlsSource>,
     /// The `Host` header of HTTP/1.
     host: HeaderValue,
-    /// The scheme and the authority of an absolute URI.
+    /// The scheme and the authority of the server, for requests that need an absolute URI.
     origin: (uri::Scheme, uri::Authority),
     drop_connection_on_cancel: bool,
     /// The connections that use the current TLS settings. When the TLS settings change, the next requests use new
@@ -62,12 +62,12 @@ struct ConnectionGroups {
     long: Arc<ConnectionGroup>,
 }
 
-/// How long a request keeps its connection occupied.
+/// How long a request uses its connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ConnectionUse {
     /// Until the response ends.
     Short,
-    /// Until the client stops reading. Watches and streams use this variant.
+    /// The request keeps its connection until the client stops reading the response. Watches and streams use this variant.
     Long,
     /// The connection never returns to the pool, because it is upgraded to another protocol.
     #[cfg(feature = "ws")]
@@ -196,8 +196,8 @@ impl Transport {
         }
     }
 
-    /// Sets the URI and the `Host` header in the form that the connection requires. Both may still have the values for
-    /// the connection of an earlier attempt.
+    /// Sets the URI and the `Host` header in the form that the connection requires. The request may still contain the values that an
+    /// earlier attempt set for another connection.
     fn address(&self, request: &mut Request<HttpBody>, is_http1: bool, proxy: Option<&Proxy>) {
         request.headers_mut().remove(HOST);
         let mut is_whole = !is_http1;
@@ -306,13 +306,13 @@ impl Failure {
         }
     }
 
-    /// Returns the error for a dial whose task ended before the connection was open.
+    /// Returns the error of a dial whose task ended before the connection was established.
     fn interrupted() -> Self {
         Self::Connect { refused: false, source: Arc::new(Interrupted) }
     }
 }
 
-/// The cause of the error if a dial is dropped together with its runtime or its client.
+/// The source of the error that a request gets if its dial is dropped, because the runtime of the dial or the client was dropped.
 #[derive(Debug)]
 struct Interrupted;
 
@@ -325,8 +325,8 @@ impl fmt::Display for Interrupted {
 impl StdError for Interrupted {}
 
 /// Returns whether the server reported that it has not processed the stream and will not process the stream later (RFC
-/// 9113, sections 6.8 and 8.7). The crate h2 reports a GOAWAY for a stream only if the peer sent the GOAWAY with a last
-/// stream ID below the stream's ID.
+/// 9113, sections 6.8 and 8.7). The crate h2 reports a GOAWAY for a stream only if the last stream ID in the GOAWAY is lower than the ID of
+/// the stream.
 fn is_refused(error: &h2::Error) -> bool {
     error.is_remote() && (error.is_go_away() || error.reason() == Some(h2::Reason::REFUSED_STREAM))
 }
@@ -336,8 +336,8 @@ fn is_of_stream(error: &(dyn StdError + 'static)) -> bool {
     causes(error).any(|cause| cause.downcast_ref().is_some_and(h2::Error::is_reset))
 }
 
-/// Returns whether the peer rejected the TLS handshake. The function compares the error's text, because an HTTP/2 error
-/// contains its cause only as text.
+/// Returns whether the peer rejected the TLS handshake. The function searches the text of the error, because an HTTP/2 error contains its
+/// cause only as text.
 fn is_refused_handshake(error: &(dyn StdError + 'static)) -> bool {
     let text = error.to_string();
     let alert = text.split_once(ALERT).map(|(_, alert)| alert).unwrap_or_default();

@@ -12,7 +12,7 @@ pub(crate) use parse::parse_all;
 pub struct Warning {
     /// The warning code. Kubernetes itself always uses 299.
     pub code: u16,
-    /// The component that sent the warning. `-` if it is unknown.
+    /// The component that sent the warning. The value is `-` if the component is unknown.
     pub agent: String,
     /// The human-readable text.
     pub text: String,
@@ -51,7 +51,7 @@ pub trait WarningHandler: Send + Sync {
     fn warn(&self, warning: &Warning);
 }
 
-/// A handler that logs each warning with the code 299 at level WARN. This is a client's default.
+/// A handler that logs each warning with the code 299 at level WARN. A client uses this handler by default.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LogWarnings;
 

@@ -92,7 +92,7 @@ impl<T: DeserializeOwned> Watch<T> {
     ///
     /// # Errors
     ///
-    /// Returns the same errors as the stream. After an error, the watch returns no more events.
+    /// Returns an error in the same cases as the stream. After an error, the watch returns no more events.
     ///
     /// # Cancel safety
     ///
@@ -190,7 +190,7 @@ impl Stream for RawWatch {
     }
 }
 
-/// Describes an error in a frame. The description leaves out the text that [`Error::Decode`] adds.
+/// Describes an error in a frame, without the text that [`Error::Decode`] adds to the description.
 fn cause(error: &ApiError) -> String {
     match &error.kind {
         ErrorKind::Decode(cause) => cause.to_string(),

@@ -39,8 +39,8 @@ impl Request {
             .header(SEC_WEBSOCKET_VERSION.as_str(), "13")
             .header(SEC_WEBSOCKET_KEY.as_str(), &key)
             .header(SEC_WEBSOCKET_PROTOCOL.as_str(), &protocols.join(", "))
-            // Set no timeout. The client would send the timeout as a parameter, and the server would end the session
-            // after that time.
+            // Set no timeout. Otherwise, the client would send the timeout as a parameter, and the server would end the session after this
+            // time.
             .timeout(Duration::ZERO);
         let line = request.line();
         let (headers, upgraded) = request.upgrade(&line).await?;

@@ -11,8 +11,8 @@ use pintle_restreq::{RestClient, RestClientConfig};
 const CHUNK: usize = 64 << 10;
 
 /// The server first sends one item of 48 MiB, and then 48 MiB of small items. The client's `max_body` and `max_object`
-/// are 1 MiB. To use another number than 48, set the environment variable `PINTLE_LIST_MIB`. The client must need less
-/// than 16 MiB of memory to read the list.
+/// are 1 MiB. The environment variable `PINTLE_LIST_MIB` replaces the number 48. The client must need less than 16 MiB of memory to read
+/// the list.
 #[tokio::test]
 async fn list_of_any_size_streams_in_bounded_memory() {
     let mebibytes: usize = std::env::var("PINTLE_LIST_MIB").map_or(48, |size| size.parse().unwrap());

@@ -31,9 +31,9 @@ pub struct Expected<'a> {
 
 /// Decodes a request body into an object.
 ///
-/// - For a built-in kind, a missing apiVersion or kind is filled in. Unknown fields are dropped, and the returned object has the form in
-///   which Go would write it.
-/// - For a custom resource, only the metadata is defaulted, and unknown fields are dropped only from the metadata. The kind in the body
+/// - For a built-in kind, the function fills in a missing apiVersion or kind. Unknown fields are dropped, and the returned object has the
+///   form in which Go would write it.
+/// - For a custom resource, the function defaults only the metadata, and drops unknown fields only from the metadata. The kind in the body
 ///   can differ from the expected kind. Validation reports this difference later. The caller must compare the version with
 ///   [`check_version`].
 ///
@@ -230,7 +230,7 @@ fn other_version(found: &str, expected: &str) -> BodyError {
     ))
 }
 
-/// Returns the message that the body "cannot be handled as" an object of the expected kind.
+/// Returns the error message which states that the body "cannot be handled as" an object of the expected kind.
 pub fn handled(expected: &Expected<'_>, why: &str) -> String {
     let kind = expected.schema.kind();
     let version = expected.api_version.rsplit('/').next().unwrap_or_default();

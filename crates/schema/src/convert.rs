@@ -33,8 +33,7 @@ pub(super) fn read_object<'de>(
     Ok(Decoded { object, findings: reader.findings()? })
 }
 
-/// Reads JSON of any shape and keeps all numbers unchanged. The findings of this function always concern duplicate
-/// members.
+/// Reads JSON of any shape and keeps all numbers unchanged. All findings that the function returns are about duplicate members.
 pub(super) fn read_verbatim(body: &[u8]) -> Result<(Json, Vec<StrictFinding>), String> {
     let mut reader = Reader::verbatim();
     let value = take_json(body, Untyped { reader: &mut reader, at: None, quiet: false })?;

@@ -9,7 +9,7 @@ use super::StrictFinding;
 /// The result of decoding a request body.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Decoded {
-    /// The decoded object. The object contains no fields that its type does not declare.
+    /// The decoded object. The object contains only fields that its type declares.
     pub object: Json,
     /// Unknown and duplicate fields.
     pub findings: Vec<StrictFinding>,

@@ -5,8 +5,8 @@ use std::collections::HashMap;
 
 const TEXT: &str = include_str!("descriptions.txt");
 
-/// The descriptions. The key consists of the name of the type and the name of the field. In the key for the description
-/// of a type itself, the field name is empty.
+/// The descriptions. The key consists of the name of the type and the name of the field. For the description of the type itself, the name
+/// of the field is empty.
 pub(super) struct Descriptions(HashMap<(&'static str, &'static str), &'static str>);
 
 impl Descriptions {

@@ -13,7 +13,7 @@ pub(super) struct StructFields<'r> {
     reader: &'r mut Reader,
     of: &'r Struct,
     at: Option<&'r FieldPath<'r>>,
-    /// The fields of the struct that were already read. Each field has one bit.
+    /// The fields of the struct that were already read, as a bit set with one bit for each field.
     seen: u128,
     /// Whether the same struct already occurred earlier in the document. If this is true, `out` starts with the members of the earlier
     /// occurrence.
@@ -99,14 +99,13 @@ impl<'r> StructFields<'r> {
     }
 }
 
-/// Returns the bit of a field in the bit set of the fields that were read. A test of the type table checks that each struct has at most 128
-/// fields.
+/// Returns the bit of a field in [`StructFields::seen`]. A test of the type table checks that each struct has at most 128 fields.
 fn bit(place: usize) -> u128 {
     u32::try_from(place).ok().and_then(|place| 1_u128.checked_shl(place)).unwrap_or_default()
 }
 
-/// If a field occurs again with the value null, returns whether Go keeps the earlier value. In Go, null clears lists, maps and most
-/// types that implement `Unmarshaler`.
+/// Returns whether Go keeps the earlier value of a field if the field occurs again with the value null. In Go, null clears lists, maps and
+/// most types that implement `Unmarshaler`.
 pub(super) fn survives_null(of: &Type, earlier: &Json) -> bool {
     match of {
         Type::Struct { .. } => true,
@@ -136,7 +135,7 @@ fn unset(field: &Field) -> Json {
     if field.pointer { Json::Null } else { zero(&field.of) }
 }
 
-/// Returns whether Go omits a field with this value. Go omits most empty values.
+/// Returns whether Go omits a field with this value. Go omits most values that are empty.
 fn is_left_out(field: &Field, value: &Json) -> bool {
     // Go writes an empty struct in any case. An empty `managedFields` is kept, because it asks the server to clear the
     // field.

@@ -21,7 +21,8 @@ const MAX_FINDINGS: usize = 100;
 /// The maximum total length of all findings of one body, in bytes. The limit is needed because a single path can be as long as the body.
 const MAX_FINDINGS_LENGTH: usize = 4 << 20;
 
-/// Adds a finding to the list, unless the list already contains this finding or has reached a limit.
+/// Adds a finding to the list, unless the list already contains this finding, or the number or total length of the findings has reached its
+/// limit.
 pub fn note(findings: &mut Vec<StrictFinding>, finding: impl FnOnce() -> StrictFinding) {
     let length = |finding: &StrictFinding| match finding {
         StrictFinding::Unknown(text) | StrictFinding::Duplicate(text) | StrictFinding::Other(text) => text.len(),

@@ -33,8 +33,8 @@ pub fn protobuf_body(bytes: &[u8]) {
     assert_eq!(Enveloped::document(&again).unwrap().body(), written.body(), "{pod}");
 }
 
-/// Reads a YAML body. Writes the value as YAML and reads the text again. Panics if the second value differs from the
-/// first one.
+/// Reads a YAML body. Writes the value as YAML and reads this YAML. Panics if the value that was read from it differs from the original
+/// value.
 pub fn yaml_body(bytes: &[u8]) {
     let Ok((node, _)) = read_yaml(bytes) else { return };
     let value = node.into_value();
@@ -61,7 +61,7 @@ pub fn strategic_patch(bytes: &[u8]) {
     }
 }
 
-/// Decodes a JSON body. Decodes the result again. Panics if the second object differs from the first one.
+/// Decodes a JSON body. Decodes the decoded object a second time. Panics if the second decoding changes the object.
 pub fn object(bytes: &[u8]) {
     let schema = schema();
     let expected = Expected { api_version: POD.0, schema: &schema };

@@ -1,10 +1,10 @@
-//! Handles numbers, lone surrogates and error messages as Go does, where `serde_json` differs from Go.
+//! Handles numbers, lone surrogates and error messages in the same way as Go, because `serde_json` handles them differently.
 
 use serde_json::{Error, Number};
 
 /// Returns the form that a number has after Go decodes it and encodes it again. Go keeps 64-bit integers and converts all other numbers
 /// to floats. Go writes a float with an integral value as an integer: the shortest digits of the float, followed by zeros. If this integer
-/// fits into 64 bits, Go reads the text as an integer the next time, and not as a float.
+/// fits into 64 bits, Go decodes it as an integer when it reads the text again.
 pub(super) fn plain_number(number: Number) -> Number {
     if number.as_i64().is_some() {
         return number;

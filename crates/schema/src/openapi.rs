@@ -57,8 +57,8 @@ struct Schemas {
     made: Map,
     /// The structs that still need a schema, because another schema refers to them.
     pending: Vec<StructRef>,
-    /// The default values of the fields that are keys of lists. In the type table, the type of the list contains such a default. In
-    /// OpenAPI, the schema of the key field contains it.
+    /// The default values of the fields that are keys of lists. In the type table, the type of the list contains such a default value. In
+    /// OpenAPI, the schema of the key field contains the default value.
     defaults: HashMap<SchemaField, Json>,
 }
 
@@ -224,8 +224,8 @@ fn extensions(field: &Field) -> Map {
     extra.into_iter().filter_map(|(name, value)| Some((name.to_owned(), Json::from(value?)))).collect()
 }
 
-/// Returns whether server-side apply treats the struct as one value with a single set of owners. A field can override this setting for its
-/// own value.
+/// Returns whether server-side apply treats the struct as one value, so that all its fields have the same owners. A field can override this
+/// setting for its own value.
 fn is_atomic(of: &Struct) -> bool {
     matches!(table().named(of.name), Some(Type::Struct { atomic: true, .. }))
 }

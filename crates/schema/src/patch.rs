@@ -92,7 +92,7 @@ impl PatchBody {
         Ok(Self::Json(JsonPatch::read(body)?.with_differing_nulls()))
     }
 
-    /// Parses a merge patch. `validated` must be false if the request's `fieldValidation` is `Ignore`.
+    /// Parses a merge patch. The caller must set `validated` to false if the request's `fieldValidation` is `Ignore`.
     ///
     /// # Errors
     ///

@@ -6,7 +6,7 @@ const WRONG_FORM: &str = "quantities must match the regular expression '^([+-]?[
 const WRONG_NUMBER: &str = "unable to parse numeric part of quantity";
 const WRONG_UNIT: &str = "unable to parse quantity's suffix";
 
-/// A quantity: an amount, and the format in which its unit is written.
+/// A Kubernetes quantity, such as `500m` or `1Gi`: an amount, and the format of its unit.
 #[derive(Clone, Copy, Debug)]
 pub struct Quantity {
     nanos: i128,
@@ -24,11 +24,11 @@ enum Format {
 const BINARY: [(&str, u32); 6] = [("Ki", 10), ("Mi", 20), ("Gi", 30), ("Ti", 40), ("Pi", 50), ("Ei", 60)];
 const DECIMAL: [(&str, i32); 10] =
     [("n", -9), ("u", -6), ("m", -3), ("", 0), ("k", 3), ("M", 6), ("G", 9), ("T", 12), ("P", 15), ("E", 18)];
-/// The smallest possible unit of a quantity is 10 to the power of this exponent. Smaller fractions are rounded up.
+/// The exponent of the smallest unit of a quantity, which is 10⁻⁹. Smaller fractions are rounded up.
 const FINEST: i64 = -9;
-/// In resource lists, the smallest possible unit of a quantity is 10 to the power of this exponent.
+/// The exponent of the smallest unit of a quantity in a resource list, which is 10⁻³.
 const MILLI: i64 = -3;
-/// The number of smallest units that equal the amount 1.
+/// How many of the smallest units (10⁻⁹) make the amount 1.
 const ONE: i128 = 1_000_000_000;
 /// The maximum amount of a quantity with a binary unit, counted in smallest units.
 const MAX_BINARY: i128 = i64::MAX as i128 * ONE;
@@ -134,12 +134,12 @@ struct Number {
     negative: bool,
     /// The decimal digits of the number, without leading zeros.
     digits: String,
-    /// The last digit has the place value 10 to the power of this exponent. The exponent is at least [`FINEST`].
+    /// The place value of the last digit is 10 to the power of this exponent. The exponent is at least [`FINEST`].
     power: i64,
     format: Format,
-    /// Whether Go writes the number with its original text.
+    /// Whether Go writes the number in the same form as the parsed text.
     kept: bool,
-    /// The exponent that the last digit had in the parsed text.
+    /// The exponent of the last digit's place value in the parsed text.
     written_power: i64,
 }
 

@@ -20,11 +20,11 @@ pub(super) struct Reader {
     /// The findings about unknown fields of a custom resource's metadata. These findings are reported after the findings about duplicate
     /// members. `None` for built-in kinds.
     unknown: Option<Vec<StrictFinding>>,
-    /// The total length, in bytes, of all path texts that were built so far. This includes paths that are not part of a reported finding.
+    /// The total length, in bytes, of all path texts that were built so far. The total also includes the paths that no finding contains.
     written: usize,
     /// The first error about a value. The reader continues after such an error, because a later syntax error takes precedence.
     error: Option<BodyError>,
-    /// Whether numbers stay unchanged in values without a type.
+    /// Whether numbers are kept unchanged in values that have no type in the schema.
     verbatim: bool,
     /// If a list occurs twice and the later occurrence is shorter, this map keeps the items that the list lost at its end. The map key is
     /// the path of the list. The items are stored in reverse order.
@@ -51,7 +51,7 @@ impl Reader {
         self.error.map_or(Ok(self.findings), Err)
     }
 
-    /// Returns the findings of a body whose reading cannot fail.
+    /// Returns the findings. Call this method only if no value can have an error.
     pub(super) fn repetitions(self) -> Vec<StrictFinding> {
         self.findings
     }
@@ -75,7 +75,7 @@ impl Reader {
         cut_off.filter(|_| came_before).unwrap_or_default()
     }
 
-    /// Stores the items that a list lost, for a later occurrence of the same list.
+    /// Stores the items that a list lost, because the same list may occur again.
     fn keep_cut_off(&mut self, at: Option<&FieldPath<'_>>, items: Vec<Json>) {
         if !items.is_empty()
             && let Some(place) = self.place(at)
@@ -100,7 +100,7 @@ impl Reader {
         self.error.get_or_insert_with(|| BodyError::Value(why()));
     }
 
-    /// Returns whether duplicate members are reported in all values, even in values without a type.
+    /// Returns whether the body is a custom resource. For a custom resource, duplicate members are reported even in values without a type.
     pub(super) fn is_of_custom(&self) -> bool {
         self.unknown.is_some()
     }

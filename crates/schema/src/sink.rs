@@ -18,10 +18,10 @@ pub(super) trait Sink: Sized {
 
     fn single(self, found: Single<'_>) -> Self::Out;
 
-    /// Receives a list. The items come from an iterator.
+    /// Receives a list. `items` is an iterator over the items.
     fn list<'de, A: SeqAccess<'de>>(self, items: A) -> Result<Self::Out, A::Error>;
 
-    /// Receives an object. The members come from an iterator.
+    /// Receives an object. `members` is an iterator over the members.
     fn map<'de, A: MapAccess<'de>>(self, members: A) -> Result<Self::Out, A::Error>;
 }
 
@@ -36,7 +36,7 @@ pub(super) enum Single<'a> {
 }
 
 impl Single<'_> {
-    /// Converts the scalar to a JSON value without a change of its number.
+    /// Converts the scalar to a JSON value. A number is not changed.
     pub(super) fn into_verbatim(self) -> Json {
         match self {
             Self::Null => Json::Null,

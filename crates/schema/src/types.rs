@@ -18,7 +18,7 @@ pub enum Type {
     Struct {
         /// The struct with the fields.
         of: StructRef,
-        /// Whether server-side apply treats the struct as one value that has a single set of owners.
+        /// Whether server-side apply treats the struct as one value, so that all its fields have the same owners.
         atomic: bool,
     },
     /// A map with arbitrary keys.
@@ -78,7 +78,7 @@ pub enum Union {
 pub struct MapType {
     /// The type of the values.
     pub value: Type,
-    /// Whether server-side apply treats the map as one value that has a single set of owners.
+    /// Whether server-side apply treats the map as one value, so that all its members have the same owners.
     pub atomic: bool,
 }
 
@@ -102,7 +102,7 @@ pub enum Topology {
     Keyed(Vec<ListKey>),
 }
 
-/// A key field of a list. It identifies the items alone or together with other key fields.
+/// A key field of a list. This field identifies an item, alone or together with other key fields.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ListKey {
     /// The name of the field.
@@ -288,7 +288,7 @@ impl Type {
         Self::List(Arc::new(ListType { item, topology: Topology::Atomic }))
     }
 
-    /// Sets whether server-side apply treats values of the type as one value that has a single set of owners.
+    /// Sets whether server-side apply treats a struct or map of the type as one value, so that all its members have the same owners.
     pub(super) fn with_atomic(self, atomic: bool) -> Self {
         match self {
             Self::Struct { of, .. } => Self::Struct { of, atomic },

@@ -78,8 +78,8 @@ impl<'r> Object<'r> {
     }
 
     /// Reads a member whose name differs from `apiVersion` or `kind` only in the case of its letters. A member with such a name is
-    /// reported as an unknown field. Nevertheless, Go uses its value as the `apiVersion` or `kind` of an object of a built-in kind. A value
-    /// of the wrong type is an error, for built-in kinds and for custom resources.
+    /// reported as an unknown field. Nevertheless, if the kind is built in, Go uses the member's value as the `apiVersion` or `kind`. A
+    /// value of the wrong type is an error, for built-in kinds and for custom resources.
     fn next_case_variant<'de, A: MapAccess<'de>>(
         &mut self,
         name: &str,

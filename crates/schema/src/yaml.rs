@@ -94,16 +94,16 @@ impl Iterator for YamlDocuments<'_> {
 /// Reads one document.
 struct YamlReader<'p, 'a> {
     events: &'p mut Parser<'a>,
-    /// The nodes by anchor. `None` means that the node is too large to be copied.
+    /// The nodes that have an anchor, by anchor. `None` means that the node is too large to be copied.
     anchors: HashMap<String, Option<Anchored>>,
     /// The anchors of nodes that have begun but not ended yet.
     open: HashSet<String>,
     /// The number of bytes that aliases may still copy, in total.
     copies: usize,
     findings: Vec<StrictFinding>,
-    /// The keys of the map that was read or copied last, and the lines of these keys.
+    /// The keys of the last map that was read or copied, and the lines of these keys.
     places: Vec<KeyMark>,
-    /// If the document contains a value that JSON cannot represent, this is the value as Go's error message shows it.
+    /// If the document contains a value that JSON cannot represent, this is the text with which Go's error message shows the value.
     unsupported: Option<&'static str>,
 }
 
@@ -158,8 +158,8 @@ impl<'p, 'a> YamlReader<'p, 'a> {
 
     fn document(mut self) -> Yaml {
         let read = self.event().and_then(|(event, _)| self.node(event, DEEPEST));
-        // Go parses the whole document before it decodes values, so a later syntax error takes precedence. After a limit is exceeded,
-        // the rest of the document is not parsed.
+        // Go parses the whole document before it decodes values, so a later syntax error takes precedence. If the document exceeds a limit,
+        // the remaining part of the document is not parsed.
         let at_limit = read.as_ref().is_err_and(|why| *why == too_deep() || why == EXCESSIVE);
         while !at_limit && !matches!(self.events.next()?, (YamlEvent::DocumentEnd | YamlEvent::StreamEnd, _)) {}
         let node = read?;
@@ -272,7 +272,7 @@ impl<'p, 'a> YamlReader<'p, 'a> {
         }
     }
 
-    /// Reads a key. Returns the text of a map key, and the key as Go's errors show it. In Go's errors, strings have quotes.
+    /// Reads a key. Returns the text of a map key, and the text with which Go's errors show the key. In Go's errors, strings have quotes.
     fn key(&mut self, event: YamlEvent) -> Result<(String, String), String> {
         const NO_KEY: &str = "null, a list or a map cannot be a key";
         if !matches!(event, YamlEvent::Scalar { .. } | YamlEvent::Alias(_)) {
@@ -380,8 +380,8 @@ fn binary(text: &str) -> Result<JsonNode, String> {
     Ok(JsonNode::String(out))
 }
 
-/// Recognizes infinity and NaN, which JSON cannot represent. Returns the text of the value as a map key, and the key as Go's errors show
-/// it.
+/// Recognizes infinity and NaN, which JSON cannot represent. Returns the text that the value has as a map key, and the text with which Go's
+/// errors show the value.
 fn non_finite(text: &str, is_plain: bool, tag: Option<&str>) -> Option<(&'static str, &'static str)> {
     let may_be = match tag {
         None => is_plain,

@@ -4,10 +4,10 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-/// The maximum number of objects that one eviction run skips because they were used recently.
+/// Eviction skips objects whose encodings were used recently. This is the maximum number of objects that one eviction run skips.
 const MAX_SPARED: usize = 64;
 
-/// An encoding of an object other than its stored JSON.
+/// An encoding in which the store caches an object or a group of objects, in addition to the stored JSON.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Encoding {
     /// The whole object as a protobuf message.
@@ -42,10 +42,10 @@ impl Encoding {
 pub(super) struct EncodingCache {
     max_bytes: usize,
     used_bytes: AtomicUsize,
-    /// The objects that have cached encodings, in the order in which they will be checked for eviction. When the queue has doubled its
-    /// length, objects that no longer exist are removed from it.
+    /// The objects that have cached encodings, in the order in which they will be checked for eviction. Each time the queue has doubled its
+    /// length, the cache removes the objects that no longer exist from the queue.
     queue: Mutex<EvictionQueue>,
-    /// The current second, and the objects that have encodings for only this second.
+    /// The current second, and the objects that have encodings that are valid only during this second.
     of_second: Mutex<(i64, Vec<Weak<Encodings>>)>,
 }
 
@@ -97,7 +97,8 @@ impl EncodingCache {
         }
     }
 
-    /// Records that an object has an encoding for only this second. Drops all encodings that were valid only in an earlier second.
+    /// Records that an object has an encoding that is valid only during this second. Drops all encodings that were valid only during an
+    /// earlier second.
     fn record_second(&self, second: i64, of: Weak<Encodings>) {
         let mut of_second = lock(&self.of_second);
         let expired = if of_second.0 == second { Vec::new() } else { std::mem::take(&mut of_second.1) };

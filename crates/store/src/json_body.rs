@@ -75,8 +75,8 @@ const MEMBERS: [&str; 9] = [
 ];
 
 /// The JSON of an object without `apiVersion` and `kind`, and with an empty `resourceVersion`. When the object is written to a response,
-/// its revision is inserted into the `resourceVersion`. Therefore, an object can be encoded before its revision is known. A deletion event
-/// also shares the bytes of the object's last write.
+/// its revision is inserted into the `resourceVersion`. Therefore, an object can be encoded before its revision is known. For the same
+/// reason, a deletion event shares the bytes of the object's last write, although its revision differs.
 ///
 /// The interner stores long members, and the managed fields of each manager, so that several objects share them. Most interned values also
 /// occur in the previous version of the object or in other objects of the same template.
@@ -103,7 +103,7 @@ const MAX_NARROW_LEN: usize = u16::MAX as usize;
 pub(super) struct BorrowedText<'a>(#[serde(borrow)] pub(super) Cow<'a, str>);
 
 impl JsonBody {
-    /// Encodes an object. If several objects contain equal long values, `interner` stores this value only once.
+    /// Encodes an object. If several objects contain the same long value, `interner` stores this value only once.
     pub(super) fn new(interner: &Arc<Interner>, object: &Json, order: MemberOrder) -> Self {
         BodyWriter::new(Some(interner), true).encode(object, order)
     }
@@ -183,11 +183,11 @@ impl JsonBody {
     /// Returns the value of a metadata member. Returns `None` if the member is absent, null, or not a `T`.
     pub(super) fn member<'a, T: Deserialize<'a>>(&'a self, member: Member) -> Option<T> {
         let start = self.offset(member as usize);
-        // These members contain no interned values, so they can be read directly from the bytes. Only the revision is missing in the bytes.
+        // These members contain no interned values, so they can be read directly from the bytes. Only the revision is not in the bytes.
         read(self.json().get(start..).filter(|_| start > 0)?)
     }
 
-    /// Returns an object that contains only the values at these paths, such as `spec.nodeName`. The object has this revision.
+    /// Returns an object that contains only the values at these paths, such as `spec.nodeName`. `revision` is the revision of the object.
     pub(super) fn projection(&self, revision: u64, paths: &[&str]) -> Json {
         let paths: Vec<Vec<&str>> = paths.iter().map(|path| path.split('.').collect()).collect();
         let mut json = Vec::new();
@@ -206,7 +206,7 @@ impl JsonBody {
 
 impl PartialEq for JsonBody {
     fn eq(&self, other: &Self) -> bool {
-        // Two equal objects have the same interned values, unless one of them was encoded without an interner.
+        // If two objects are equal, they have the same interned values, unless one of them was encoded without an interner.
         if self.interned.len() == other.interned.len() {
             let mut interned = self.interned.iter().zip(&*other.interned);
             let is_same = |one: &Arc<Interned>, other| Arc::ptr_eq(one, other) || one.bytes() == other.bytes();

@@ -26,7 +26,7 @@ impl KeyRange {
         Self { end: Some(format!("{start}\0")), start, ..range }
     }
 
-    /// Moves the start of the range to the key that consists of the range's prefix and `start`.
+    /// Moves the start of the range to a key. This key is the prefix of the range, followed by `start`.
     pub fn starting_at(mut self, start: &str) -> Self {
         self.start = format!("{}{start}", self.prefix);
         self

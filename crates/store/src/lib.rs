@@ -81,10 +81,9 @@ pub struct History {
     pub max_changes: usize,
     /// The maximum age of a change in the log. Each write drops at most a thousand older changes, of any resource.
     pub max_age: Duration,
-    /// The approximate maximum size of the logs of all resources together, in bytes. The last change of each resource is
-    /// always kept.
+    /// The approximate maximum of the total size of all logs, in bytes. The last change of each resource is always kept.
     pub max_bytes: usize,
-    /// For each resource, [`followed`](VersionedStore::followed) can return this number of the most recent changes. These changes are kept
+    /// The number of recent changes of each resource that the log keeps for [`followed`](VersionedStore::followed). These changes are kept
     /// even if they exceed `max_changes`.
     pub followed: usize,
 }
@@ -159,7 +158,7 @@ impl VersionedStore {
         Self { now, compacted, history, encoding_cache, ..Self::default() }
     }
 
-    /// Returns the interner of this store. Drafts for this store must be created with it.
+    /// Returns the interner of this store. Drafts for this store must be created with this interner.
     pub fn interner(&self) -> &Arc<Interner> {
         &self.interner
     }
@@ -260,19 +259,21 @@ impl VersionedStore {
         follows.then(|| table.into_iter().flat_map(move |table| table.since(revision)))
     }
 
-    /// Returns the change of the resource that has this revision. Returns `None` if the log does not contain such a change.
+    /// Returns the change with this revision from the log of the resource. Returns `None` if the log does not contain such a change.
     pub fn change(&self, resource: &str, revision: u64) -> Option<&Arc<StoreChange>> {
         let mut since = self.tables.get(resource)?.since(revision.checked_sub(1)?);
         since.next().filter(|change| change.revision() == revision)
     }
 
-    /// Returns a revision of the state that a resource had at `time`. The method considers only changes that are still in the log.
+    /// Returns a revision at which the resource has the state that it had at `time`. The method considers only changes that are still in
+    /// the log.
     pub fn revision_at(&self, resource: &str, time: Instant) -> u64 {
         let later = self.tables.get(resource).and_then(|table| table.first_after(time));
         later.map_or(self.now.revision, |change| change.revision() - 1)
     }
 
-    /// Returns the time of the last change of a resource at or before `revision`. Returns `None` if the log does not contain this change.
+    /// Returns the time at which a resource changed for the last time, up to and including `revision`. Returns `None` if the log does not
+    /// contain this change.
     pub fn written_at(&self, resource: &str, revision: u64) -> Option<Instant> {
         self.tables.get(resource)?.last_until(revision).map(|change| change.at)
     }
@@ -332,7 +333,7 @@ impl VersionedStore {
         Some(StoreChange { at: now, kind, key, old, new })
     }
 
-    /// Makes revisions before `revision` unavailable.
+    /// Makes the states before `revision` unavailable for lists and new watches.
     pub fn compact(&mut self, revision: u64) {
         self.compacted = self.compacted.max(revision.min(self.now.revision));
         for table in self.tables.values_mut() {
@@ -340,8 +341,7 @@ impl VersionedStore {
         }
     }
 
-    /// Drops the change log of one resource. A server calls this method when it creates the storage of a resource
-    /// again.
+    /// Drops the change log of one resource. A server calls this method when it sets up the storage of the resource again.
     pub fn forget_past(&mut self, resource: &ResourceKey) {
         let revision = self.now.revision;
         self.change_table(resource, |table| table.forget(revision));
@@ -385,7 +385,7 @@ impl VersionedStore {
         self.tables.get(resource).is_some_and(|table| table.is_expired(now, self.history))
     }
 
-    /// Changes the log of a resource, and then updates the values that the store keeps about the logs of all resources.
+    /// Calls `change` with the table of a resource, and then updates `log_bytes` and `by_oldest_change` of the store.
     fn change_table<R>(&mut self, resource: &ResourceKey, change: impl FnOnce(&mut Table) -> R) -> R {
         let table = self.tables.entry(resource.clone()).or_default();
         self.log_bytes -= table.log_bytes();

@@ -12,7 +12,7 @@ pub struct Objects {
     tree: Tree<Arc<Stored>>,
 }
 
-/// The minimum size of a group, which is a number of objects with adjacent keys that are encoded together.
+/// The minimum number of objects in a group. The objects of a group have adjacent keys and are encoded together.
 const MIN_NEIGHBOURS: usize = if cfg!(test) { 1 } else { 32 };
 
 impl Objects {
@@ -89,7 +89,7 @@ impl Run {
         self.end.saturating_sub(self.at)
     }
 
-    /// Returns the objects from the position of this iterator up to the position of `other`. `other` must be a clone of this iterator at
+    /// Returns the objects from the position of this iterator up to the position of `other`. `other` must be a clone of this iterator, at
     /// the same position or a later one.
     pub fn up_to(self, other: &Self) -> Self {
         Self { end: other.at.min(self.end), ..self }
@@ -116,12 +116,12 @@ impl Neighbours {
         self.0.values()
     }
 
-    /// Returns the encoding of all objects of the group. The first call calls `make`. The encoding stays cached until an object of the
-    /// group changes or the cache evicts the encoding.
+    /// Returns the encoding of all objects of the group. The first call creates the encoding with `make`. The encoding stays cached until
+    /// an object of the group changes or the cache evicts the encoding.
     ///
     /// # Errors
     ///
-    /// Returns the error of `make`.
+    /// Returns an error if `make` returns an error.
     pub fn encode<E>(&self, encoding: Encoding, make: impl FnOnce() -> Result<Vec<u8>, E>) -> Result<Arc<[u8]>, E> {
         let Some(first) = self.iter().next() else { return make().map(Into::into) };
         let encodings = self.0.encodings.get_or_init(|| Arc::new(Encodings::new(first.encoding_cache())));

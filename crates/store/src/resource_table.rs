@@ -96,8 +96,9 @@ impl Table {
         self.log.front().filter(|_| self.log.len() > 1).map(|change| change.revision())
     }
 
-    /// Returns the state that the resource had at a revision. The state is computed from the first later snapshot. If there is none, it is
-    /// computed from `now`, the current objects.
+    /// Returns the state that the resource had at a revision. To compute this state, a reader undoes changes in a later state. The later
+    /// state is the oldest snapshot that is not older than the revision. If there is no such snapshot, it is `now`, which contains the
+    /// current objects.
     pub(super) fn past(&self, revision: u64, now: Objects) -> Past {
         let after = self.snapshots.range((revision, 0)..).find(|((_, era), _)| *era == self.era);
         let (at, objects) = after.map_or((u64::MAX, now), |((at, _), snapshot)| (*at, (**snapshot).clone()));

@@ -44,7 +44,7 @@ impl Draft {
         Self { body: JsonBody::new(interner, object, order), version, claims, fields: Vec::new() }
     }
 
-    /// Returns the draft without its claims, which are values that only one object in the store can own.
+    /// Returns the draft without its claims. A claim is a value that only one object in the store can own.
     pub fn without_claims(self) -> Self {
         Self { claims: Vec::new(), ..self }
     }
@@ -68,7 +68,7 @@ impl Origin {
         Arc::new(Self { resource: resource.clone(), version: version.into(), encoding_cache: encoding_cache.clone() })
     }
 
-    /// Creates the origin for an object that does not belong to a store. Nothing is cached for it.
+    /// Creates the origin for an object that does not belong to a store. The encodings of the object are not cached.
     fn detached(version: &str) -> Arc<Self> {
         Self::new(&ResourceKey::default(), version, &Arc::default())
     }
@@ -93,7 +93,7 @@ pub struct Stored {
     derived: OnceLock<Box<Derived>>,
 }
 
-/// Data that is computed from an object.
+/// Data that is computed from an object and then kept.
 #[derive(Debug, Default)]
 struct Derived {
     /// The number of a form for which the stored bytes need no conversion. A form is the shape of objects in one served API version. 0
@@ -123,8 +123,8 @@ struct SelectableFields {
     ends: Box<[usize]>,
 }
 
-/// A form number for selectable fields whose values are equal in all forms of the object. A form is the shape of objects in one served API
-/// version.
+/// The form number to pass to [`Stored::field`] if the selectable fields have the same values in all forms of the object. A form is the
+/// shape of objects in one served API version.
 pub const SAME: u64 = 0;
 
 impl SelectableFields {
@@ -186,8 +186,7 @@ impl Stored {
         self.revision
     }
 
-    /// Returns the `apiVersion` with which the object was written. Returns an empty text if the object had no
-    /// `apiVersion`.
+    /// Returns the `apiVersion` with which the object was written. Returns an empty text if the object was written without an `apiVersion`.
     pub fn version(&self) -> &str {
         self.origin.version()
     }
@@ -212,12 +211,12 @@ impl Stored {
         self.body.write(self.revision, to);
     }
 
-    /// Returns the object in an encoding other than the stored JSON. The first call calls `make`. The encoding is cached until the
-    /// cache evicts it. Table cells are valid for one second, and are cached only during this second.
+    /// Returns the object in an encoding other than the stored JSON. The first call creates the encoding with `make`. The encoding is
+    /// cached until the cache evicts it. Table cells are valid for one second, and are cached only during this second.
     ///
     /// # Errors
     ///
-    /// Returns the error of `make`.
+    /// Returns an error if `make` returns an error.
     pub fn encode<E>(&self, encoding: Encoding, make: impl FnOnce() -> Result<Vec<u8>, E>) -> Result<Arc<[u8]>, E> {
         let encodings = self.derived().encodings.get_or_init(|| Arc::new(Encodings::new(&self.origin.encoding_cache)));
         encodings.find_or_make(encoding, make)
@@ -250,16 +249,16 @@ impl Stored {
         self.body.projection(self.revision, paths)
     }
 
-    /// Returns the value of a selectable field in a form, which is the shape of objects in one served API version. `form` is the number of
-    /// this form. `at` is the index of the field in the order that the kind defines. The first call computes the values of all fields with
-    /// `read`, and keeps them. Returns `None` if the object already keeps values of another form.
+    /// Returns the value that a selectable field has in one form of the object. A form is the shape of objects in one served API version,
+    /// and `form` is its number. `at` is the index of the field in the order that the kind defines. The first call computes the values of
+    /// all fields with `read`, and keeps them. Returns `None` if the object already keeps values of another form.
     pub fn field(&self, form: u64, at: usize, read: impl FnOnce() -> Vec<String>) -> Option<&str> {
         let fields = self.derived().fields.get_or_init(|| Arc::new(SelectableFields::new(form, &read())));
         fields.value(at).filter(|_| fields.form == form)
     }
 
-    /// Returns the stored value of a selectable field. Returns `None` if no value is stored, or if the stored values belong to one form of
-    /// the object.
+    /// Returns the stored value of a selectable field. Returns `None` if no value is stored, or if the stored values are valid for only one
+    /// form of the object.
     pub fn kept_field(&self, at: usize) -> Option<&str> {
         self.derived.get()?.fields.get().filter(|fields| fields.form == SAME)?.value(at)
     }
@@ -304,8 +303,8 @@ impl Stored {
         self.body.member(Member::OwnerReferences).unwrap_or_default()
     }
 
-    /// Returns whether the stored bytes are known to need no conversion to the form with this number. If the result is false, a conversion
-    /// may still turn out to be unnecessary.
+    /// Returns whether the stored bytes are known to need no conversion to the form with this number. If the result is false, it is unknown
+    /// whether a conversion is necessary.
     pub fn fits(&self, form: u64) -> bool {
         self.derived.get().is_some_and(|derived| derived.fits.load(Ordering::Relaxed) == form)
     }

@@ -66,7 +66,7 @@ fn read(objects: &Objects, namespace: Option<&str>) -> Vec<(String, u64, Json)> 
     read
 }
 
-/// Computes with the model the result that [`read`] must return.
+/// Returns the result that [`read`] must have, according to the model.
 fn expected(world: &World, namespace: Option<&str>) -> Vec<(String, u64, Json)> {
     let within = |key: &str| namespace.is_none_or(|namespace| key.starts_with(&format!("{namespace}/")));
     let selected = world.iter().filter(|(key, _)| within(key));
@@ -74,8 +74,8 @@ fn expected(world: &World, namespace: Option<&str>) -> Vec<(String, u64, Json)> 
 }
 
 proptest! {
-    /// For each available revision, checks that the store returns the objects of this revision. Also checks that the later changes lead to
-    /// the current objects.
+    /// For each available revision, checks that the store returns the objects of this revision. Also checks that the changes after this
+    /// revision lead to the current objects.
     #[test]
     fn available_revisions_and_changes_match_the_model(steps in steps()) {
         let resources = resources();
@@ -296,7 +296,7 @@ fn history_is_bounded_by_bytes_across_resources() {
     }
     let kept = store.changes_since(&maps, store.oldest(&maps)).expect("the revision is available").count();
     assert_eq!(kept, 1, "the oldest changes are dropped first, and the last one of each resource is kept");
-    // The totals of the store equal the sums over the logs of all resources.
+    // The values that the store keeps for all logs together agree with the log of each resource.
     assert_eq!(store.log_bytes, store.tables.values().map(Table::log_bytes).sum::<usize>());
     let by_oldest_change = store.tables.iter().filter_map(|(of, table)| Some((table.oldest_past()?, of.clone())));
     assert_eq!(store.by_oldest_change, by_oldest_change.collect::<BTreeMap<_, _>>());

@@ -82,7 +82,8 @@ impl<V> Tree<V> {
 }
 
 impl<V: Clone> Tree<V> {
-    /// Inserts a value. Returns the stored key and the old value. All values that an entry ever has share one copy of the key.
+    /// Inserts a value. Returns the stored key and the old value. When the value of an entry is replaced, the entry keeps its copy of the
+    /// key.
     pub(super) fn insert(&mut self, key: &str, value: V) -> (Key, Option<V>) {
         let Inserted { key, old, right } = self.0.insert(key, value, true);
         if let Some(right) = right {
@@ -272,8 +273,8 @@ impl<V: Clone> Clone for Branch<V> {
     }
 }
 
-/// Prepares a branch for a write. If the branch is shared with a clone, it is copied. Returns the index of the child node that contains
-/// the key, and the branch.
+/// Prepares a branch for a write. If a clone of the tree shares the branch, the function copies the branch. Returns the index of the child
+/// node that contains the key, and the branch.
 fn branch_mut<'a, V: Clone>(branch: &'a mut Arc<Branch<V>>, key: &str) -> (usize, &'a mut Branch<V>) {
     let at = branch.place(key);
     let branch = Arc::make_mut(branch);

@@ -92,7 +92,7 @@ impl<T> Client<T> {
 }
 
 impl<T: Resource<Scope = NamespaceScope>> Client<T> {
-    /// Returns a handle to this client that lists and watches only one namespace.
+    /// Returns a handle to this client. The handle lists and watches only one namespace.
     #[must_use]
     pub fn in_namespace(&self, namespace: &str) -> Self {
         Self { namespace: Some(namespace.into()), ..self.clone() }

@@ -9,8 +9,9 @@ use pintle_ratelimit::{Clock, ManualClock, Sleep, Timer, TokioClock};
 /// The monotonic clock and the wall clock of a process, controlled by a test. All clones are handles to the same clock.
 ///
 /// A clock from [`new`](Self::new) advances only when a test steps it. A clock from [`beside_tokio`](Self::beside_tokio) follows tokio's
-/// clock, and a test can also step it. Rate limiters and queues accept this clock, because it implements [`Clock`] and [`Timer`]. To use a
-/// `SteppedClock` as another type of clock, implement that type's trait with [`elapsed`](Self::elapsed) and [`wall`](Self::wall).
+/// clock, and a test can also step it. Rate limiters and queues accept this clock, because it implements [`Clock`] and [`Timer`]. If the
+/// code under test reads the time through another trait, implement this trait for a wrapper around `SteppedClock`. Use
+/// [`elapsed`](Self::elapsed) and [`wall`](Self::wall) in the implementation.
 ///
 /// # Examples
 ///
@@ -29,10 +30,10 @@ use pintle_ratelimit::{Clock, ManualClock, Sleep, Timer, TokioClock};
 /// ```
 #[derive(Clone, Debug)]
 pub struct SteppedClock {
-    /// The clock on which all sleepers wait. It shows the sum of all steps.
+    /// The clock on which all sleepers wait. Its time is the sum of all steps so far.
     steps: ManualClock,
     start: Instant,
-    /// The time that tokio's clock showed at the start, if this clock follows tokio's clock.
+    /// If this clock follows tokio's clock, this is the time that tokio's clock showed when this clock was created.
     tokio: Option<Instant>,
     /// The time that the wall clock showed when the monotonic clock was zero.
     wall: Arc<Mutex<Timestamp>>,

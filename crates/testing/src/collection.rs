@@ -14,16 +14,16 @@ use serde_json::Value;
 use crate::store::{Store, key_of};
 use crate::{Break, Client, FaultScript, RecordedRequest, SteppedClock};
 
-/// A store that keeps the objects of one resource in memory, with revisions, conflicts, watches and pages as in an API
-/// server. Clones are handles to the same collection.
+/// A store that keeps the objects of one resource in memory, with the same revisions, conflicts, watches and pages as in an API server.
+/// Clones are handles to the same collection.
 ///
 /// The collection implements [`ListWatch`](pintle_meta::ListWatch) and [`ObjectApi`](pintle_meta::ObjectApi), so code
 /// under test can use it directly. If a component under test needs its own name in the request log, or its own faults, create a [`Client`]
 /// for it. The collection's own methods change the objects immediately, as if another client had sent a request. These changes never fail.
 ///
 /// All behavior is deterministic. Revisions count from 1. Uids and generated names are derived from revisions. Times come from a clock that
-/// the test steps. A collection needs no runtime, except for slow responses. The collection keeps all past states and all requests, so its
-/// memory grows with each write and each request.
+/// the test steps. A collection needs an async runtime only for slow responses. The collection keeps all past states and all requests, so
+/// its memory grows with each write and each request.
 ///
 /// # Examples
 ///
@@ -143,7 +143,8 @@ impl<T> Collection<T> {
         self.shared.with(|store, _| store.revision)
     }
 
-    /// Increases the revision. A real server's revision also increases without an event when an object of another resource changes.
+    /// Increases the revision. On a real server, the revision also increases when an object of another resource changes. A watch of this
+    /// resource gets no event for such a change.
     pub fn advance(&self) {
         self.shared.with(|store, _| store.advance());
     }
@@ -253,8 +254,8 @@ impl<T: Object + Serialize + DeserializeOwned> Collection<T> {
 }
 
 impl Shared {
-    /// Calls `act`, which reads or changes the store, and then wakes the watches that the change affects. `act` runs while the lock is
-    /// held, so it must not call user code.
+    /// Calls `act`, which reads or changes the store, and then wakes the watches that have new items. `act` runs while the lock is held, so
+    /// it must not call user code.
     pub(crate) fn with<R>(&self, act: impl FnOnce(&mut Store, Timestamp) -> R) -> R {
         let now = self.clock.wall();
         let (result, wakers) = {
@@ -284,7 +285,7 @@ fn checked(object: Value) -> Result<Value, ApiError> {
     }
 }
 
-/// Returns the result of a call by the test. Panics on an error, because an error shows a mistake in the test.
+/// Returns the value of a call that the test itself has made. Panics on an error, because an error shows a mistake in the test.
 #[track_caller]
 fn unwrap_own<T>(result: Result<T, ApiError>) -> T {
     match result {

@@ -13,7 +13,7 @@ use pintle_meta::{ApiError, ListPart, RawObject, WatchEvent};
 use crate::collection::Shared;
 use crate::{Break, FaultScript};
 
-/// The parts of a page, as a stream. The metadata comes first, and then the items.
+/// A stream of the parts of a page. The metadata comes first, and then the items.
 #[derive(Debug)]
 pub struct Page {
     parts: vec::IntoIter<ListPart>,
@@ -61,7 +61,7 @@ impl Stream for Page {
     }
 }
 
-/// The events of a watch, as a stream. Dropping the stream closes the watch.
+/// A stream of the events of a watch. Dropping the stream closes the watch.
 pub struct Events {
     shared: Arc<Shared>,
     /// The faults of the client that opened the watch.

@@ -73,7 +73,7 @@ impl Break {
 /// handles to the same script.
 ///
 /// The script of the collection applies to the requests of all clients. Several faults can apply to the same request.
-/// They are checked in the following order. The first fault that applies determines the outcome:
+/// They are checked in the following order. The first fault in this order that applies to the request determines the outcome:
 ///
 /// 1. a cut connection of the client
 /// 2. the client's first queued fault for the verb
@@ -105,11 +105,12 @@ pub struct FaultScript(Arc<Mutex<Script>>);
 
 #[derive(Default)]
 struct Script {
-    /// The outcomes that are queued for the next requests. If the verb is `None`, the outcome applies to any verb.
+    /// The outcomes that are queued for the next requests. If the verb of an outcome is `None`, the outcome applies to requests with any
+    /// verb.
     next: VecDeque<(Option<Verb>, Outcome)>,
     rule: Option<Rule>,
     cut_off: bool,
-    /// The wakers of watches that are silent, because the connection is cut. They are woken when the connection is restored.
+    /// The wakers of watches that are silent, because the connection is cut. The wakers are called when the connection is restored.
     stalled: Vec<Waker>,
 }
 
@@ -131,9 +132,9 @@ impl FaultScript {
     /// Sets the rule. The rule determines the outcome of each request for which no fault is queued. The new rule replaces the previous
     /// rule.
     ///
-    /// The request is written to the log before the rule is called. The task that sends the request calls the rule, and holds no lock
-    /// during this call. Therefore, the rule may use the collection. If the rule panics, this task panics. If a rule owns its collection,
-    /// the collection stays alive until `heal` is called.
+    /// The request is written to the log before the rule is called. The task that sends the request calls the rule without holding a lock.
+    /// Therefore, the rule may use the collection. If the rule panics, this task panics. If a rule owns its collection, the collection
+    /// stays alive until `heal` is called.
     pub fn when(&self, rule: impl Fn(&RecordedRequest) -> Option<Outcome> + Send + Sync + 'static) {
         let rule: Option<Rule> = Some(Arc::new(rule));
         let old = std::mem::replace(&mut self.lock().rule, rule);
@@ -171,7 +172,7 @@ impl FaultScript {
         rule?(request)
     }
 
-    /// Returns whether watches must be silent, because the connection is cut. If so, the method keeps `waker`, and wakes it when the
+    /// Returns whether watches must be silent, because the connection is cut. If so, the method stores `waker`, and calls it when the
     /// connection is restored.
     pub(crate) fn stall(&self, waker: &Waker) -> bool {
         let waker = waker.clone();

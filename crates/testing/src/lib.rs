@@ -46,7 +46,7 @@
 //! - A [`Collection`] stores the objects of one resource, as an API server does. Code under test uses a collection as a
 //!   [`ListWatch`](pintle_meta::ListWatch) or an [`ObjectApi`](pintle_meta::ObjectApi). The test changes the objects
 //!   directly with the collection's methods. A [`CollectionConfig`] is the configuration of a collection.
-//! - A [`Client`] is one caller of a collection. A client has a name in the log and its own faults.
+//! - A [`Client`] is one caller of a collection. It has its own faults and a name, which the request log contains.
 //! - A [`FaultScript`] injects faults. An [`Outcome`] is the result of a request. A [`Break`] states how a page or a watch breaks.
 //! - A [`RecordedRequest`] is an entry of the request log. The entry contains a [`Call`] and the name of its client.
 //!   Faults can be queued for the [`Verb`] of a call.

@@ -20,7 +20,7 @@ pub struct RecordedRequest {
     pub call: Call,
 }
 
-/// The call that a [`RecordedRequest`] made, with its arguments.
+/// The call that led to a [`RecordedRequest`], with the arguments of the call.
 #[derive(Clone, Debug, PartialEq)]
 #[expect(missing_docs, reason = "the fields are the arguments of the methods of `ObjectApi` and `ListWatch`")]
 pub enum Call {

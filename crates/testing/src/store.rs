@@ -1,4 +1,4 @@
-//! The store of one resource: the objects, the log of changes, and the watches, each with its position in the log.
+//! The store of one resource: its objects, the log of changes, and the watches. Each watch has a position in the log.
 //!
 //! Watches, pages and lists of past revisions are all computed from the log. This module takes no lock, reads no clock
 //! and calls no user code.
@@ -40,7 +40,7 @@ pub(crate) struct Store {
 
 type Objects = BTreeMap<ObjectKey, Arc<Stored>>;
 
-/// An object at one revision.
+/// The content that an object has at one revision.
 struct Stored {
     json: Value,
     bytes: Bytes,

@@ -51,7 +51,7 @@ use crate::{Denial, Operation, UserInfo};
 pub struct Admission<T> {
     /// The operation that the user requests.
     pub operation: Operation,
-    /// The object as the API server would store it. For a deletion, this is the stored object.
+    /// The object in the form in which the API server would store it. For a deletion, this is the stored object.
     pub object: T,
     /// For an update, this is the stored object before the update. For other operations, it is `None`.
     pub old: Option<T>,
@@ -67,7 +67,7 @@ pub struct Admission<T> {
     pub namespace: String,
     /// The user that sends the request.
     pub user: UserInfo,
-    /// Whether the request is a dry run: the API server stores nothing. For a dry run, a handler must not have side effects.
+    /// Whether the request is a dry run, in which the API server stores nothing. For a dry run, a handler must not have side effects.
     pub is_dry_run: bool,
     /// The options of the request as JSON: `CreateOptions`, `UpdateOptions`, `PatchOptions` or `DeleteOptions`. The
     /// value is null if there are no options.

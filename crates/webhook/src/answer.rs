@@ -129,7 +129,7 @@ impl Denial {
         self
     }
 
-    /// Sets the reason of the denial. Programs compare the reason with reasons that they know.
+    /// Sets the reason of the denial. Client programs compare this reason with the reasons that they know.
     #[must_use]
     pub fn reason(mut self, reason: Reason) -> Self {
         self.0.reason = reason;
@@ -169,7 +169,7 @@ impl fmt::Display for Denial {
     }
 }
 
-/// `Denial` does not implement `Error`, because an implementation would conflict with this conversion.
+/// `Denial` does not implement `Error`, because such an implementation would conflict with this conversion from errors.
 impl<E: Error> From<E> for Denial {
     fn from(error: E) -> Self {
         Self::internal(error.to_string())

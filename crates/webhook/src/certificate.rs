@@ -46,8 +46,8 @@ pub struct CertificateFiles {
 }
 
 impl CertificateFiles {
-    /// Creates a configuration for the files `tls.crt`, `tls.key` and `ca.crt` in a directory. A volume with a Secret of the type
-    /// `kubernetes.io/tls` contains files with these names.
+    /// Creates a configuration for the files `tls.crt`, `tls.key` and `ca.crt` in a directory. If a volume contains a Secret of the type
+    /// `kubernetes.io/tls`, its files have these names.
     pub fn in_directory(directory: impl AsRef<Path>) -> Self {
         let directory = directory.as_ref();
         Self {
@@ -58,7 +58,7 @@ impl CertificateFiles {
         }
     }
 
-    /// Reads the certificates that the API server must trust. The result does not contain other content of the file,
+    /// Reads the certificates that the API server must trust. The result contains only the certificates, and no other content of the file,
     /// such as keys. The result is empty if [`authority`](Self::authority) is `None`.
     ///
     /// # Errors
@@ -160,7 +160,7 @@ struct Pair {
     key: Zeroizing<Vec<u8>>,
 }
 
-/// The certificate that the server presents to new connections.
+/// The certificate that the server presents on new connections.
 pub(crate) struct Current {
     files: CertificateFiles,
     key: RwLock<Arc<CertifiedKey>>,
@@ -186,7 +186,7 @@ impl Current {
         self.files.period
     }
 
-    /// Reads the files again. Returns true if new connections get a new certificate from now on.
+    /// Reads the files again. Returns true if the server presents a new certificate on new connections from now on.
     ///
     /// Kubernetes may replace the files between the two reads. The certificate and the key then do not match, and the next call reads both
     /// files again.

@@ -67,7 +67,7 @@ fn merge_lists(sent: &[Value], before: &[Value], after: &[Value]) -> Vec<Value> 
     merged.collect()
 }
 
-/// Returns the position that each element of `after` has in `before`. `None` means that the element is new.
+/// Returns, for each element of `after`, the position of the same element in `before`. `None` means that the element is new.
 fn origins(before: &[Value], after: &[Value]) -> Vec<Option<usize>> {
     let identity = IDENTITIES.iter().find_map(|field| Some((identities(before, field)?, identities(after, field)?)));
     if let Some((before, after)) = identity {
@@ -80,7 +80,7 @@ fn origins(before: &[Value], after: &[Value]) -> Vec<Option<usize>> {
     equal_elements(before, after)
 }
 
-/// Returns each element's value of one field, if all these values are different.
+/// Returns the value that each element has in one field. Returns `None` if two values are equal, or if a value is not a string or a number.
 fn identities(list: &[Value], field: &str) -> Option<Vec<String>> {
     let mut all = Vec::with_capacity(list.len());
     for element in list {

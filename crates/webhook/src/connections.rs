@@ -21,7 +21,7 @@ struct Shared {
     idle: BTreeMap<u64, CancellationToken>,
 }
 
-/// A connection, from the accept until it is closed.
+/// A connection that the server has accepted and that is not closed yet.
 pub(crate) struct Connection {
     shared: Arc<Mutex<Shared>>,
     activity: Mutex<Activity>,
@@ -32,7 +32,8 @@ pub(crate) struct Connection {
 
 struct Activity {
     in_flight: usize,
-    /// The position of the connection in the order of the idle connections. While a request is in flight, this position is out of date.
+    /// The position of the connection in the order of the idle connections. While a request is in flight, the connection is not idle, and
+    /// this position is not valid.
     place: u64,
     since: Instant,
 }

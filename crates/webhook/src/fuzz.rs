@@ -85,9 +85,10 @@ fn answer(path: &str, body: &[u8]) -> Option<Value> {
 pub fn admission_review(body: &[u8]) {
     let Some(answer) = answer("/mutate/example.com/v1/websites", body) else { return };
     let response = &answer["response"];
-    // When serde_json parses a value, it allows fewer nesting levels than when it skips the objects of a review.
+    // serde_json allows fewer nesting levels when it parses a `Value` than when it skips the objects of a review. So this call can fail
+    // although the webhook has accepted the review.
     let Ok(review) = serde_json::from_slice::<Value>(body) else { return };
-    // The decoder also accepts a review that is written as a list of its fields.
+    // The decoder also accepts a review that is a JSON list of the fields' values instead of a JSON object.
     let Some(request) = review.get("request").filter(|request| request.is_object()) else { return };
     assert_eq!(response["uid"], request["uid"]);
     let Some(patch) = response.get("patch") else { return };

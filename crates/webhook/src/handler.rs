@@ -22,7 +22,7 @@ use crate::{Admission, Allowed, Denial, change};
 
 /// The answer of a handler. It consists of an optional JSON patch, the warnings and the audit annotations.
 type Answer = Result<(Option<json_patch::Patch>, Notes), Denial>;
-/// A handler behind a type that does not depend on the object type.
+/// A handler as a function whose type does not depend on the object type.
 pub(crate) type Handle = Arc<dyn Fn(AdmissionRequest) -> Pin<Box<dyn Future<Output = Answer> + Send>> + Send + Sync>;
 
 pub(crate) fn validating<T, F, Fut, O>(handler: F) -> Handle
@@ -135,8 +135,8 @@ impl Webhook {
         AdmissionResponse { uid, allowed: false, status, audit_annotations: audit, warnings, ..Default::default() }
     }
 
-    /// Rejects requests for which the webhook was not declared. Such requests occur if the configuration in the cluster
-    /// was written by hand.
+    /// Rejects requests for a resource or operation for which the webhook was not declared. Such requests occur if the configuration in the
+    /// cluster was written by hand.
     fn check(&self, request: &AdmissionRequest) -> Result<(), Denial> {
         let (own, sent) = (self.resource.gvr(), &request.resource);
         let subresource = self.subresource.as_deref().unwrap_or_default();

@@ -29,7 +29,7 @@ const TURN: usize = 32;
 /// conversion forever. So prefer [`From`] to [`TryFrom`]. If a version lacks a field, keep the field's value in an annotation, or reject
 /// objects with this field in a validating webhook.
 ///
-/// A conversion may change labels and annotations. All other metadata is copied from the sent object, because the API
+/// A conversion may change labels and annotations. All other metadata is copied from the object that the API server sent, because the API
 /// server ignores or rejects other changes of the metadata.
 ///
 /// # Examples
@@ -84,7 +84,7 @@ struct Version<H> {
     /// Decodes an object. Returns the object in the hub's version, and the metadata as the Rust type serializes it.
     read: Read<H>,
     write: Box<dyn Fn(H) -> Result<Value, String> + Send + Sync>,
-    /// Returns whether the Rust type has this field of the metadata. The given object must contain this field.
+    /// Returns whether the Rust type of the metadata has this field. The caller passes an object that contains this field.
     knows: fn(&Value, &str) -> bool,
 }
 
@@ -153,7 +153,7 @@ impl<H: Resource + DeserializeOwned + Serialize> Hub<H> {
         for part in CHANGEABLE {
             let emptied = before.get(part).filter(|_| converted["metadata"].get(part).is_none());
             if let Some(old) = emptied {
-                // If the type lacks the field, the conversion did not remove its content on purpose, so keep the content.
+                // If the type lacks the field, the conversion lost the field's content unintentionally. So keep this content.
                 let mut probe = converted.clone();
                 probe["metadata"][part] = old.clone();
                 if !(write.knows)(&probe, part) {
@@ -206,7 +206,7 @@ impl<H> fmt::Debug for Hub<H> {
 
 type Convert = Arc<dyn Fn(&RawValue, &str) -> Result<Box<RawValue>, String> + Send + Sync>;
 
-/// A conversion webhook behind a type that does not depend on the object types.
+/// A conversion webhook as a type that does not depend on the object types.
 #[derive(Clone)]
 pub(crate) struct Conversion {
     pub(crate) resource: ApiResource,

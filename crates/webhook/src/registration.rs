@@ -31,7 +31,7 @@ pub enum Endpoint {
         /// The port of the Service.
         port: u16,
     },
-    /// The start of a URL without the path, such as `https://host:port`.
+    /// The part of a URL before the path, such as `https://host:port`.
     Url(String),
 }
 

@@ -11,8 +11,7 @@ pub(crate) const ADMISSION: (&str, &str) = ("admission.k8s.io/v1", "AdmissionRev
 /// The `apiVersion` and the kind of a conversion review.
 pub(crate) const CONVERSION: (&str, &str) = ("apiextensions.k8s.io/v1", "ConversionReview");
 
-/// A review of one client request. The review contains either the question of the API server or the answer of a
-/// webhook.
+/// A review of one client request. The review contains either the request from the API server or the response of a webhook.
 ///
 /// [`Webhooks`](crate::Webhooks) reads and writes reviews by itself. The type is public so that tests and other servers
 /// can use it.
@@ -23,10 +22,10 @@ pub struct AdmissionReview {
     pub api_version: String,
     /// `AdmissionReview`.
     pub kind: String,
-    /// The question of the API server.
+    /// The request from the API server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request: Option<AdmissionRequest>,
-    /// The answer of the webhook.
+    /// The response of the webhook.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub response: Option<AdmissionResponse>,
 }
@@ -57,13 +56,13 @@ pub struct AdmissionRequest {
     /// The user that sends the request.
     #[serde(default, deserialize_with = "or_default")]
     pub user_info: UserInfo,
-    /// The object as the API server would store it. `None` for a deletion.
+    /// The object in the form in which the API server would store it. `None` for a deletion.
     #[serde(default)]
     pub object: Option<Box<RawValue>>,
-    /// The object that is stored before the request. `None` for a creation.
+    /// The object that was stored before the request. `None` for a creation.
     #[serde(default)]
     pub old_object: Option<Box<RawValue>>,
-    /// Whether the request is a dry run: the API server stores nothing.
+    /// Whether the request is a dry run, in which the API server stores nothing.
     #[serde(default, deserialize_with = "or_default")]
     pub dry_run: bool,
     /// The options of the request, such as `CreateOptions`.
@@ -123,7 +122,7 @@ pub struct UserInfo {
     /// The groups of the user.
     #[serde(default, deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
     pub groups: Vec<String>,
-    /// Further attributes of the user, which the authenticator has set.
+    /// Additional attributes of the user that the authenticator has set.
     #[serde(default, deserialize_with = "or_default", skip_serializing_if = "BTreeMap::is_empty")]
     pub extra: BTreeMap<String, Vec<String>>,
 }
@@ -136,7 +135,7 @@ pub struct AdmissionResponse {
     pub uid: String,
     /// Whether the request is allowed.
     pub allowed: bool,
-    /// The reason why the request is rejected.
+    /// The error that the user receives if the request is rejected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<Status>,
     /// A JSON patch, in base64.
@@ -153,7 +152,7 @@ pub struct AdmissionResponse {
     pub warnings: Vec<String>,
 }
 
-/// A request of the API server to convert objects to another version, or the response to it.
+/// A request of the API server to convert objects to another version, or the response to such a request.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ConversionReview {
@@ -161,10 +160,10 @@ pub struct ConversionReview {
     pub api_version: String,
     /// `ConversionReview`.
     pub kind: String,
-    /// The question of the API server.
+    /// The request from the API server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request: Option<ConversionRequest>,
-    /// The answer of the webhook.
+    /// The response of the webhook.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub response: Option<ConversionResponse>,
 }
@@ -189,7 +188,7 @@ pub struct ConversionRequest {
 pub struct ConversionResponse {
     /// The uid of the request.
     pub uid: String,
-    /// `Success`, or a failure of the whole review.
+    /// The status of the whole review: `Success` or a failure.
     pub result: Status,
     /// The objects in the desired version. They have the same order as in the request. The list is empty after a failure.
     #[serde(default, deserialize_with = "or_default")]

@@ -33,12 +33,12 @@ const STREAMS: u32 = 250;
 const HANDSHAKE: Duration = Duration::from_secs(10);
 /// The maximum time that a connection stays open without a request. Go's clients close an idle connection after 90 s.
 const IDLE: Duration = Duration::from_secs(120);
-/// The maximum time to close an idle connection.
+/// The maximum time that closing an idle connection may take.
 const CLOSE: Duration = Duration::from_secs(1);
 /// The interval between HTTP/2 pings, and the time limit for the answer to a ping.
 const PING: Duration = Duration::from_secs(30);
 const PONG: Duration = Duration::from_secs(15);
-/// How long the server waits after a failed accept, for example if no file descriptors are available.
+/// How long the server waits after it could not accept a connection, for example if no file descriptors are available.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 /// How long requests in flight may take after a stop was requested.
 const DRAIN: Duration = Duration::from_secs(5);

@@ -28,7 +28,7 @@ use crate::webhooks::{Route, Webhooks};
 const ADMISSION_BYTES: usize = 8 << 20;
 /// The maximum size of the body of a conversion review. The body contains all objects of a list.
 const CONVERSION_BYTES: usize = 64 << 20;
-/// The maximum time to wait for memory and to receive the body, in total.
+/// The maximum total time for which a request waits for memory and for its body.
 const BODY: Duration = Duration::from_secs(10);
 /// The time limit of a conversion, as in kube-apiserver.
 const CONVERSION_TIME: Duration = Duration::from_secs(30);
@@ -45,7 +45,7 @@ where
     type Error = Infallible;
     type Future = Pin<Box<dyn Future<Output = Result<Answer, Infallible>> + Send>>;
 
-    /// Always returns ready. The future of each call waits until the memory budget for bodies has enough memory.
+    /// Always returns ready. Instead, the future of each call waits until the memory budget for bodies has enough memory.
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
         Poll::Ready(Ok(()))
     }
@@ -89,7 +89,7 @@ where
         };
         (body, permits)
     };
-    // Keep the body's permits of the memory budget until the response is complete.
+    // Keep the permits that the body needs from the memory budget until the response is complete.
     let Ok((body, _permits)) = timeout(BODY, body).await else {
         return Err(text(StatusCode::REQUEST_TIMEOUT, format!("the body did not arrive within {BODY:?}\n")));
     };

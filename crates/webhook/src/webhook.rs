@@ -58,7 +58,7 @@ pub struct Webhook {
     pub(crate) conditions: Vec<(String, String)>,
 }
 
-/// How the API server reacts if it cannot call the webhook, or if the webhook gives no valid answer.
+/// How the API server reacts if it cannot call the webhook, or if the webhook returns no valid response.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FailurePolicy {
     /// The API server rejects the request.
@@ -98,9 +98,9 @@ impl Webhook {
     /// The API server receives a JSON patch with the changes of the handler. If the handler returns the object
     /// unchanged, the response has no patch. Fields that `T` lacks keep their values, even in the elements of lists. In a list, each
     /// element of the result must be matched with an element of the original list. For this, three rules are tried in order. First,
-    /// elements match if they have the same value in an identifying field. This is the first of `name`, `key`, `type`, `mountPath`,
-    /// `containerPort`, `ip` and `uid` that has a different value in each element. Second, if the length of the list is unchanged, elements
-    /// match by their position. Third, only equal elements match.
+    /// elements match if they have the same value in an identifying field. The identifying field is the first of `name`, `key`, `type`,
+    /// `mountPath`, `containerPort`, `ip` and `uid` that has a different value in each element. Second, if the length of the list is
+    /// unchanged, elements match by their position. Third, only equal elements match.
     ///
     /// The API server calls mutating webhooks first, then validates the object, and then calls validating webhooks.
     pub fn mutate<T, F, Fut, O>(handler: F) -> Self
@@ -172,8 +172,7 @@ impl Webhook {
         self
     }
 
-    /// Handles requests for a subresource, such as `status`, instead of the object itself. `T` is the type of the
-    /// subresource.
+    /// Handles requests for a subresource, such as `status`, instead of requests for the object itself. `T` is the type of the subresource.
     pub fn subresource(mut self, subresource: impl Into<String>) -> Self {
         self.subresource = Some(subresource.into());
         self
@@ -185,8 +184,8 @@ impl Webhook {
         self
     }
 
-    /// Sets the time limit for the handler. The API server uses the same limit. The default is 10 s. The API server
-    /// receives this limit in whole seconds, rounded up.
+    /// Sets the time limit for the handler. The API server uses the same limit. The default is 10 s. The API server gets the limit as a
+    /// number of seconds, rounded up.
     ///
     /// # Panics
     ///
@@ -208,8 +207,8 @@ impl Webhook {
         self
     }
 
-    /// Makes the API server call a mutating webhook again if a later webhook changes the object. If the handler
-    /// receives its own result, it must return the result unchanged.
+    /// Makes the API server call a mutating webhook again if a later webhook changes the object. If the handler then receives an object
+    /// that it has already changed, it must return this object unchanged.
     ///
     /// # Panics
     ///
@@ -227,8 +226,8 @@ impl Webhook {
         self
     }
 
-    /// Calls the webhook only for objects whose labels match `selector`. For an update, either the old labels or the
-    /// new labels must match.
+    /// Calls the webhook only for objects whose labels match `selector`. For an update, it is sufficient that the old labels or the new
+    /// labels match.
     pub fn objects(mut self, selector: LabelSelectorSpec) -> Self {
         self.objects = Some(selector);
         self

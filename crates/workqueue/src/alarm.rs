@@ -32,14 +32,15 @@ pub(crate) struct Alarm {
     unused: Vec<Listed>,
 }
 
-/// An executor, its timer, and the number of its registered waiting tasks. A task is registered (*listed*) while it waits for a key.
+/// An executor, its timer, and the number of waiting tasks that are registered for it. A task is registered (*listed*) while it waits for a
+/// key.
 pub(crate) struct Listed {
     executor: u64,
     source: Source,
     tasks: usize,
 }
 
-/// A change of the alarm: the new time, and the timer to use. The caller must set this timer outside the lock.
+/// A change of the alarm: the new time, and the timer that must create the new sleep. The caller must create the sleep outside the lock.
 pub(crate) struct Arm {
     pub(crate) at: u64,
     pub(crate) source: Source,
@@ -54,7 +55,7 @@ pub(crate) struct Planned {
     pub(crate) unused: (Option<Sleep>, Vec<Listed>),
 }
 
-/// The result of storing a new sleep in the alarm. The sleep was already polled once.
+/// The result of storing a new sleep in the alarm. The caller has already polled the sleep once.
 pub(crate) enum Installed {
     Done,
     /// Another thread has changed the alarm in the meantime. The caller must drop the sleep outside the lock.
@@ -151,8 +152,8 @@ impl Alarm {
         Installed::Done
     }
 
-    /// Returns whether a thread is currently setting the alarm. If so, that thread handles this wake-up after it has polled the new sleep.
-    /// The caller can be the same thread, if the poll of the sleep calls the waker.
+    /// Returns whether a thread is currently setting the alarm. If so, that thread handles the call of the waker after it has polled the
+    /// new sleep. The caller can be the same thread, if the poll of the sleep calls the waker.
     pub(crate) fn defer_ring(&mut self) -> bool {
         self.has_rung = self.at.is_some() && self.sleep.is_none();
         self.has_rung

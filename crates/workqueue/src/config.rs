@@ -36,7 +36,7 @@ pub struct QueueConfig<K, C = StdClock> {
     pub order: Box<dyn Order<K>>,
     /// The limiter that computes the delay before a retry.
     pub limiter: Box<dyn RateLimiter<K>>,
-    /// Determines whether a rate-limited add counts as a failure if it has no effect on the queue.
+    /// Determines whether a rate-limited add that has no effect on the queue counts as a failure.
     pub charge: RetryAccounting,
     /// How long the queue remembers the failures of an idle key. A key is idle if it is not queued, delayed or in
     /// flight. `None` means that the queue remembers failures until `forget` is called, as in client-go. The queue then
@@ -45,12 +45,12 @@ pub struct QueueConfig<K, C = StdClock> {
     /// After this time, the next call of a queue method removes the record of the failures. If a worker waits for a key, the record is
     /// removed immediately. When the queue removes a record, it calls the limiter's `forget` for the key.
     pub keep_failures: Option<Duration>,
-    /// Determines what happens to a pending retry when its key is added without a delay.
+    /// Determines what happens to a pending retry (a delay after a failure) when its key is added without a delay.
     pub pending_retry: DelayPolicy,
-    /// Determines what happens to a pending reminder when its key is added without a delay.
+    /// Determines what happens to a pending reminder (a delay without a failure) when its key is added without a delay.
     pub pending_reminder: DelayPolicy,
-    /// Limits how many keys per second all workers together can dequeue. The limit is a token bucket. A key stays queued while it waits for
-    /// a token. A worker that stops waiting consumes no token.
+    /// The token bucket that limits how many keys per second all workers together can dequeue. A key stays queued while it waits for a
+    /// token. A worker that stops waiting consumes no token.
     pub dequeue_limit: Option<TokenBucket>,
     /// The metrics provider. [`MetricsStyle`] lists the metrics. The metrics stay registered until the queue and its last guard are
     /// dropped. `None` disables metrics. Without metrics, the queue reads the clock less often. Queues with the same name share the same

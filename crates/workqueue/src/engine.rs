@@ -45,7 +45,7 @@ pub(crate) struct Engine<K> {
     /// Whether the order uses the time at which each key was queued.
     timed: bool,
     /// Whether the last call of the order's `pop` returned no key although the order contains keys. The engine calls `pop` again after the
-    /// next change of the queue.
+    /// next change of the queued keys or of the keys in flight.
     is_withheld: bool,
     /// The times at which delays end and failures expire.
     timers: BTreeSet<(u64, Ticket)>,
@@ -84,8 +84,8 @@ pub enum DelayKind {
     Reminder,
 }
 
-/// The time of an operation. The clock is read only if the operation needs the time, which most operations of a queue without delays do
-/// not.
+/// The time of an operation. The clock is read only if the operation needs the time. In a queue without delays, most operations do not need
+/// it.
 ///
 /// A panic of the clock does not interrupt the operation. The operation continues with the latest known time, and the
 /// panic propagates at the end of the operation.
@@ -179,7 +179,7 @@ impl<K> Engine<K> {
         }
     }
 
-    /// Returns the next time at which a key may become available without a call of a queue method.
+    /// Returns the next time at which a key may become available although no queue method is called.
     pub(crate) fn next_wake(&mut self, now: &Now<'_>) -> Option<u64> {
         if self.is_exhausted() {
             return None;
@@ -203,7 +203,7 @@ impl<K> Engine<K> {
         self.observer.as_deref_mut().map_or_else(Vec::new, Observer::take_new_depths)
     }
 
-    /// Stores the gauge for a series of the metric `depth`. Returns the gauge if the metrics have ended because of a panic.
+    /// Stores the gauge for a series of the metric `depth`. If the metrics have ended because of a panic, returns `gauge` unchanged.
     pub(crate) fn keep_gauge(&mut self, depth: Depth, gauge: Pull) -> Option<Pull> {
         match self.observer.as_deref_mut() {
             Some(observer) => observer.keep_gauge(depth, gauge),
@@ -275,7 +275,7 @@ impl<K> Engine<K> {
     }
 }
 
-/// Returns the [`Queued`] value with which the engine passes a record to the order.
+/// Returns the [`Queued`] value that describes the key of a record to the order.
 fn queued<'a, K>(ticket: Ticket, record: &'a Record<K>, timed: bool, now: &Now<'_>) -> Queued<'a, K> {
     Queued { ticket, key: record.key(), priority: record.priority, now: if timed { now.nanos() } else { 0 } }
 }
@@ -285,7 +285,7 @@ impl<'a> Now<'a> {
         Self { clock, epoch, read: Cell::new(None), fallback: 0, panic: Cell::new(None) }
     }
 
-    /// Returns a `Now` with the same clock, whose time is `time`.
+    /// Returns a `Now` that has the same clock and the time `time`.
     pub(crate) fn at(&self, time: u64) -> Self {
         Self { read: Cell::new(Some(time)), ..Self::new(self.clock, self.epoch) }
     }

@@ -32,10 +32,10 @@ pub enum TryGetError {
     ShutDown,
 }
 
-/// A registered waiter. Dropping the wait unregisters its waiter from the queue.
+/// A registered waiter. Dropping this value unregisters the waiter from the queue.
 pub(crate) struct Wait<'a, K, C: Clock> {
     shared: &'a Arc<Shared<K, C>>,
-    /// The guard of the key that the caller has finished. The first poll of the wait marks this key as done.
+    /// The guard of the key that the caller has finished. The first poll marks this key as done.
     finished: Option<WorkItem<K, C>>,
     id: Option<WaiterId>,
 }
@@ -110,7 +110,7 @@ impl<K: Clone, C: Timer> Future for Get<'_, K, C> {
 }
 
 thread_local! {
-    /// The number of times in succession that a poll of `get` on this thread has returned a key without waiting.
+    /// How many polls of `get` in a row have returned a key without waiting, on this thread.
     static READY_IN_A_ROW: Cell<u32> = const { Cell::new(0) };
 }
 

@@ -5,7 +5,7 @@ use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{Mutex, MutexGuard};
 
 /// The operations of callers that found the queue locked and did not wait for the lock. The next thread that takes the lock applies these
-/// operations first. Therefore, callers cannot observe that they were delayed.
+/// operations first. Therefore, callers cannot observe that their operations were delayed.
 ///
 /// The inbox makes concurrent producers and consumers fast. Without the inbox, each operation would move the queue's
 /// tables from the cache of one processor to the cache of another. The inbox is closed while a caller waits for a key

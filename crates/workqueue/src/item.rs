@@ -79,8 +79,8 @@ impl<K, C: Clock> WorkItem<K, C> {
     /// Marks the key as done after a failure. Counts the failure, and adds the key again with the same priority after
     /// the limiter's delay.
     ///
-    /// The failure counts even if a shorter pending delay or another add makes the key available earlier. When the
-    /// queue is shutting down, the failure counts only with [`RetryAccounting::Always`](crate::RetryAccounting).
+    /// The failure is counted even if the key becomes available earlier because of another add or a shorter pending delay. While the queue
+    /// is shutting down, the failure is counted only with [`RetryAccounting::Always`](crate::RetryAccounting).
     pub fn retry(self) -> Added {
         let priority = self.priority;
         self.finish(|engine, ticket, now| engine.retry(ticket, Failed::Held, None, priority, now))

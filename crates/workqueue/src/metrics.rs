@@ -14,7 +14,7 @@ use crate::engine::Counts;
 
 pub(crate) use observer::{Observer, Stamps};
 
-/// The labels and buckets of a queue's metrics. All styles use the same metric names.
+/// The labels and buckets of a queue's metrics. Every variant uses the same metric names.
 ///
 /// | name | kind | value |
 /// |---|---|---|
@@ -160,7 +160,8 @@ pub(crate) struct Gauges {
     pub(crate) register: Box<dyn Fn(Depth) -> Pull + Send + Sync>,
 }
 
-/// A series of the metric `depth`. Its gauge counts the keys of one priority, or of all priorities without a series of their own.
+/// A series of the metric `depth`. Its gauge counts the dirty keys of one priority, or the dirty keys of all priorities that have no
+/// separate series.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Depth(Option<i32>);
 

@@ -28,8 +28,8 @@ pub struct Queued<'a, K> {
     /// The highest priority with which the key was added since it was last dequeued.
     pub priority: i32,
     /// The time at which the key was added, or at which its delay ended. The unit is nanoseconds since the creation of the queue. The value
-    /// is always 0 if [`Order::needs_time`] returns `false`. If the queue notices late that a delay has ended, this time is earlier than
-    /// the time of keys that were pushed before this key.
+    /// is always 0 if [`Order::needs_time`] returns `false`. If the queue notices late that the key's delay has ended, this time can be
+    /// earlier than the `now` of a key that was pushed before.
     pub now: u64,
 }
 
@@ -73,17 +73,18 @@ pub struct Queued<'a, K> {
 /// assert_eq!(queue.blocking_get().as_deref(), Some(&"b"));
 /// ```
 pub trait Order<K>: Send + fmt::Debug {
-    /// Queues a key and returns its place. The place is a number that the order chooses, and that the queue passes to later calls for this
-    /// key.
+    /// Queues a key and returns its place. The order can choose any number as the place. The queue passes this number to later calls for
+    /// the key.
     fn push(&mut self, key: Queued<'_, K>) -> u64;
 
     /// Removes the next key, and returns its ticket.
     ///
-    /// An order that is not empty can return `None` to withhold its keys. If a `get` waits, the queue calls `pop` again when the queued
-    /// keys or the keys in flight change. They change when a key is added or removed, when a guard is dropped, or when a delay ends.
+    /// An order that is not empty can return `None`, so that no key is dequeued now. If a `get` waits, the queue calls `pop` again when the
+    /// queued keys or the keys in flight change. These keys change when a key is added or removed, when a guard is dropped, or when a delay
+    /// ends.
     fn pop(&mut self) -> Option<Ticket>;
 
-    /// Removes the key at `place`.
+    /// Removes a queued key. `place` is the current place of the key.
     fn remove(&mut self, key: Queued<'_, K>, place: u64);
 
     /// Updates the place of a queued key that was added again. `place` is the previous place of the key. `priority` is the highest priority

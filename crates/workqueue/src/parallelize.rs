@@ -11,9 +11,8 @@ use std::thread;
 /// Calls `work` once for each piece of work in `0..pieces`, on at most `workers` threads, and waits until all threads have finished. If the
 /// system cannot start enough threads, fewer threads do the work.
 ///
-/// A thread claims `chunk` pieces at a time. One thread runs the pieces of a chunk in order. The function calls
-/// `is_cancelled` before each piece. If `is_cancelled` returns true, no further piece starts, and the function waits
-/// until the running pieces have finished.
+/// A thread claims `chunk` pieces at a time, and runs them in order. The function calls `is_cancelled` before each piece. If `is_cancelled`
+/// returns true, no further piece starts, and the function waits until the running pieces have finished.
 ///
 /// # Errors
 ///

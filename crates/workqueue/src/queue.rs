@@ -32,8 +32,8 @@ use crate::sync::Arc;
 ///
 /// The queue wakes one waiting worker per available key. At any time, the queue wakes at most as many workers as there
 /// are processors. A worker that dequeues a key wakes the next worker. A woken task may not run, because another branch of its `select!`,
-/// or another task, blocks its thread. If a woken worker has not dequeued its key after 1 ms, the queue wakes all waiting workers. The 1 ms
-/// is a deadline on the queue's [`Clock`]. If the timer is imprecise, the delay can be longer than 1 ms. tokio's timer adds up to 1 ms, and
+/// or another task, blocks its thread. If a woken worker has not dequeued its key after 1 ms, the queue wakes all waiting workers. The
+/// queue's [`Clock`] measures this 1 ms. If the timer is imprecise, the delay can be longer than 1 ms. tokio's timer adds up to 1 ms, and
 /// more if no thread of the runtime is free to run the timer.
 ///
 /// If tasks of several tokio runtimes wait, the queue uses the timer of the runtime whose task began to wait last. When
@@ -117,7 +117,7 @@ pub struct WorkQueue<K, C = StdClock> {
 pub struct AddOptions {
     /// The delay after which the key is queued. If `rate_limited` is also set, the shorter of the two delays applies.
     pub after: Option<Duration>,
-    /// Whether the call counts a failure of the key and waits for the limiter's delay.
+    /// Whether the call counts a failure of the key and adds the key after the limiter's delay.
     pub rate_limited: bool,
     /// The priority of the key. A key with a larger value is dequeued first if the [`Order`](crate::Order) uses
     /// priorities.
@@ -170,16 +170,16 @@ impl<K, C: Clock> WorkQueue<K, C> {
 }
 
 impl<K: Hash + Eq, C: Clock> WorkQueue<K, C> {
-    /// Adds `key` to the queue, like client-go's `Add`. To get the effect of the call, use
-    /// [`add_with`](Self::add_with).
+    /// Adds `key` to the queue, like client-go's `Add`. [`add_with`](Self::add_with) returns the effect of the call, and this method does
+    /// not.
     ///
     /// A key that is already queued keeps its position. A key that is in flight is queued when its guard is dropped.
-    /// However often the key is added, it is queued only once. After a shutdown has begun, this method only increments
-    /// [a count in the report](crate::ShutdownReport::refused).
+    /// A key that is added several times is still queued only once. After a shutdown has begun, this method only increments [a count in the
+    /// report](crate::ShutdownReport::refused).
     ///
     /// If the lock is contended and no worker waits for a key, `add` pushes the key to an inbox of at most 64 entries
     /// and returns. The next thread that takes the lock applies the inbox. Dropping a guard uses the inbox in the same
-    /// way. The inbox does not change what any call returns. However, if the key's `Eq`, the order or the metrics panic, the panic
+    /// way. The inbox does not change the result of any call. However, if the key's `Eq`, the order or the metrics panic, the panic
     /// propagates from the call that applies the inbox.
     pub fn add(&self, key: K) {
         self.shared.add(key);
@@ -302,8 +302,8 @@ impl<K: Clone, C: Clock> WorkQueue<K, C> {
     /// down and has no more keys to dequeue.
     ///
     /// Workers are woken in the order in which they began to wait. If a key is available, the call dequeues it
-    /// immediately. If many delays end at the same time, each call queues a few of the keys before it dequeues one.
-    /// Therefore, the [`Order`](crate::Order) receives the keys in small batches.
+    /// immediately. If many delays end at the same time, each call queues a few of their keys before it dequeues one key. Therefore, the
+    /// [`Order`](crate::Order) receives the keys in small batches.
     pub fn blocking_get(&self) -> Option<WorkItem<K, C>> {
         Wait::new(&self.shared, None).block()
     }

@@ -28,7 +28,7 @@ pub(crate) struct State<K> {
 /// A critical section that holds the queue's lock. Dropping the section releases the lock, wakes waiters, and then
 /// drops values outside the lock. These actions also happen if the thread panics.
 pub(crate) struct Section<'a, K> {
-    /// `None` after the lock has been released.
+    /// The locked state. The value is `None` after the lock has been released.
     state: Option<MutexGuard<'a, State<K>>>,
     inbox: &'a Inbox<K>,
     pub(crate) now: Now<'a>,
@@ -46,7 +46,7 @@ pub(crate) trait Outside {
     fn register(&self, depth: Depth) -> Option<Panic>;
 }
 
-/// The waiters to wake at the end of a critical section, and the change of the alarm.
+/// The wakers to call at the end of a critical section, and the change of the alarm.
 #[derive(Default)]
 struct Settled {
     wakes: Wakes,
@@ -108,7 +108,7 @@ impl<K> State<K> {
     }
 }
 
-/// Runs the less common actions that must not run under the lock. Returns the first panic.
+/// Wakes waiters, sets the alarm and registers gauges. The caller must not hold the lock. Returns the first panic.
 #[cold]
 fn conclude(settled: Option<Settled>, depths: Vec<Depth>, outside: &dyn Outside, is_poll: bool) -> Option<Panic> {
     let panic = settled.and_then(|settled| settled.finish(outside, is_poll));
@@ -151,8 +151,7 @@ impl<'a, K> Section<'a, K> {
         }
     }
 
-    /// Ends the critical section. If user code has panicked, returns the panic. If the caller dropped the section instead, the panic would
-    /// propagate.
+    /// Ends the critical section. If user code has panicked, returns the panic. In contrast, dropping the section propagates the panic.
     #[inline]
     pub(crate) fn end(mut self) -> Option<Panic> {
         self.close()

@@ -140,7 +140,7 @@ impl<K, C: Clock> Shared<K, C> {
         }
     }
 
-    /// Returns whether no key is queued. This method stops firing due timers when a key is queued.
+    /// Returns whether no key is queued. The method fires due timers only until one of them has queued a key.
     pub(crate) fn is_empty(&self) -> bool {
         let at_call = self.now();
         loop {
@@ -192,8 +192,8 @@ impl<K, C: Clock> Shared<K, C> {
         let at = match self.timed.then(|| catch(|| self.now())) {
             None => None,
             Some(Ok(now)) => Some(now),
-            // The clock has panicked, so the caller must wait for the lock instead. A critical section reads the clock again, and
-            // propagates the panic at its end.
+            // The clock has panicked, so the caller must wait for the lock instead. The critical section then reads the clock again, and
+            // propagates a panic of the clock at its end.
             Some(Err(_)) => return Some(step),
         };
         self.inbox.leave(Late { step, at }).err().map(|late| late.step)
@@ -281,8 +281,7 @@ impl<K: Clone, C: Clock> Shared<K, C> {
         let mut handout = section.hand_out();
         let (state, now) = section.parts();
         if handout.is_none() && state.engine.next_wake(now).is_some_and(|at| at <= now.nanos()) {
-            // This critical section has fired only some of the due timers, and none of them has queued a key. So all due timers must be
-            // fired.
+            // A critical section fires only a few of the due timers, and these timers have queued no key. So fire all due timers.
             drop(section);
             section = self.caught_up();
             handout = section.hand_out();
@@ -313,7 +312,7 @@ impl<K: Clone, C: Clock> Shared<K, C> {
         is_task: bool,
         mut waits: impl FnMut() -> Waiter,
     ) -> Step<K, C> {
-        // Later polls of a task create the waiter before they take the lock, so that they take it only once.
+        // Later polls of a task create the waiter before they take the lock, so that they take the lock only once.
         let mut ready = waiter.filter(|_| is_task).map(|_| waits());
         let id = waiter.take();
         let mut section = self.section();
@@ -355,8 +354,8 @@ impl<K: Clone, C: Clock> Shared<K, C> {
 }
 
 impl<K, C: Clock> Step<K, C> {
-    /// Propagates a panic of user code, unless a key was dequeued. Otherwise, no worker would process the dequeued key. The panic hook has
-    /// already reported the panic.
+    /// Propagates a panic of user code, unless a key was dequeued. If the panic were propagated in this case, no worker would process the
+    /// dequeued key. The panic hook has already reported the panic.
     #[inline]
     pub(crate) fn unless_panicked(self, panic: Option<Panic>) -> Self {
         if !matches!(self, Self::Item(_)) {

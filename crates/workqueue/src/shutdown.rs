@@ -18,7 +18,7 @@ use crate::wakers::WaiterId;
 /// Determines how a queue shuts down. The most lenient mode is first, and the strictest mode is last. During a shutdown, the mode can only
 /// become stricter.
 ///
-/// In every mode, the queue rejects adds, and never queues a key whose delay ends after the start of the shutdown.
+/// In every mode, the queue rejects adds. A key whose delay ends after the start of the shutdown is never queued.
 ///
 /// # Examples
 ///
@@ -59,7 +59,7 @@ pub struct ShutdownReport<K> {
     pub delayed: Vec<K>,
     /// The keys that workers are still processing.
     pub in_flight: Vec<K>,
-    /// The number of adds that the queue has rejected since the shutdown began. All kinds of adds count.
+    /// The number of adds that the queue has rejected since the shutdown began. Every kind of add is counted.
     pub refused: u64,
 }
 

@@ -18,7 +18,7 @@ use crate::wakers::{WaiterId, Wakers, Wakes};
 /// end of each critical section in which a waiter is listed. `settle` restores three invariants:
 ///
 /// 1. As many waiters are notified as there are available keys, but at most as many as there are processors. If fewer waiters are notified,
-///    no further waiter is listed.
+///    there are no listed waiters.
 /// 2. If a notified task is not polled within [`PATIENCE`], the task no longer counts as notified. If a key is
 ///    available at that time, all listed waiters are notified, because any single waiter may also be delayed.
 /// 3. If a waiter is listed and no key is available, a thread or the alarm checks the queue again at the next deadline.
@@ -48,7 +48,7 @@ struct Notified {
     at: u64,
 }
 
-/// How a waiter is woken.
+/// A waiting thread or task, and how it is woken.
 pub(crate) enum Waiter {
     Thread(Waker),
     /// `source` is a timer that works on the executor of the task.
@@ -118,7 +118,7 @@ impl Waiters {
         }
     }
 
-    /// Handles a failure to set the alarm.
+    /// Records that the alarm could not be set.
     pub(crate) fn on_alarm_failure(&mut self) {
         self.has_alarm_failed = true;
     }
@@ -203,8 +203,8 @@ impl Waiters {
         wakes.push(waker);
     }
 
-    /// Removes the other data about a waiter that has been removed from the wakers. A task is no longer counted for its executor. A thread
-    /// is removed from the threads, and is no longer the timekeeper.
+    /// Removes what this module still stores about a waiter after its waker was removed. If the waiter is a task, the alarm no longer
+    /// counts it for its executor. If the waiter is a thread, it is removed from `threads` and is no longer the timekeeper.
     fn forget(&mut self, id: WaiterId) {
         if let Some(executor) = id.executor {
             self.alarm.leave(executor);
@@ -217,7 +217,7 @@ impl Waiters {
     }
 }
 
-/// Returns the maximum number of notified waiters. More waiters than this could not run at the same time.
+/// Returns the maximum number of notified waiters. If more waiters were notified, they could not all run at the same time.
 fn processors() -> usize {
     static PROCESSORS: OnceLock<usize> = OnceLock::new();
     match cfg!(any(pintle_loom, pintle_shuttle)) {

@@ -12,7 +12,7 @@ pub(crate) struct Wakers {
     next_place: u64,
 }
 
-/// The ID of a waiter. IDs are ordered by the arrival of their waiters.
+/// The ID of a waiter. IDs are ordered by the time at which their waiters arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct WaiterId {
     place: u64,

@@ -263,8 +263,8 @@ fn block_on<F: Future + Unpin>(mut future: F) -> F::Output {
     }
 }
 
-/// Two tasks wait. The first one is woken but never polled, and the second one is polled. `act` makes one key available, and then the clock
-/// advances.
+/// Two tasks wait. The first one is woken but never polled, and the second one is polled. `act` makes a key available, either immediately
+/// or when the clock advances.
 fn unpolled_task_delays_no_other(preemptions: usize, act: fn(&WorkQueue<usize, Bell>)) {
     let mut model = loom::model::Builder::new();
     model.preemption_bound.get_or_insert(preemptions);

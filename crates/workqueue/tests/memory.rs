@@ -29,11 +29,11 @@ fn drain(queue: &WorkQueue<u32, ManualClock>) {
 #[test]
 fn memory_is_small_returned_and_stable_per_cycle() {
     // The limits for each order. The first limit is for the number of bytes per queued key. The second limit is for the number of
-    // allocations when one key is added to an empty queue and processed.
+    // allocations while one key is added to an empty queue and processed.
     let orders: [(Box<dyn Order<u32>>, f64, usize); 3] = [
         (Box::new(Fifo::default()), 80.0, 0),
         (Box::new(Priority::strict()), 112.0, 0),
-        // The first queued key of a tenant allocates a lane with one chunk.
+        // The first queued key of a tenant allocates an order for this tenant, with one chunk.
         (Box::new(Fair::new(|key| key % 1000)), 112.0, 4),
     ];
     for (order, most, allocations) in orders {

@@ -10,12 +10,12 @@ use xshell::{Shell, cmd};
 use super::{Area, Around, Program, REAL, Workload};
 use crate::real;
 
-/// The programs that were built, and the peers whose programs could not be built.
+/// The programs of a benchmark that were built, and the peers whose programs could not be built.
 pub(crate) struct Built {
     rust: PathBuf,
     kube: Option<PathBuf>,
     go: Option<PathBuf>,
-    /// For each peer whose programs could not be built, the reason. The table column of such a peer is empty.
+    /// Maps each peer whose programs could not be built to the reason. The table column of such a peer is empty.
     pub(crate) missing: BTreeMap<&'static str, String>,
 }
 
@@ -40,7 +40,8 @@ pub(crate) fn build(sh: &Shell, area: &Area, workloads: &[&Workload]) -> anyhow:
             .quiet()
             .run()?;
     }
-    // Build the examples separately. They share code with tests, and this code enables features that must be off in all other programs.
+    // Build the examples separately. They share code with tests, and this code enables features of our crates. In all other programs, these
+    // features must be disabled.
     for (package, name) in examples(workloads) {
         cmd!(sh, "{cargo} build --quiet --locked --release {FAST...} --package {package} --example {name}")
             .quiet()

@@ -133,7 +133,7 @@ pub(crate) const AREA: Area = Area {
             around: Around::Pods(100_000),
             runs: 1,
         },
-        // The peers do not have these variants, so they do not run this workload.
+        // The peers have no equivalents of these variants, so they do not run this workload.
         Workload {
             name: "100 k pods held, less than whole",
             ours: &[
@@ -322,8 +322,8 @@ const ALLOCATIONS: Row = (AllocationsPerOp, &[]);
 const CPU: Row = (Cpu, &[]);
 const ADDING: Row = (Figure("adding, ns/object"), &[]);
 const POPPING: Row = (Figure("popping, ns/object"), &[]);
-/// The number of events that the slowest handler received, divided by the number of all events. The value 1 means that the subscription
-/// merged no events.
+/// The number of events that the slowest handler received, divided by the number of all events. If the subscription merged no events, the
+/// value is 1.
 const DELIVERED: Row = (Figure("of the events told"), &[]);
 const COST: Rows = &[(WallPerOp, &[]), (CpuPerOp, &[])];
 const SYNC: Rows = &[(SYNCED, &[]), (Cpu, &[]), (PeakBytes, &[])];

@@ -57,7 +57,8 @@ pub(crate) const AREA: Area = Area {
 
 const CEL_GO: &str = "cel-go";
 const CEL: &str = "cel";
-/// The name of the peer for updates. This peer makes the same update, but the CustomResourceDefinition of its object has no rules.
+/// The name of the peer for the workloads that update an object. This peer makes the same update, but the CustomResourceDefinition of its
+/// object has no rules.
 const PLAIN: &str = "no rules";
 /// The goal is that a write with rules takes at most 1.3 times as long as a write without rules.
 const WRITE: Rows = &[(WallPerOp, &[]), (CpuPerOp, &[TimesOf(PLAIN, 1.0 / 1.3)]), (AllocationsPerOp, &[])];

@@ -310,13 +310,13 @@ const THREADS_SHORT: Rows =
     &[(Figure("us, p50 of hand-off"), &[]), (Figure("us, p99 of hand-off"), &[Times(0.5)]), (CpuPerOp, &[Times(0.5)])];
 const TASKS_SHORT: Rows =
     &[(Figure("us, p50 of hand-off"), &[]), (Figure("us, p99 of hand-off"), &[Times(0.5)]), (CpuPerOp, &[Times(1.0)])];
-/// The goal is a maximum delay of 2000 microseconds. pintle-workqueue guarantees one millisecond, and tokio's timer adds up to one more
-/// millisecond.
+/// The goal is a delay of at most 2000 microseconds. pintle-workqueue guarantees a delay of at most one millisecond, and tokio's timer adds
+/// up to one more millisecond.
 const COMPUTES: Rows = &[
     (Figure("us, p50 of hand-out while one worker computes"), &[]),
     (Figure("us, p99 of hand-out while one worker computes"), &[AtMost(2000.0)]),
 ];
-/// The goal is a maximum for the CPU time of one critical section, in microseconds.
+/// The goal is the maximum CPU time of one critical section, in microseconds.
 const SECTION: &[Goal] = &[AtMost(50.0)];
 
 const STATIC: &str = "keys `&'static str`";

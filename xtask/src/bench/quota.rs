@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 
-/// A control group. Dropping this value removes the control group. The group limits the programs that join it at their start.
+/// A control group. Dropping this value removes the control group. The group limits the CPU time of the programs that join the group when
+/// they start.
 pub(crate) struct Quota {
     folder: PathBuf,
 }
@@ -67,7 +68,7 @@ fn parents(mounts: &str, groups: &str) -> Vec<(PathBuf, Version)> {
             this.then_some(path)
         });
         let point = Path::new(point);
-        // A path with `..` is outside of this mount.
+        // If the path of the control group contains `..`, the group is outside of this mount.
         if let Some(own) = own.filter(|own| !own.contains("..")) {
             let own: PathBuf = point.iter().chain(Path::new(own).iter().skip(1)).collect();
             let inside = own.ancestors().take_while(|folder| folder.starts_with(point));

@@ -27,8 +27,8 @@ pub(crate) struct Row {
     pub(crate) met: Option<bool>,
     /// The reason why the workload was not measured.
     pub(crate) skipped: Option<String>,
-    /// For each side, the medians of the number of added keys and of the number of received keys. A queue that merges more adds returns
-    /// fewer keys.
+    /// For each side, the medians of the number of added keys and of the number of received keys. If a queue merges more adds, the workers
+    /// receive fewer keys.
     pub(crate) counted: BTreeMap<String, Counted>,
     /// The measured commit.
     pub(crate) commit: String,
@@ -59,7 +59,7 @@ impl Row {
             times.is_finite().then_some(times)
         };
         let is_better = |peer: Option<f64>, times: f64| match ratio(peer) {
-            // The ratio is infinite if our value is zero. JSON has no infinite numbers.
+            // If our value is zero, the ratio is infinite, and `ratio` is `None` because JSON has no infinite numbers.
             None if !more_is_better && ours == Some(0.0) && peer > Some(0.0) => Some(true),
             ratio => ratio.map(|ratio| ratio >= times),
         };
@@ -133,7 +133,8 @@ pub(crate) fn page(area: &Area, rows: &[Row], conditions: &Conditions) -> String
     )
 }
 
-/// Formats a table. The first `words` columns contain words and are left-aligned. The other columns contain figures and are right-aligned.
+/// Formats a table. The first `words` columns contain words, which are left-aligned. The other columns contain figures, which are
+/// right-aligned.
 fn text(cells: &[Vec<String>], words: usize) -> String {
     let columns = cells.first().map_or(0, Vec::len);
     let width = |column: usize| cells.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);

@@ -97,7 +97,7 @@ pub(crate) fn measure(
     Ok(rows)
 }
 
-/// The servers and the CPU limits with which the programs of a workload run.
+/// The server that the programs of a workload use, and the CPU limit of these programs.
 #[derive(Default)]
 struct Surroundings {
     quota: Option<Quota>,

@@ -8,11 +8,11 @@ use xshell::Shell;
 
 use super::command::Quiet;
 
-/// The path of the facade crate, as the README shows it in the lines for `Cargo.toml`.
+/// The path of the facade crate in the `Cargo.toml` lines of the README.
 const CLONE: &str = "\"../pintle/crates/pintle\"";
 
-/// The profile for dependencies, as in this workspace. With the same profile, a separate workspace can reuse most of the dependencies that
-/// this workspace has built.
+/// The build profile of dependencies, which is the same as in this workspace. Because the profiles are the same, a separate workspace can
+/// reuse most of the dependencies that this workspace has built.
 pub(super) const PROFILE: &str = r#"
 [profile.dev]
 debug = "line-tables-only"

@@ -28,12 +28,12 @@ pub(super) fn check(sh: &Shell) -> anyhow::Result<Done> {
     Quiet::cargo(sh, step).args("fmt --check --manifest-path").arg(&manifest).run()?;
     let target = crate::target_dir(sh)?;
     let tests = Quiet::cargo(sh, step).args("test --locked --test operator --manifest-path").arg(&manifest);
-    // The project uses the target folder of the workspace. This folder already contains most of the dependencies, if
-    // they were built with the same profile.
+    // The project uses the target folder of the workspace. If the profile is the same, this folder already contains most of the built
+    // dependencies.
     let tests =
         tests.arg("--config").arg(&profile).env("CARGO_TARGET_DIR", &target).env("CARGO_INCREMENTAL", "0").run()?;
-    // The tests have already built the program, so it is started directly. `cargo run` would build Pintle again,
-    // without the features that only tests need.
+    // The test run has already built the program, so start it directly. `cargo run` would build Pintle again, without the features that
+    // only tests need.
     let program = target.join("debug").join(NAME).with_extension(std::env::consts::EXE_EXTENSION);
     let printed = Quiet::new(sh, step, program).arg("crd").run()?;
     let stored = fs::read_to_string(folder.join("deploy/crd.yaml"))?;

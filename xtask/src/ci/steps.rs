@@ -11,9 +11,9 @@ use super::command::{Ended, Quiet};
 use super::tally::Tally;
 use super::{Done, Step, TestsFailed, checked, front_page, project, tools};
 
-/// All steps. Fast steps are first. The replay of recorded cases waits a minute for a bookmark, and the examples wait for timers.
-/// Therefore, both steps run in parallel with other steps. Both steps run after the step `shuttle`. Their builds replace this program,
-/// which the steps `loom` and `shuttle` use as a compiler wrapper.
+/// All steps. Fast steps are first. The step that replays recorded cases waits a minute for a bookmark, and the step that runs the examples
+/// waits for timers. Therefore, both steps run in parallel with other steps. Both steps run after the step `shuttle`, because their builds
+/// replace this program, which the steps `loom` and `shuttle` use as a compiler wrapper.
 pub(super) const STEPS: &[Step] = &[
     Step::new("tidy", "the repository's own rules: layers, crate pages, lengths, links, plain language", tidy),
     Step::new("fmt", "rustfmt would change nothing", fmt),
@@ -109,7 +109,7 @@ fn nextest(sh: &Shell, step: &str) -> anyhow::Result<Quiet> {
     Ok(Quiet::new(sh, step, tools::NEXTEST.program(sh)?).args(run).env("PINTLE_SEED", &seed))
 }
 
-/// The step `election` simulates worlds of ten kinds. This is the number of worlds for each kind.
+/// The step `election` runs the elector in simulated clusters ("worlds") of ten kinds. This constant is the number of worlds of each kind.
 const WORLDS: &str = "2000";
 
 /// Repeats some tests of the step `tests` with more cases.

@@ -40,8 +40,8 @@ impl Tool {
         Self { name, version, about, one_at_a_time: Mutex::new(()) }
     }
 
-    /// Returns the path of the tool's program. If the program on `PATH` has the fixed version, the method returns this program. Otherwise,
-    /// it returns the program in `target/tools`, and first installs this program if it is missing.
+    /// Returns the path of the tool's program. If `PATH` contains the program in the fixed version, the method returns that path.
+    /// Otherwise, it returns the path of the program in `target/tools`, and installs the program there if it is missing.
     pub(super) fn program(&self, sh: &Shell) -> anyhow::Result<PathBuf> {
         let Self { name, version, about, one_at_a_time } = self;
         let _held = one_at_a_time.lock().unwrap_or_else(PoisonError::into_inner);

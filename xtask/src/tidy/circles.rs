@@ -1,5 +1,5 @@
-//! Checks that no modules of a folder use each other in a cycle, directly or indirectly. All modules of a folder may use the items that the
-//! file of the folder's own module defines.
+//! Checks that no modules of a folder use each other in a cycle, directly or indirectly. For example, the modules in `queue/` must not use
+//! each other in a cycle. However, they may all use the items that `queue.rs` defines.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
@@ -19,7 +19,7 @@ const CIRCLES: &[(&[&str], &str)] = &[
     (&["schema::fields", "schema::reader"], "a value can be a struct, and a struct contains values"),
 ];
 
-/// The path of a module: the name of its crate, followed by the names of the modules down to this one.
+/// The path of a module: the name of its crate, the names of the modules that contain it, and its own name.
 type Module = Vec<String>;
 
 pub(super) fn check(sources: &[Source], findings: &mut Vec<Finding>) {

@@ -56,8 +56,8 @@ const ONLY: &[(&str, &[&str], &str)] = &[
     ("pintle-conformance", &["pintle-apiserver"], "it is an independent witness"),
 ];
 
-/// The reason for the stricter rules of the server's crates. Their tests may use `pintle-testing` to replay inputs, because this crate is
-/// used by the tests of the client and of the server.
+/// The reason for the stricter rules of the server's crates. The tests of these crates may use `pintle-testing` to replay inputs, because
+/// the tests of the client and of the server share that crate.
 const SERVER: &str = "client and server must not share a mistake";
 
 /// The crates that must not depend on Kubernetes or on an async runtime.
@@ -91,7 +91,7 @@ pub(super) fn check(sh: &Shell, root: &Path, packages: &[Value], findings: &mut 
     Ok(())
 }
 
-/// Returns the crates that this crate uses, although the rules forbid this use. `true` marks a dev-dependency.
+/// Returns the crates that this crate uses although the rules forbid it. `true` marks a dev-dependency.
 fn wrong_edges(name: &str, uses: &[(&str, bool)]) -> Vec<String> {
     let layer = |name: &str| LAYERS.iter().position(|layer| layer.contains(&name));
     let Some(own) = layer(name) else {

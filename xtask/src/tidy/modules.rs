@@ -36,7 +36,7 @@ pub(super) fn check(sources: &[Source], findings: &mut Vec<Finding>) {
     }
 }
 
-/// Returns the uses of modules of higher layers in a file, with their lines. `path` is relative to `src`.
+/// Returns the places where a file uses a module that is not in a lower layer, with the line of each place. `path` is relative to `src`.
 fn wrong_uses(path: &Path, text: &str) -> Vec<(Option<usize>, String)> {
     let path = path.with_extension("");
     let modules: Vec<_> = path.iter().filter_map(|part| part.to_str()).collect();
@@ -56,8 +56,8 @@ fn wrong_uses(path: &Path, text: &str) -> Vec<(Option<usize>, String)> {
     wrong
 }
 
-/// Returns the top-level modules whose names occur in the code of a file, with the lines of the names. `depth` is the number of `super`
-/// segments that lead from the module in this file to the root of the crate.
+/// Returns the top-level modules that the code of a file uses, with the line of each use. `depth` is the number of `super` segments that
+/// lead from the module in this file to the root of the crate.
 fn used_modules(text: &str, depth: usize) -> BTreeSet<(usize, String)> {
     let code = without_comments(text);
     let up = "super::".repeat(depth);
@@ -70,7 +70,7 @@ pub(super) fn without_comments(text: &str) -> String {
     code.join("\n")
 }
 
-/// Returns the paths that start with `root`, with the lines of the paths. Removes `root` from the paths.
+/// Returns the paths in the code that start with `root`, each with its line. Removes `root` from the paths.
 pub(super) fn paths_from(root: &str, code: &str) -> Vec<(usize, Vec<String>)> {
     let mut found = Vec::new();
     for (at, _) in code.match_indices(root) {
@@ -82,7 +82,8 @@ pub(super) fn paths_from(root: &str, code: &str) -> Vec<(usize, Vec<String>)> {
     found
 }
 
-/// Expands the groups in braces in a path, which is given without its root. For a group, the result contains one path for each member.
+/// Expands the groups in braces in a path. The path does not contain its root. For each member of a group, the result contains a separate
+/// path.
 fn paths(rest: &str) -> Vec<Vec<String>> {
     let Some(group) = rest.strip_prefix('{') else {
         let name: String = rest.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();

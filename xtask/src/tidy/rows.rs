@@ -1,7 +1,7 @@
 //! Tables of rules. If the last column of a table is `Test`, each cell in this column must name an existing test, or state the reason why
 //! there is no test.
 //!
-//! If a file has a line such as `Rows: A1-A4, B2.`, it must contain exactly these rows, so that no row is lost.
+//! If a file has a line such as `Rows: A1-A4, B2.`, the tables in this file must contain exactly these rows, so that no row is lost.
 
 use std::collections::BTreeSet;
 
@@ -53,7 +53,7 @@ fn expand(part: &str) -> Vec<String> {
     }
 }
 
-/// If the first heading of a table is `Row`, returns the names in its first column. A cell can contain more than one name.
+/// Returns the names in the first column of each table whose first heading is `Row`. A cell can contain more than one name.
 fn names(text: &str) -> impl Iterator<Item = String> {
     let mut is_table = false;
     text.lines().flat_map(move |line| {
@@ -75,7 +75,7 @@ pub(super) fn tests(text: &str) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-/// If the last heading of a table is `Test`, returns the cells in its last column, with the line of each cell.
+/// Returns the cells in the last column of each table whose last heading is `Test`, with the line of each cell.
 fn cells(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut is_table = false;
     text.lines().enumerate().filter_map(move |(index, line)| {

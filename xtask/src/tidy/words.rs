@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::{Finding, Source};
 
-/// The type names that several crates may use, with the reasons.
+/// The names that several crates may use for their types, with the reasons.
 const SHARED: &[(&str, &str)] = &[
     ("Context", "kubectl's word in a kubeconfig, and the usual word for the parameter of a reconciler"),
     ("Controller", ENGINE),

@@ -24,7 +24,7 @@ enum Source {
         incoming: Incoming,
         connection: Option<PooledConnection>,
     },
-    /// A body that a `tower` layer returned. The mutex is never contended. The mutex makes the body `Sync`.
+    /// A body that a `tower` layer returned. The mutex is never contended. It is only needed to make the body `Sync`.
     #[cfg(feature = "tower")]
     Layer(Mutex<Pin<Box<dyn Body<Data = Bytes, Error = BoxError> + Send>>>),
     #[cfg(feature = "gzip")]

@@ -120,7 +120,7 @@ enum Stream {
     Tls(Box<TlsStream<Stream>>),
 }
 
-/// Records the reads of a connection in [`Reads`].
+/// Records in [`Reads`] when the connection reads data.
 struct ReadObserver {
     reads: Arc<Reads>,
     has_read: bool,
@@ -129,7 +129,7 @@ struct ReadObserver {
 
 impl Conn {
     /// Stores the time of each read in `reads`. Notifies [`Reads::settled`] when the first data from the peer has been
-    /// processed. This is the case when the reader polls for more data.
+    /// processed. The data has been processed when the reader polls for more data.
     pub(super) fn observed_by(mut self, reads: Arc<Reads>) -> Self {
         self.observer = Some(ReadObserver { reads, has_read: false, is_settled: false });
         self

@@ -54,7 +54,7 @@ struct State {
 /// A dial in flight.
 struct Dial {
     since: Instant,
-    /// The task of the dial. The value is `None` until the task is spawned.
+    /// The task that runs the dial. The value is `None` until the task is spawned.
     task: Option<AbortHandle>,
 }
 
@@ -81,7 +81,7 @@ impl ConnectionGroup {
         Arc::new(Self { connector, drop_connection_on_cancel, state: Mutex::default() })
     }
 
-    /// Returns a connection that the caller can send one request on.
+    /// Returns a connection on which the caller can send one request.
     pub(super) async fn acquire(self: &Arc<Self>) -> Result<PooledConnection, Failure> {
         loop {
             let mut connection = match self.ask() {
@@ -123,7 +123,7 @@ impl ConnectionGroup {
     }
 
     async fn wait(self: &Arc<Self>, mut waiting: Waiting<'_>) -> Result<PooledConnection, Failure> {
-        // Timers do not work outside of a tokio runtime, so this code waits there without a timeout.
+        // Timers do not work outside of a tokio runtime, so the code then waits without a timeout.
         let Ok(runtime) = Handle::try_current() else { return waiting.await };
         let max_wait = self.connector.timeout.saturating_add(GRACE);
         match tokio::time::timeout(max_wait, &mut waiting).await {
@@ -136,8 +136,8 @@ impl ConnectionGroup {
         }
     }
 
-    /// Abandons dials that are overdue because their runtime is blocked. The method then starts new dials on the given
-    /// runtime for the requests that are still waiting.
+    /// Abandons dials that take too long because their runtime is blocked. The method then starts new dials on the given runtime for the
+    /// requests that are still waiting.
     fn replace_stuck_dials(self: &Arc<Self>, runtime: Handle, max_wait: Duration) {
         let now = Instant::now();
         let mut state = self.lock();
@@ -184,8 +184,8 @@ impl ConnectionGroup {
         drop(state);
         drop(closed);
         for (result_tx, result) in results {
-            // If the request was cancelled, sending fails and this code drops the [`PooledConnection`]. The drop
-            // returns the connection to the pool.
+            // If the request was cancelled, `send` fails, and the [`PooledConnection`] is dropped. This drop returns the connection to the
+            // pool.
             drop(result_tx.send(result));
         }
         for dial in dials {
@@ -199,8 +199,8 @@ impl ConnectionGroup {
                     driver.await;
                 }
             };
-            // The task runs on the runtime of the last request that had to wait. Without a runtime, this code drops the
-            // task, which makes the waiting requests fail.
+            // The task runs on the runtime of the last request that had to wait. If there is no runtime, the task is dropped, and the
+            // waiting requests fail.
             let Some(runtime) = &runtime else { continue };
             let task = runtime.spawn(task).abort_handle();
             if let Some(dial) = self.lock().dials.get_mut(&dial) {
@@ -209,9 +209,9 @@ impl ConnectionGroup {
         }
     }
 
-    /// Returns whether an idle HTTP/1 connection has ended already. If the connection is still open, a watcher task is
-    /// notified when the peer sends data or closes the connection. An idle connection has no request body to send, so
-    /// no user code runs while the lock is held.
+    /// Returns whether an idle HTTP/1 connection has already ended. If the connection is still open, a watcher task is notified when the
+    /// peer sends data or closes the connection. An idle connection has no request body to send, so no user code runs while the lock is
+    /// held.
     fn has_ended(&self, conn: ConnId) -> bool {
         match self.lock().links.get_mut(&conn) {
             Some(Link { sender: Sender::Http1(http1), .. }) => !http1.hand_to_watcher(),
@@ -324,11 +324,11 @@ impl Drop for DialGuard {
 /// The error of a request that got no response.
 pub(super) struct SendError {
     pub(super) source: BoxError,
-    /// The request itself, if no byte of the request was sent. It can then be sent over another connection.
+    /// The request itself, if no byte of it was sent. The caller can then send the request over another connection.
     pub(super) unsent: Option<Box<Request<HttpBody>>>,
 }
 
-/// The body of a response, without its connection.
+/// The body of a response, without the connection that receives it.
 pub(super) enum Incoming {
     Http1(hyper::body::Incoming),
     Http2(http2::ResponseBody),
@@ -390,7 +390,8 @@ async fn http2(conn: Conn, config: Http2Config) -> Result<Opened, h2::Error> {
     Ok(Opened { protocol: Protocol::Http2, sender: Sender::Http2(http2), drive: Box::new(drive) })
 }
 
-/// Watches an idle HTTP/1 connection. Closes the connection when the server closes it, or after the idle timeout.
+/// Watches an idle HTTP/1 connection. Closes the connection and removes it from the pool when the server has closed it, or after the idle
+/// timeout.
 async fn watch_idle(group: Weak<ConnectionGroup>, conn: ConnId, idle_signal: Arc<IdleSignal>) {
     let mut idle_timer = pin!(tokio::time::sleep(IDLE_TIMEOUT));
     loop {
@@ -427,8 +428,8 @@ async fn drive(
     let mut is_wanted = true;
     let (mut is_settled, mut reported) = (false, None);
     loop {
-        // The server can change its stream limit at any time. The next request polls the connection and then sees the
-        // new limit.
+        // The server can change its stream limit at any time. If the limit changes, the next request at the latest makes this task poll the
+        // connection and see the new limit.
         let changed = poll_fn(|cx| {
             // The requests on this connection return the error, so the error is ignored here.
             if keep_alive.as_mut().is_some_and(|keep_alive| keep_alive.poll(cx).is_ready())
@@ -463,9 +464,8 @@ async fn drive(
     }
 }
 
-/// A permit to send one request on a pooled connection. If the permit is dropped while the request is in flight, an
-/// HTTP/1 connection is closed. With HTTP/2, only the request's stream is reset, unless `drop_connection_on_cancel` is
-/// set.
+/// A permit to send one request on a pooled connection. If the permit is dropped while the request is in flight, a connection with HTTP/1
+/// is closed. With HTTP/2, only the stream of the request is reset, unless `drop_connection_on_cancel` is set.
 pub(super) struct PooledConnection {
     group: Weak<ConnectionGroup>,
     conn: ConnId,

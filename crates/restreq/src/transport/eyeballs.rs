@@ -21,15 +21,15 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 /// Connects to the address that accepts the connection first. If all addresses fail, the error contains the failure of
 /// each address.
 pub(super) async fn connect(host: &str, port: u16, metrics: Option<&Instruments>) -> io::Result<TcpStream> {
-    // Only lookups of host names are measured, because an IP address needs no lookup.
+    // Measure only lookups of host names, because an IP address needs no lookup.
     let looking_up = metrics.filter(|_| host.parse::<IpAddr>().is_err()).map(|metrics| metrics.look_up(host));
     let addresses = tokio::net::lookup_host((host, port)).await;
     drop(looking_up);
     race(in_turns(addresses?.collect()), TcpStream::connect).await
 }
 
-/// Alternates between IPv4 and IPv6 addresses, starting with the family that the resolver returns first. If one address
-/// family does not work, this order delays the connection by only one head start.
+/// Alternates between IPv4 and IPv6 addresses, starting with the family that the resolver returns first. With this order, a family that
+/// does not work delays the connection by only one [`HEAD_START`].
 fn in_turns(addresses: Vec<SocketAddr>) -> Vec<SocketAddr> {
     let preferred = addresses.first().is_some_and(SocketAddr::is_ipv6);
     let (first, second): (Vec<_>, Vec<_>) = addresses.into_iter().partition(|address| address.is_ipv6() == preferred);
@@ -75,7 +75,7 @@ where
     }
 }
 
-/// Returns the output of the first attempt that succeeds.
+/// Runs the attempts until one of them ends, removes this attempt from the list, and returns its output.
 async fn first<F: Future>(attempts: &mut Vec<Pin<Box<F>>>) -> F::Output {
     poll_fn(|cx| {
         for at in 0..attempts.len() {

@@ -27,12 +27,12 @@ pub(super) enum Protocol {
 /// - Until the first dial shows which protocol the server supports, all requests share one dial. After that, the pool
 ///   starts as many concurrent dials as the waiting requests need.
 /// - An HTTP/2 connection has only one stream until the server's settings arrive.
-/// - If a dial fails and the remaining dials cannot serve all waiting requests, the requests that have waited longest
-///   fail. If a dial does not finish and a request has waited too long, the pool abandons the dial. The pool then
-///   starts new dials for the other waiting requests.
+/// - If a dial fails, there may be more waiting requests than the remaining dials can serve. Then the requests that have waited longest
+///   fail. If a dial does not finish and a request has waited too long, the pool abandons the dial. The pool then starts new dials for the
+///   other waiting requests.
 #[derive(Debug, Default)]
 pub(super) struct Pool {
-    /// The protocol that the last successful dial negotiated.
+    /// The protocol that was negotiated in the last successful dial.
     protocol: Option<Protocol>,
     /// The idle HTTP/1 connections, and the time when each became idle. HTTP/1 connections with a request in progress
     /// are not in the pool.
@@ -56,7 +56,7 @@ struct Streams {
     idle_since: Instant,
 }
 
-/// The actions that the caller must execute immediately, in the order of these fields.
+/// The actions that the caller must execute immediately, in the order in which the fields are declared.
 #[derive(Debug, Default, PartialEq, Eq)]
 #[must_use]
 pub(super) struct Actions {
@@ -134,9 +134,8 @@ impl Pool {
         Actions { fail, ..self.next_actions() }
     }
 
-    /// Abandons the given number of dials, because they do not finish. The method also abandons connections that are at
-    /// least `max_wait` old and have not received the server's settings. The pool then starts new dials for the
-    /// requests that are still waiting.
+    /// Abandons `dials` dials, because they have not finished in time. The method also abandons connections that are at least `max_wait`
+    /// old and have not received the server's settings. The pool then starts new dials for the requests that are still waiting.
     pub(super) fn give_up(&mut self, dials: usize, now: Instant, max_wait: Duration) -> Actions {
         self.dials -= dials;
         let is_stuck = |streams: &Streams| now.saturating_duration_since(streams.since) >= max_wait;
@@ -147,8 +146,8 @@ impl Pool {
         actions
     }
 
-    /// Records the server's stream limit. The limit may change later. If the new limit is lower, streams above the
-    /// limit continue until they end.
+    /// Records the server's stream limit. The limit may change later. If the new limit is lower than the number of open streams, all these
+    /// streams continue until they end.
     pub(super) fn settled(&mut self, conn: ConnId, limit: usize) -> Actions {
         let limit = limit.clamp(1, MAX_STREAMS);
         if let Some(streams) = self.streams.get_mut(&conn) {
@@ -173,8 +172,7 @@ impl Pool {
         self.next_actions()
     }
 
-    /// Removes a connection that is lost or that the server is closing. Requests on the removed connection continue if
-    /// possible.
+    /// Removes a connection that was lost or that the server is closing. Requests that use the removed connection continue if possible.
     pub(super) fn lost(&mut self, conn: ConnId) -> Actions {
         self.streams.remove(&conn);
         self.idle.retain(|(other, _)| *other != conn);

@@ -11,8 +11,7 @@ use crate::auth::basic;
 use crate::base::{Base, split_port};
 use crate::error::ConfigError;
 
-/// The proxy that a client sends all requests through. A client sends requests to only one server, so it chooses the
-/// proxy only once.
+/// The proxy through which a client sends all requests. A client sends requests to only one server, so it chooses the proxy only once.
 #[derive(Clone)]
 pub(crate) enum Proxy {
     /// An HTTP proxy. For an https server, the client opens a tunnel through the proxy. For an http server, the proxy
@@ -33,8 +32,7 @@ pub(crate) struct Environment {
 
 impl Proxy {
     /// Returns the configured proxy. If no proxy is configured, returns the proxy from the environment variables
-    /// `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and `NO_PROXY`. Requests to localhost never use the proxies of the
-    /// environment.
+    /// `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and `NO_PROXY`. Requests to localhost never use a proxy from these variables.
     pub(crate) fn choose(
         base: &Base,
         configured: Option<&str>,

@@ -1,4 +1,4 @@
-//! The state of an HTTP/2 connection that its socket and its requests share.
+//! The state that the socket and the requests of an HTTP/2 connection share.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 /// When data was read from a connection, and whether the peer is lost.
 pub(super) struct Reads {
-    /// This `Notify` is notified after the first data from the peer has been processed.
+    /// Notifies its waiters after the first data from the peer has been processed.
     pub(super) settled: Notify,
     start: Instant,
     /// The time of the last read, in milliseconds after `start`.

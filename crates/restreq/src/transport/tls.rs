@@ -43,12 +43,11 @@ impl TlsSettings {
 /// The name of HTTP/1.1 in the TLS protocol negotiation.
 const HTTP1: &[u8] = b"http/1.1";
 
-/// The certificates and keys of a configuration, including those that files contain.
+/// The certificates and keys of a configuration. The configuration contains them as text or names files that contain them.
 ///
-/// The files are checked when a request is sent, but at most once every 10 s. New content is used only if the content
-/// of all files is valid together. As a result, a certificate is never combined with the wrong key, and a file that is
-/// only partly written has no effect. If a CA bundle is only partly written, its complete certificates are used until
-/// the next check.
+/// The files are checked when a request is sent, but at most once every 10 s. New content is used only if all files are valid and fit
+/// together. As a result, a certificate is never combined with the wrong key, and a file that is only partly written has no effect. If a CA
+/// bundle is only partly written, its complete certificates are used until the next check.
 pub(super) struct TlsSource {
     config: TlsClientConfig,
     /// Whether to offer HTTP/2.
@@ -62,14 +61,13 @@ pub(super) struct TlsSource {
 }
 
 struct State {
-    /// The configured certificates and keys. If the settings come from files, this is the files' content at the last
-    /// check.
+    /// The configured certificates and keys. If a certificate or key is in a file, this is the content that the file had at the last check.
     configured: Arc<Material>,
     /// The client certificate from a credential plugin. If set, it is used instead of the configured certificate.
     pair: Option<ClientPair>,
 }
 
-/// The certificate from one run of a credential plugin. The run may also return no certificate.
+/// The certificate from one run of a credential plugin. If the run returned no certificate, `pair` is `None`.
 #[derive(Clone, Copy)]
 pub(crate) struct PluginCertificate<'a> {
     /// The number of the run. The first run has the number 1.
@@ -147,7 +145,7 @@ impl TlsSource {
         }
     }
 
-    /// Returns whether the caller must check the files now. The method returns true for only one caller at any time.
+    /// Returns whether the caller must check the files now. In each check period, the method returns true for only one caller.
     fn is_due(&self) -> bool {
         let Ok(mut looked_at) = self.looked_at.try_lock() else { return false };
         let is_due = looked_at.elapsed() >= CHECK_PERIOD;
@@ -179,8 +177,7 @@ impl TlsSource {
         if let Some(settings) = settings {
             replace(settings);
         }
-        // Store the number last, because a request that has read the number expects that new connections use the new
-        // settings.
+        // Store the number last, because a request that has read this number relies on new connections with the new settings.
         self.run.store(shown.run, Ordering::Release);
         Ok(())
     }

@@ -48,7 +48,7 @@ pub(crate) async fn connect<S: AsyncRead + AsyncWrite + Unpin>(
     let mut words = line.split(|byte| *byte == b' ');
     let is_http = words.next().is_some_and(|word| word.starts_with(b"HTTP/1."));
     match words.next().filter(|_| is_http).and_then(|code| std::str::from_utf8(code).ok()?.parse::<u16>().ok()) {
-        // Reject data after the response headers, because the server must not send data before the client does.
+        // Reject data after the response headers, because the server must not send data before the client sends data.
         Some(200..300) if answer.len() > head_ends => Err(fault("the proxy sent data before the tunnel was used")),
         Some(200..300) => Ok(()),
         Some(407) => Err(fault("the proxy rejected the user and password")),
@@ -118,7 +118,7 @@ pub(crate) async fn socks5<S: AsyncRead + AsyncWrite + Unpin>(
                 4 => 16,
                 _ => usize::from(stream.read_u8().await?),
             };
-            // Skip the address and port that the proxy connects from.
+            // Skip the address and the port from which the proxy connects to the server.
             stream.read_exact(&mut vec![0; length + 2]).await.map(drop)
         }
         2 => Err(fault("the proxy does not allow this server")),

@@ -24,12 +24,12 @@ pub(crate) struct Upgraded {
     pub(crate) received: Bytes,
 }
 
-/// Stores the upgraded connection in the extensions of a response. Extensions must be `Clone`, so all clones of a
-/// `Slot` share one connection. Only the first call of [`take`] returns the connection.
+/// The extension of a response that contains the upgraded connection. Extensions must be `Clone`, so all clones of a `Slot` share one
+/// connection. Only the first call of [`take`] returns the connection.
 #[derive(Clone)]
 struct Slot(Arc<Mutex<Option<Upgraded>>>);
 
-/// The maximum size of the response body if the server does not upgrade the connection.
+/// If the server does not upgrade the connection, the client reads at most this number of bytes of the response body.
 const MAX_REFUSAL: usize = 64 << 10;
 /// The timeout for reading the response body if the server does not upgrade the connection.
 const REFUSAL_TIMEOUT: Duration = Duration::from_secs(10);
@@ -78,7 +78,7 @@ pub(super) async fn round_trip(
     Ok(response)
 }
 
-/// A connection without a background task. The only request on the connection polls it.
+/// A connection without a background task. The only request on the connection polls the connection.
 struct Driven {
     connection: Connection<TokioIo<Conn>, HttpBody>,
     is_over: bool,

@@ -12,10 +12,9 @@ use crate::oversized::BoundedBuffer;
 
 /// Splits a stream of bytes into JSON values, which are the frames of a watch.
 ///
-/// Frames are JSON objects or arrays. White space between frames is ignored. Chunk boundaries can be anywhere. The
-/// splitter buffers at most one partial frame, and limits the size of this frame. The splitter skips a frame that
-/// exceeds the size limit, and returns an error. The error does not affect the next frame. If one chunk contains a
-/// whole frame, the frame is not copied.
+/// Frames are JSON objects or arrays. White space between frames is ignored. A chunk of the stream can start and end at any byte. The
+/// splitter buffers at most one partial frame, and limits the size of this frame. The splitter skips a frame that exceeds the size limit,
+/// and returns an error. The next frame is returned as usual. If one chunk contains a whole frame, the frame is not copied.
 ///
 /// If a frame is not valid JSON, the frame ends at the first invalid byte. The decoder then rejects the frame. The
 /// splitter does no I/O.
@@ -50,7 +49,7 @@ const MEMBER: usize = 1;
 /// A frame exceeded the size limit and was skipped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FrameTooLarge {
-    /// The event type. The value is `None` if the type was not found or the frame was not JSON.
+    /// The event type. The value is `None` if the frame contained no event type or was not JSON.
     pub event_type: Option<WatchEventType>,
     /// The data that was extracted from the object in the skipped frame.
     pub object: Oversized,
@@ -92,8 +91,8 @@ impl FrameSplitter {
         Some(self.next_marked()?.map(|(frame, _)| frame))
     }
 
-    /// Returns the next complete frame. If the frame is an event in the usual form, also returns the position of the
-    /// event's object.
+    /// Returns the next complete frame. If the frame is an event in the usual form, the result also contains the event's type and the
+    /// position of its object.
     ///
     /// # Errors
     ///
@@ -127,8 +126,8 @@ impl FrameSplitter {
         None
     }
 
-    /// Returns whether the splitter is between two frames, so that no partial frame is buffered. A stream that ends in
-    /// this state is complete.
+    /// Returns whether the splitter is between two frames, so that no partial frame is buffered. If the stream ends in this state, no frame
+    /// is incomplete.
     pub fn is_between_frames(&self) -> bool {
         self.frame.is_empty() && self.chunks.iter().all(|chunk| chunk.iter().all(u8::is_ascii_whitespace))
     }
@@ -160,8 +159,7 @@ pub(crate) struct Mark {
 }
 
 impl Mark {
-    /// Returns the event that the frame contains. Returns `None` for bookmarks and errors, because they are not about
-    /// an object of the resource.
+    /// Returns the event that the frame contains. Returns `None` for bookmarks and errors, because they contain no object of the resource.
     pub(crate) fn event(self, frame: &Bytes) -> Option<WatchEvent<RawObject>> {
         let event = match self.event_type {
             WatchEventType::Added => WatchEvent::Added,
@@ -180,7 +178,7 @@ struct Members {
     event_type: Option<WatchEventType>,
     object_begins: usize,
     object: Option<Range<usize>>,
-    /// The frame is not an event in the usual form, but may still be valid.
+    /// Whether the frame is not an event in the usual form. Such a frame may still be valid.
     is_odd: bool,
 }
 
@@ -193,7 +191,8 @@ enum Member {
 }
 
 impl Members {
-    /// Records a token that ends at the position `end`. The token must not be nested deeper than the fields of a frame.
+    /// Records a token that ends at the position `end`. The caller passes only tokens that are not nested deeper than the fields of a
+    /// frame.
     fn note(&mut self, token: Token, json: &Json, end: usize) {
         match (token, &self.present) {
             (Token::Name, _) => {

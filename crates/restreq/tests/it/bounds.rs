@@ -1,4 +1,4 @@
-//! Tests of deadlines and limits that a typical server never reaches.
+//! Tests of the client's deadlines and limits. With a typical server, requests stay within these deadlines and limits.
 
 use std::io::{Read, Write};
 use std::time::Duration;

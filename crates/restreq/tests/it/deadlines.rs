@@ -111,7 +111,7 @@ async fn backoff_delays_all_requests_of_a_client() {
     let client = RestClient::new(RestClientConfig { backoff, ..server.config().into() }).unwrap();
     let started = Instant::now();
     client.get().send().await.unwrap_err();
-    // An unthrottled request does not wait for the back-off, but the response to the request changes the back-off.
+    // An unthrottled request does not wait for the back-off, but its response changes the back-off of the client.
     client.put().unthrottled().send().await.unwrap_err();
     assert!(started.elapsed() < 20 * SECOND, "{:?}", started.elapsed());
     client.post().send().await.unwrap();

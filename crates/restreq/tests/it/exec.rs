@@ -133,7 +133,8 @@ async fn expiring_credentials_are_renewed_before_use() {
     }
 }
 
-/// The plugin's clock may differ. Another run of the plugin would not help.
+/// The plugin returns a token that has already expired on the client's clock. The plugin's clock may differ, so the client uses the token:
+/// another run of the plugin would not help.
 #[tokio::test]
 async fn expired_on_issue_credentials_are_used_until_rejected() {
     let program = Program::token(r#","expirationTimestamp":"2001-01-01T00:00:00Z""#);
@@ -397,7 +398,8 @@ impl Provider for Curious {
             let (sender, answered) = std::sync::mpsc::channel();
             std::thread::spawn(move || {
                 let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-                // The server's runtime does not run here, so the request progresses until it needs a response.
+                // The runtime of the server does not run on this thread, so one poll of the request runs until the request waits for a
+                // response.
                 drop(runtime.block_on(async { request.send().now_or_never() }));
                 // Ignore the error, because the receiver may have timed out.
                 sender.send(()).ok();

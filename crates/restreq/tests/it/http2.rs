@@ -20,8 +20,8 @@ use tokio_rustls::server::TlsStream;
 use crate::support::soon;
 use crate::tls::{Authority, settings};
 
-/// Starts a server that calls `answer` for each request. Returns a client for the server, and a counter of the server's
-/// reads that returned data.
+/// Starts a server that calls `answer` for each request. Returns a client for the server, and a counter of the reads in which the server
+/// received data.
 async fn serve<F>(
     answer: impl Fn(Request<RecvStream>, SendResponse<Bytes>) -> F + Send + 'static,
 ) -> (RestClient, Arc<AtomicUsize>)

@@ -100,7 +100,7 @@ async fn transport_error_through_a_layer_keeps_its_type() {
     assert!(matches!(error, Error::Connect { refused: true, .. }), "{error}");
 }
 
-/// A request body that panics if its size is queried before the body is read.
+/// A request body that can be read, but panics if its size is queried.
 struct Jumpy(Full<Bytes>);
 
 impl Body for Jumpy {

@@ -14,8 +14,8 @@ fn document(value: Value) -> Reply {
     Reply::json(200, value.to_string())
 }
 
-/// Serves aggregated discovery as two documents. The group of widgets and its preferred version are served only after a
-/// number of requests.
+/// Serves aggregated discovery as two documents. The group of widgets and its preferred version are served only after the server has
+/// received a number of requests.
 fn aggregated(seen: &Seen, before: usize) -> Reply {
     let pods = json!({
         "resource": "pods", "responseKind": {"group": "", "version": "", "kind": "Pod"}, "scope": "Namespaced",

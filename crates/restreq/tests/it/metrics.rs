@@ -100,7 +100,7 @@ async fn body_sizes_are_recorded_if_known() {
     assert_eq!(sizes("POST"), (None, Some((1, 2.0))), "the size of a stream is unknown");
 }
 
-/// The dashboard in the docs folder uses several metrics. Checks that all of them exist.
+/// Checks that all metrics that the dashboard in the docs folder uses exist.
 #[test]
 fn dashboard_uses_existing_metric_names() {
     let dashboard = include_str!("../../../../docs/grafana/rest-client.json");

@@ -28,7 +28,7 @@ fn subject(token: &str) -> String {
     serde_json::from_slice::<Value>(&claims).unwrap()["sub"].as_str().unwrap().into()
 }
 
-/// The issuer's reply. The reply to a request depends on the request and on the number of earlier requests.
+/// The issuer's reply. The function gets the request and the number of earlier requests, and returns the reply.
 type Issuer = fn(&Seen, usize) -> Reply;
 
 const DESCRIPTION: &str = "/realms/a/.well-known/openid-configuration";
@@ -40,7 +40,7 @@ fn described(seen: &Seen) -> Option<Reply> {
     (seen.uri == DESCRIPTION).then(|| Reply::json(200, json!({"token_endpoint": endpoint}).to_string()))
 }
 
-/// Returns tokens that contain the number of earlier requests.
+/// Returns a reply with tokens. The tokens contain the number of earlier requests.
 fn giving(seen: &Seen, before: usize) -> Reply {
     described(seen).unwrap_or_else(|| {
         let tokens = json!({"id_token": id_token(&format!("i{before}"), 600), "refresh_token": format!("r{before}")});

@@ -130,7 +130,7 @@ async fn panicking_body_fails_only_its_request() {
     assert_eq!(server.connections(), 1, "other requests share the connection");
 }
 
-/// Because of tokio's cooperative budget, a task must yield after a number of operations.
+/// tokio's cooperative budget makes a task yield after a number of operations. The request must finish nevertheless.
 #[tokio::test]
 async fn http1_request_progresses_without_task_budget() {
     const BUDGET: usize = 128;
@@ -345,8 +345,7 @@ async fn unprocessed_request_is_retried_for_any_verb() {
     }
 }
 
-/// The first retry of each request is not taken from the budget. Further retries are taken from the client's retry
-/// budget.
+/// The first retry of each request does not use the client's retry budget. All further retries use the budget.
 #[tokio::test]
 async fn server_that_refuses_streams_is_not_retried_forever() {
     const REQUESTS: usize = 1000;
@@ -461,8 +460,8 @@ async fn idle_connection_closed_by_server_is_closed_at_once() {
     assert_eq!(soon(stream.read(&mut [0])).await.unwrap(), 0, "the client closes its end without another request");
 }
 
-/// Otherwise, one blocked runtime of a program, such as the runtime of a finished test, would block the requests of all
-/// other runtimes.
+/// If the client did not replace the dial, a blocked runtime of a program would block the requests of all other runtimes. An example is the
+/// runtime of a finished test.
 #[test]
 fn dial_on_stalled_runtime_is_replaced() {
     let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

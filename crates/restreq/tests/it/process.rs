@@ -142,7 +142,7 @@ async fn old_protocol_cannot_close_the_input() {
     server.await.unwrap();
 }
 
-/// Runs a command on a scripted server whose behavior is `serve`. Returns the result of the command.
+/// Runs a command on a scripted server. Returns the result of the command.
 async fn status_after<F, Fut>(run: F) -> Result<(), ExecError>
 where
     F: FnOnce(Socket) -> Fut + Send + 'static,

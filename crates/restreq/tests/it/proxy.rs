@@ -13,7 +13,7 @@ use tokio::task::JoinHandle;
 use crate::support::{Reply, Server, soon, steady_clock};
 use crate::tls::{Authority, settings, trusting};
 
-/// A proxy for one tunnel. Returns the address of the proxy and the request that the proxy receives.
+/// Starts a proxy that opens one tunnel. Returns the address of the proxy and the request that the proxy receives.
 pub(crate) async fn tunnel() -> (SocketAddr, JoinHandle<String>) {
     tunnel_over(None).await
 }

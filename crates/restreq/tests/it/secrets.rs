@@ -25,7 +25,7 @@ use tracing_subscriber::fmt::MakeWriter;
 
 use crate::support::{End, Reply, Server, closed_port, soon};
 
-/// The value of every secret.
+/// The text that all secrets in these tests contain.
 const CANARY: &str = "hush-0815";
 
 /// All text that was printed so far, and the types of the printed values.
@@ -65,7 +65,7 @@ impl Shown {
         self.debug(error);
     }
 
-    /// Prints the error of a request, and all errors that it can be converted to.
+    /// Prints the error of a request, its source, and the [`ApiError`] into which it converts.
     fn failure(&self, error: Error) {
         match &error {
             Error::Auth { source, .. } => self.error(source),
@@ -252,7 +252,7 @@ impl Shown {
     }
 }
 
-/// Returns configurations with different credentials. All secrets in the printed values contain [`CANARY`].
+/// Returns configurations with different credentials. All secrets in these configurations contain [`CANARY`].
 fn configs(url: &str) -> Vec<ClientConfig> {
     let secret = || Secret::new(CANARY);
     let basic = |password| Some(BasicAuth { username: "me".into(), password });

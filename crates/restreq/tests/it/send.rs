@@ -198,7 +198,7 @@ async fn retried_write_reports_that_earlier_attempt_may_have_acted() {
 const VERSIONED: &str = r#"{"metadata":{"name":"a","resourceVersion":"7"}}"#;
 const GENERATED: &str = r#"{"metadata":{"generateName":"a-"}}"#;
 
-/// The second attempt may conflict with the write of the first attempt.
+/// The conflict of the second attempt may be caused by the write of the first attempt.
 #[tokio::test(start_paused = true)]
 async fn guarded_write_is_retried_and_reports_doubt() {
     let _clock = steady_clock();
@@ -423,7 +423,7 @@ async fn read_on_dead_connection_is_retried_at_once() {
     still.await.unwrap().unwrap_err();
 }
 
-/// No byte of the response had arrived, so the client delivers no event twice.
+/// No byte of the first response has arrived, so the retry cannot deliver an event twice.
 #[tokio::test]
 async fn stream_or_watch_on_dead_connection_is_retried() {
     let server = Server::start([Reply::ok(), Reply::Hang, Reply::ok(), Reply::Hang]).await;

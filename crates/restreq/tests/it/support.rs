@@ -214,7 +214,7 @@ async fn accept(listener: TcpListener, state: Arc<State>, tls: Option<Arc<rustls
                 })
             };
             let builder = hyper_util::server::conn::auto::Builder::new(TokioExecutor::new());
-            // Ignore errors of connections. The tests observe on the client's side how a connection ends.
+            // Ignore errors of connections. The tests check on the client's side how a connection ends.
             match tls {
                 None => drop(builder.serve_connection(TokioIo::new(stream), service(None)).await),
                 Some(tls) => {

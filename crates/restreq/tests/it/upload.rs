@@ -26,7 +26,7 @@ async fn hasty() -> (RestClient, Arc<AtomicUsize>) {
             let (tcp, _) = listener.accept().await.unwrap();
             let counted = counted.clone();
             tokio::spawn(async move {
-                // The client may end the connection in any way.
+                // Ignore errors, because the client may end the connection in any way.
                 drop(serve(BufReader::new(tcp)).await);
                 counted.fetch_add(1, Ordering::SeqCst);
             });

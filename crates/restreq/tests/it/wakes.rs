@@ -78,7 +78,7 @@ async fn counted(future: impl Future) -> (usize, usize) {
 }
 
 async fn expect_two_polls_and_one_wake(client: RestClient) {
-    // The first requests open connections. With TLS, the server sends session tickets with the first response.
+    // The first requests open connections. With TLS, the server also sends session tickets together with the first response.
     for _ in 0..3 {
         soon(client.get().send()).await.unwrap();
     }
@@ -104,8 +104,7 @@ async fn get_over_tls_polls_once_after_the_answer() {
     expect_two_polls_and_one_wake(RestClient::new(config).unwrap()).await;
 }
 
-/// The server sends from another thread, so a wake-up can arrive while the request takes data. None of these wake-ups
-/// may be lost.
+/// The server sends from another thread, so the request can be woken while it takes data. No such wake-up may be lost.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn streamed_bodies_lose_no_wake_across_threads() {
     let chunks: Vec<Bytes> = (0..400).map(|at| Bytes::from(format!("{at} "))).collect();

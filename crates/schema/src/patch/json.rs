@@ -12,9 +12,9 @@ use crate::{DEEPEST, JsonNode, StrictFinding};
 const MAX_OPERATIONS: usize = 10_000;
 /// The maximum number of bytes that a patch copies.
 const MAX_COPIED: usize = 3 * 1024 * 1024;
-/// The maximum number of values that a patch inserts. Values that are nested inside an inserted value also count. To find the depth of an
-/// inserted value, the code visits all values inside it. Without this limit, a patch that moves a large value back and forth would take
-/// minutes.
+/// The maximum number of values that a patch inserts. Values that are nested inside an inserted value also count. The limit is needed
+/// because the code visits all values inside an inserted value to find its depth. Without the limit, a patch that moves a large value back
+/// and forth would take minutes.
 const MAX_PLACED: usize = 10_000_000;
 /// The maximum number of list items that all operations of a patch may shift. Inserting or removing an item shifts all
 /// following items.
@@ -25,7 +25,7 @@ const MAX_SHIFTED: usize = 100_000_000;
 #[derive(Clone, Debug)]
 pub struct JsonPatch {
     operations: Vec<PatchOperation>,
-    /// Whether `test` operations with the value null always fail.
+    /// Whether each `test` operation with the value null fails.
     null_differs: bool,
     findings: Vec<StrictFinding>,
     text: String,
@@ -227,7 +227,7 @@ fn in_context<T>(result: Result<T, PatchError>, context: impl FnOnce(String) -> 
     })
 }
 
-/// The work that the patch has caused so far: the copied bytes, the inserted values and the shifted list items. Each amount has a limit.
+/// The cost of the patch so far: the number of copied bytes, of inserted values and of shifted list items. Each number has a limit.
 #[derive(Default)]
 struct Effort {
     copied: usize,

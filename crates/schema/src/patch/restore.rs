@@ -1,4 +1,5 @@
-//! Finds type errors in the result of a strategic merge patch. The error texts match Go's errors for converting a map to a typed object.
+//! Finds type errors in the result of a strategic merge patch. The error texts are the same as Go's when Go converts a map to a typed
+//! object.
 
 use pintle_json::Json;
 

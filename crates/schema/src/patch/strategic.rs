@@ -68,7 +68,7 @@ fn merge_map(mut live: Map, mut patch: Map, of: Option<&Type>) -> Result<Map, Pa
     Ok(live)
 }
 
-/// Merges two lists with the merge strategy of the field that contains them.
+/// Merges a list of the patch into the list of the object, with the merge strategy of the field that contains the lists.
 fn merge_field(
     live: Vec<Json>,
     patch: Vec<Json>,

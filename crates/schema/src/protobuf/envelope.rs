@@ -13,8 +13,7 @@ use crate::Schema;
 /// The magic bytes at the start of every protobuf body.
 pub(super) const MAGIC: &[u8] = b"k8s\0";
 
-/// The end of the envelope. The end consists of an empty content encoding and an empty content type. No reader uses these two
-/// fields.
+/// The end of the envelope. It consists of an empty content encoding and an empty content type, and no reader uses these two fields.
 const END: [u8; 4] = [0x1a, 0, 0x22, 0];
 
 /// An encoded object, and the version and kind from its envelope.
@@ -72,7 +71,7 @@ impl Enveloped {
     }
 }
 
-/// The frame of a watch event starts with the length of its message. This is the size of that length field, in bytes.
+/// The size of the length field at the start of a watch event's frame, in bytes. The field contains the length of the frame's message.
 pub const LENGTH: usize = 4;
 
 /// Returns the bytes of a body that precede the object. `message` is the length of the encoded object.

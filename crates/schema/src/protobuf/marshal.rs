@@ -79,8 +79,8 @@ impl Encoded<'_> {
         Encoded { of, fields: Vec::new(), places: Vec::new() }
     }
 
-    /// Appends encoded fields. All these fields have the same first `depth` numbers in their protobuf field paths. In protobuf, the fields
-    /// of an embedded Go struct form a separate message.
+    /// Appends the encoded fields with the indexes `these`. The protobuf paths of these fields have the same first `depth` numbers. In
+    /// protobuf, the fields of an embedded Go struct form a separate message.
     fn write(&self, these: &[usize], depth: usize, to: &mut Vec<u8>) {
         let number = |at: usize| self.of.fields[at].number[depth];
         for group in these.chunk_by(|&a, &b| number(a) == number(b)) {

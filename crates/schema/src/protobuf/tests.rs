@@ -147,7 +147,7 @@ fn list_and_watch_frame_have_the_right_length() {
     let mut whole = list.begin("v1", "ConfigMapList");
     items.iter().for_each(|item| ListEnvelope::item(item, &mut whole));
     whole.extend(ListEnvelope::END);
-    // The message that contains the list ends directly before the envelope's last bytes.
+    // The message that contains the list must end directly before the last bytes of the envelope.
     let message = whole.windows(10).position(|part| part == b"\x0a\x07\x0a\x00\x12\x017\x1a\x00\x12").unwrap();
     let length = whole.len() - ListEnvelope::END.len() - message;
     assert_eq!(whole[message - 3], 0x12);
@@ -197,7 +197,7 @@ fn normalised(object: Json) -> Json {
     schema.read(object).unwrap().object
 }
 
-/// Generates a random value of a type. All variants of the type can occur among the generated values.
+/// Generates a random value of a type. The function can generate each variant of the type.
 fn sample(random: &mut fastrand::Rng, of: &Type, depth: usize) -> Json {
     const TEXTS: [&str; 6] = [
         "",

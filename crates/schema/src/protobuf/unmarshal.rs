@@ -10,8 +10,8 @@ use super::envelope::MAGIC;
 use super::wire::{WireFields, WireValue};
 use crate::{DEEPEST, Field, Scalar, Schema, Struct, Type, Union};
 
-/// Decodes a protobuf body, and returns the object with its `apiVersion` and `kind`. If the body does not contain `apiVersion` and `kind`,
-/// the object gets the values that the caller expects. The error is the message for the error response.
+/// Decodes a protobuf body, and returns the object with its `apiVersion` and `kind`. If the body does not contain them, the object gets the
+/// `apiVersion` and `kind` that the caller has passed. The error is the message of the error response.
 pub fn decode(body: &[u8], (version, kind_of): (&str, &str)) -> Result<Json, String> {
     let envelope = body.strip_prefix(MAGIC).ok_or("the body does not begin with the magic bytes of protobuf")?;
     if envelope.is_empty() {
@@ -38,7 +38,7 @@ pub fn decode(body: &[u8], (version, kind_of): (&str, &str)) -> Result<Json, Str
             expected.clone_into(named);
         }
     }
-    // Clients may send delete options with the group and the version of the object that they delete.
+    // Clients may send delete options whose `apiVersion` is the group and the version of the object to delete.
     let version = if kind == "DeleteOptions" { "v1" } else { &api_version };
     let schema = Schema::builtin(version, &kind)
         .ok_or_else(|| format!("no kind {kind:?} is registered for protobuf in version {api_version:?}"))?;
@@ -55,8 +55,8 @@ pub fn decode(body: &[u8], (version, kind_of): (&str, &str)) -> Result<Json, Str
 #[derive(Clone, Copy)]
 struct MessageReader<'a> {
     of: &'a Struct,
-    /// The fields of the struct that belong to this message. Each field is an index into the list of the struct's fields. They are sorted
-    /// by field number.
+    /// The fields of the struct that belong to this message. Each element is an index into the list of the struct's fields. The elements
+    /// are sorted by field number.
     fields: &'a [usize],
     /// The number of enclosing messages whose fields belong to the same JSON object as the fields of this message.
     around: usize,
@@ -84,8 +84,8 @@ impl<'a> MessageReader<'a> {
         Ok(())
     }
 
-    /// Restricts the reader to the field with this number. If the number belongs to an embedded message, the reader is restricted to
-    /// the fields of this message.
+    /// Returns a reader for only the field with this number. If the number belongs to an embedded message, the reader is for the fields of
+    /// this message.
     fn numbered(self, number: u32) -> Self {
         let (from, around) = (|at: &usize| self.number(*at)[self.around], self.around + 1);
         let begin = self.fields.partition_point(|at| from(at) < number);
@@ -120,7 +120,7 @@ fn put(field: &Field, content: WireValue<'_>, object: &mut Map, levels_left: usi
                 return MessageReader::of(of).read(as_bytes(content)?, earlier, inside(levels_left)?);
             }
             let value = value(content, of, levels_left)?;
-            // In protobuf, Go writes every field that is not a pointer, even if Go omits the field in JSON.
+            // In protobuf, Go writes every field that is not a pointer. In JSON, Go omits some of these fields if they are empty.
             let is_left_out = value.is_null() || (is_zero(&value) && !field.pointer && !field.always);
             match of {
                 _ if !is_left_out => drop(object.insert(field.name.clone(), value)),

@@ -18,13 +18,13 @@ pub(super) struct YamlError {
 
 impl YamlError {
     /// Creates an error of the scanner at the position `at`, inside a construct that began at `context`. As in Go, the error has no line
-    /// number if it is in the first line, unless the construct began in a later line.
+    /// number if the error and the start of the construct are in the first line.
     pub(super) fn scanning(problem: impl Into<String>, context: Mark, at: Mark) -> Self {
         let line = if at.line > 0 { at.line + 1 } else { context.line };
         Self { problem: problem.into(), line }
     }
 
-    /// Creates an error of the parser at a token, inside a construct that began at `context`.
+    /// Creates an error of the parser for the token at `at`, inside a construct that began at `context`.
     pub(super) fn parsing(problem: impl Into<String>, context: Mark, at: Mark) -> Self {
         let line = if at.line > 0 { at.line } else { context.line };
         Self { problem: problem.into(), line }
@@ -51,8 +51,7 @@ pub(super) struct Cursor<'a> {
     text: &'a str,
     at: usize,
     mark: Mark,
-    /// The offset of the first character that YAML does not allow. If YAML allows all characters of the text, the offset is the length of
-    /// the text.
+    /// The offset of the first character that YAML does not allow, or the length of the text if YAML allows all its characters.
     end: usize,
 }
 

@@ -19,7 +19,7 @@ pub(super) enum YamlEvent {
     MappingEnd,
 }
 
-/// The anchor and the tag of a node. In the tag, the prefix replaces the tag handle.
+/// The anchor and the tag of a node. In the tag, the tag handle is already replaced by its prefix.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Properties {
     pub(super) anchor: Option<String>,
@@ -35,7 +35,7 @@ enum State {
     DocumentEnd,
     BlockNode,
     BlockSequence,
-    /// A sequence that has the same indentation as its key.
+    /// A sequence that is the value of a key and has the same indentation as this key.
     IndentlessSequence,
     BlockKey,
     BlockValue,
@@ -125,7 +125,7 @@ impl<'a> Parser<'a> {
         self.scanner.peek().map(|placed| placed.mark)
     }
 
-    /// Restores the state that the parser had before the current node.
+    /// Continues in the state that was stored when the current node began.
     fn pop(&mut self) {
         self.state = self.states.pop().unwrap_or(State::End);
     }

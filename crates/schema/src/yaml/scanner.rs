@@ -64,8 +64,8 @@ pub(super) struct Scanner<'a> {
     /// The column at which the current block begins. Outside of all blocks, the value is -1.
     indent: isize,
     indents: Vec<isize>,
-    /// The positions at which a key may have begun. There is one position for each open flow collection, and one outside of all flow
-    /// collections.
+    /// The positions at which a key may have begun. There is one position for each open flow collection, and one for the text outside of
+    /// all flow collections.
     keys: Vec<SimpleKey>,
     /// Maps each possible key to its index in `keys`. The map key is the sequence number of the possible key's first token.
     keys_by_token: HashMap<usize, usize>,
@@ -117,7 +117,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Returns whether the text since the possible start of a key can still be a key. The text must be short, and must be on one line.
+    /// Returns whether the text since the possible start of a key can still be a key: the text is short and is on one line.
     fn is_possible(&mut self, level: usize) -> Scanned<bool> {
         let (key, now) = (self.keys[level], self.cursor.mark());
         if !key.possible {
@@ -209,7 +209,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Adds the next token. Also adds tokens for the blocks that start or end at this token.
+    /// Adds the next token. If blocks start or end at this token, also adds the tokens for their start or end.
     fn fetch(&mut self) -> Scanned<()> {
         self.skip_to_token();
         self.cursor.check_end()?;
@@ -322,7 +322,7 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
-    /// Adds a token of one character. After such a token, the text before it on this level can no longer be a key.
+    /// Adds a token of one character. The text before this token can then no longer be a key on the current level.
     fn fetch_indicator(&mut self, token: Token, key_allowed: bool) -> Scanned<()> {
         let level = self.level();
         self.forget_key(level)?;

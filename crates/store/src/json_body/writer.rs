@@ -14,7 +14,7 @@ const MIN_MEMBER_LEN: usize = 256;
 /// because managed fields are rarely unique.
 const MIN_FIELDS_LEN: usize = 128;
 
-/// The nesting depth of the members of `spec` in the managed fields.
+/// The nesting depth down to which the members of the managed fields are interned separately. The members of `spec` have this depth.
 const FIELDS_DEPTH: usize = 2;
 
 pub(super) struct BodyWriter<'i> {
@@ -73,8 +73,8 @@ impl<'i> BodyWriter<'i> {
         });
     }
 
-    /// Writes the managed fields. The managed fields are the largest part of the metadata, and many objects of one template have
-    /// equal managed fields.
+    /// Writes the managed fields. The managed fields are the largest part of the metadata, and the objects of one template often have equal
+    /// managed fields.
     fn managed_fields(&mut self, entries: &[Json]) {
         self.json.push(b'[');
         for (at, entry) in entries.iter().enumerate() {
@@ -101,7 +101,7 @@ impl<'i> BodyWriter<'i> {
     }
 
     /// Writes the managed fields of one manager. Each member down to the nesting depth `FIELDS_DEPTH` is interned separately.
-    /// Therefore, objects share equal members even if one member is unique, such as a volume of a pod.
+    /// Therefore, objects share their equal members even if another member is unique, such as a volume of a pod.
     fn owned_fields(&mut self, value: &Json, depth: usize) {
         match value {
             Json::Object(members) if depth > 0 => {
@@ -112,7 +112,7 @@ impl<'i> BodyWriter<'i> {
         }
     }
 
-    /// Writes the members that `first` names in the order of `first`, and then all other members sorted by name.
+    /// Writes the members whose names are in `first`, in this order. Then writes all other members, sorted by name.
     fn members<'a>(
         &mut self,
         members: impl Iterator<Item = (&'a str, &'a Json)>,

@@ -25,8 +25,8 @@ impl Store {
         let metadata = ListMeta {
             resource_version: revision.to_string(),
             continue_token: next.unwrap_or_default(),
-            // If the request has a selector, a server omits this number. To compute it, the server would have to read all remaining
-            // objects.
+            // If the request has a selector, a server omits the number of remaining items. To compute this number, the server would have to
+            // read all remaining objects.
             remaining_item_count: (left > 0 && selection.is_everything()).then_some(left as i64),
         };
         let items = page.into_iter().map(|(_, stored)| ListPart::Item(stored.bytes.clone().into()));
@@ -78,7 +78,7 @@ impl Store {
         Ok(if exact { asked } else { self.revision })
     }
 
-    /// Returns the revision that a request contains, or 0 if there is none.
+    /// Parses the `resourceVersion` of a request. Returns 0 if the text is empty.
     pub(super) fn revision_of(&self, text: &str) -> Result<u64, ApiError> {
         let unreadable = |_| errors::bad_request(format!("resourceVersion: Invalid value: {text:?}"));
         if text.is_empty() { Ok(0) } else { text.parse().map_err(unreadable) }

@@ -1,5 +1,5 @@
 //! Implements watches. A watch has a position in the log of changes. If a test breaks the watch, the watch also stores the position in the
-//! log at which it breaks.
+//! log at which it must break.
 
 use std::collections::VecDeque;
 use std::task::{Poll, Waker};
@@ -21,9 +21,10 @@ pub(crate) struct Watch {
     first: VecDeque<Item>,
     /// The index of the log entry that the watch reads next.
     next: usize,
-    /// The number of items that the watch still returns before a queued fault breaks it, and how it breaks.
+    /// If a queued fault breaks the watch: how many items the watch still returns before the break, and how the watch breaks.
     breaks: Option<(usize, Break)>,
-    /// The length of the log when the test broke the watch, and how the watch breaks there.
+    /// If the test has broken the watch: the length of the log at that time, and how the watch breaks when it has read this part of the
+    /// log.
     broken: Option<(usize, Break)>,
     pub(super) waker: Option<Waker>,
 }
@@ -110,7 +111,7 @@ impl Store {
 }
 
 impl Watch {
-    /// Ends the watch. After the end, the watch returns only the given error.
+    /// Ends the watch. The watch then returns only the given error.
     fn end(&mut self, error: ApiError) {
         self.broken = Some((self.next, Break::Fails(error)));
     }
@@ -130,7 +131,7 @@ impl Watch {
 
     fn poll(&mut self, log: &[Entry]) -> Poll<Option<Item>> {
         // If the test has already broken the watch, ignore a break that a fault has queued. Otherwise, the first break would be
-        // overwritten, and its error, which is a value of the user, would be dropped while a lock is held.
+        // overwritten. Its error, which the user has created, would then be dropped while a lock is held.
         if let Some((_, how)) = self.breaks.take_if(|(left, _)| *left == 0 && self.broken.is_none()) {
             self.first.clear();
             self.broken = Some((self.next, how));

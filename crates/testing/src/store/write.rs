@@ -215,7 +215,7 @@ impl Store {
         self.object(key).ok_or_else(|| errors::not_found(&self.resource, key.name()))
     }
 
-    /// Fills in the values that a server sets on a new object.
+    /// Sets the values that a server sets on a new object.
     fn fill(&self, new: &mut Value, now: Timestamp) {
         let has_spec = !new["spec"].is_null();
         let uid = format!("uid-{}-{}", self.resource.plural, self.revision + 1);
@@ -275,7 +275,7 @@ impl Store {
         Ok(())
     }
 
-    /// Returns five characters to append to `generateName`. At each revision, the store returns different characters.
+    /// Returns five characters to append to `generateName`. The characters differ between revisions.
     fn suffix(&self) -> String {
         const CHARACTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
         let base = CHARACTERS.len() as u64;

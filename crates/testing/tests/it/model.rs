@@ -16,7 +16,7 @@ type State = BTreeMap<ObjectKey, Website>;
 
 #[derive(Clone, Debug)]
 enum Operation {
-    /// The test writes an object with the collection's own methods. `labelled` determines whether the object has a label after the change.
+    /// The test writes an object with the collection's own methods. The flag determines whether the object has a label after the write.
     Put(usize, bool),
     Remove(usize),
     Create(usize),
@@ -27,7 +27,7 @@ enum Operation {
     Finalize(usize, bool),
     Compact,
     Bookmark,
-    /// A client lists the current state. The pages have this size.
+    /// A client lists the current state in pages of this size.
     List(u32),
     /// A client watches all objects or only the labelled objects. The watch starts at this percentage of all revisions.
     Watch(u64, bool),
@@ -62,7 +62,7 @@ fn narrowed(state: &State, to_labelled: bool) -> State {
         .collect()
 }
 
-/// A watch, and the state that its events produce.
+/// A watch, and the objects that result from its events.
 struct Folder {
     events: Events,
     known: State,
@@ -123,7 +123,7 @@ fn list(sites: &Collection<Website>, mut options: ListOptions) -> (State, u64) {
 fn run(operations: Vec<Operation>) -> Result<(), TestCaseError> {
     let name = |key: usize| ["a", "b", "c", "d"][key];
     let sites = Collection::<Website>::default();
-    // The state of all objects at each revision. The test computes these states without the log.
+    // All objects at each revision. The test does not use the log to compute them.
     let mut history = vec![State::new()];
     let (mut compacted, mut folders) = (0, Vec::new());
     for operation in operations {

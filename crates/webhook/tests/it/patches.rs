@@ -47,7 +47,7 @@ fn apply(object: &Value, patch: &Value) -> Value {
 
 #[tokio::test]
 async fn unchanged_object_has_no_patch() {
-    // The type serializes `replicas: 0`, and the sent object does not have the field.
+    // The type serializes `replicas: 0`, but the sent object does not have the field `replicas`.
     assert_eq!(patch_of(&site("a"), |_: &mut Website| ()).await.unwrap(), Value::Null);
 }
 

@@ -176,14 +176,14 @@ impl<K> Engine<K> {
         Added::Scheduled
     }
 
-    /// Returns the kind that a pending delay has after a merge with another delay. A retry stays a retry, so that [`DelayPolicy::Respect`]
-    /// still applies.
+    /// Returns the kind of the pending delay after another delay of the kind `kind` is merged into it. A retry stays a retry, so that
+    /// [`DelayPolicy::Respect`] still applies.
     fn merged_kind(&self, ticket: Ticket, kind: DelayKind) -> DelayKind {
         let record = &self.table[ticket];
         if record.state.has(State::WAITING) && record.kind == DelayKind::Retry { DelayKind::Retry } else { kind }
     }
 
-    /// Returns whether a delay with this deadline and kind would change when the key is dequeued.
+    /// Returns whether the key would be dequeued at another time if a delay with this deadline and kind were added.
     pub(super) fn delay_would_change(&self, ticket: Ticket, deadline: u64, kind: DelayKind) -> bool {
         let record = &self.table[ticket];
         if record.state.has(State::WAITING) {
@@ -217,8 +217,8 @@ impl<K> Engine<K> {
         Added::Scheduled
     }
 
-    /// Pushes a dirty key to the order. The key must not be in flight. If the order panics, the key is marked as not dirty, and its record
-    /// may be removed.
+    /// Pushes a dirty key to the order. The key must not be in flight. If the order panics, the method marks the key as not dirty, and may
+    /// remove its record.
     pub(super) fn enqueue(&mut self, ticket: Ticket, now: &Now<'_>) {
         let undo_on_panic = UndoAdd { engine: self, ticket, now };
         let Engine { table, order, timed, .. } = &mut *undo_on_panic.engine;

@@ -9,8 +9,8 @@ use crate::order::Ticket;
 /// is split. Therefore, an insertion moves the entries of at most one segment.
 #[derive(Debug)]
 pub(super) struct Index {
-    /// The segments of the table. There is at least one segment. In segment `i`, the low bits of all hashes equal `i`. The number of
-    /// segments determines how many bits these are.
+    /// The segments of the table. There is at least one segment. In segment `i`, the low bits of all hashes equal `i`. The number of these
+    /// bits depends on the number of segments.
     segments: Chunks<HashTable<Entry>>,
     count: usize,
     len: usize,
@@ -83,8 +83,8 @@ fn insert(segment: &mut HashTable<Entry>, entry: Entry) {
     segment.insert_unique(spread(entry.hash), entry, |entry| spread(entry.hash));
 }
 
-/// Mixes the bits of a hash. All hashes in a segment have the same low bits. The hash table of a segment uses the lowest and the highest
-/// bits, so the bits must be mixed.
+/// Mixes the bits of a hash. All hashes in a segment have the same low bits, but the hash table of a segment uses the lowest and the
+/// highest bits. After the mixing, these bits differ between different hashes.
 fn spread(hash: u32) -> u64 {
     let product = u64::from(hash).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     product ^ (product >> 32)
@@ -105,7 +105,8 @@ pub(super) mod tests {
         }
     }
 
-    /// Returns a hash for a number. Style 0 returns well-distributed hashes. The other styles return worse hashes, up to many collisions.
+    /// Returns a hash for a number. With style 0, the hashes are well distributed. With the other styles, they are worse, and the worst
+    /// style returns many equal hashes.
     pub(in crate::engine) fn hash(key: u32, style: u8) -> u32 {
         match style {
             0 => key.wrapping_mul(0x9e37_79b9).rotate_left(13),

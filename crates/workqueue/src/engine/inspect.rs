@@ -12,13 +12,13 @@ use crate::order::Ticket;
 pub struct Counts {
     /// The number of queued keys, like client-go's `Len`.
     pub queued: usize,
-    /// The number of keys that a worker is processing.
+    /// The number of keys that workers are processing.
     pub in_flight: usize,
-    /// The number of keys in flight that were added again. They are queued when they are done.
+    /// The number of keys in flight that were added again. The queue queues such a key when its worker marks it as done.
     pub dirty_in_flight: usize,
     /// The number of keys with a pending delay.
     pub delayed: usize,
-    /// The number of keys for which the queue only remembers failures.
+    /// The number of keys that are not queued, delayed or in flight, but whose failures the queue remembers.
     pub idle: usize,
 }
 

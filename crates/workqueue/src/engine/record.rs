@@ -6,7 +6,7 @@ use crate::order::Ticket;
 /// The state of one key.
 #[derive(Debug)]
 pub(super) struct Record<K> {
-    /// The key. `None` if the record is vacant.
+    /// The key. The value is `None` if the record is vacant.
     pub(super) key: Option<K>,
     /// If the key is [`WAITING`](State::WAITING), this is the time at which the delay ends. If the key is idle, this is the time at which
     /// the failures expire. Otherwise, the value is [`NEVER`]. The engine has a timer for each record whose deadline is not [`NEVER`].

@@ -7,7 +7,7 @@ use super::{Added, DelayKind, Engine, Now, nanos};
 use crate::config::RetryAccounting;
 use crate::order::Ticket;
 
-/// The origin of a failure report.
+/// The caller that reports a failure.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Failed {
     /// The worker that processes the key reports the failure.
@@ -110,8 +110,8 @@ impl<K> Engine<K> {
         }
     }
 
-    /// Gets the delay from the limiter. If this is a new failure, also lets the limiter count it. This method does not change the record,
-    /// because the limiter is user code and may panic.
+    /// Gets the delay from the limiter. If the failure is new, the method also calls the limiter's `charge`. This method does not change
+    /// the record, because the limiter is user code and may panic.
     fn charge_limiter(
         &mut self,
         found: Result<Ticket, &K>,

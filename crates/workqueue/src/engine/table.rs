@@ -23,7 +23,7 @@ pub(super) struct Table<K> {
     len: usize,
 }
 
-/// The maximum number of records in the list of vacant records that one insert skips because they are in use again.
+/// The maximum number of records that one insert skips in the list of vacant records. A record is skipped if it is in use again.
 const SEARCHED: usize = 8;
 
 impl<K> Table<K> {

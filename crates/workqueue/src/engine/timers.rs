@@ -11,7 +11,7 @@ impl<K> Engine<K> {
     /// Queues keys whose delay has ended, in the order of the deadlines, and removes expired failures. Fires at most [`FIRED_AT_ONCE`]
     /// timers. Returns `true` if no more timers are due.
     ///
-    /// For the metrics and for ageing, a key is queued at its deadline, even if this method runs later.
+    /// The metrics and the ageing use the deadline as the time at which a key was queued, even if this method runs later.
     pub(crate) fn fire_timers(&mut self, now: &Now<'_>) -> bool {
         for _ in 0..FIRED_AT_ONCE {
             match self.timers.first() {
@@ -29,7 +29,7 @@ impl<K> Engine<K> {
 
     /// Queues the key if its delay has ended. Removes the key's failures if they have expired. Operations on a key call this method first,
     /// because they need the current state of the key. The method does not fire timers of other keys. After this call, the record may be
-    /// idle and without failures.
+    /// idle and have no failures.
     pub(super) fn fire_if_due(&mut self, ticket: Ticket, now: &Now<'_>) {
         let record = &self.table[ticket];
         if record.deadline == NEVER || record.deadline > now.nanos() {

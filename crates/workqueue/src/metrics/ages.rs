@@ -13,7 +13,8 @@ pub(crate) struct Ages {
     links: Chunks<Link>,
     first: u32,
     last: u32,
-    /// The keys that started earlier than the list's last key. The queue noticed late that the delay of such a key had ended.
+    /// The keys whose start time was earlier than the start time of the list's last key. This happens if the queue notices late that a
+    /// delay has ended.
     early: BTreeSet<(u64, Ticket)>,
     count: usize,
     /// The sum of all start times.

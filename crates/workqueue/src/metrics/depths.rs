@@ -55,8 +55,8 @@ impl Depths {
         }
     }
 
-    /// Returns the series of `priority`. A priority with its own series keeps this series forever. Therefore, each key increments and
-    /// decrements the same series.
+    /// Returns the series of `priority`. A priority that has a separate series keeps this series forever. Therefore, each key increments
+    /// and decrements the same series.
     fn of(&self, priority: i32) -> Depth {
         let own = Depth(Some(priority));
         let is_shared = self.style == MetricsStyle::ClientGo

@@ -8,7 +8,7 @@ use super::depths::Depths;
 use super::{Depth, Instruments, MetricsStyle, Pull};
 use crate::order::Ticket;
 
-/// Observes the state changes of keys, and updates the metrics. An observer exists only if metrics are enabled.
+/// Receives the state changes of keys, and updates the metrics. An observer exists only if metrics are enabled.
 pub(crate) struct Observer {
     instruments: Instruments,
     depths: Depths,

@@ -29,8 +29,8 @@ use super::{Fifo, Order, Queued, Ticket};
 pub struct Fair<K, T> {
     tenant: Box<dyn Fn(&K) -> T + Send>,
     lane: Box<dyn Fn() -> Box<dyn Order<K>> + Send>,
-    /// The orders (*lanes*) of the tenants that have queued keys. The map is a tree, because a large hash table moves all its entries in
-    /// one operation when it grows.
+    /// The orders (*lanes*) of the tenants that have queued keys. The map is a tree and not a hash table, because a large hash table moves
+    /// all its entries in one operation when it grows.
     lanes: BTreeMap<T, Lane<K>>,
     /// The tenants that have queued keys, ordered by their turns. The first tenant is served next.
     turns: BTreeMap<u64, T>,

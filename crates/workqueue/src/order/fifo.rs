@@ -8,7 +8,7 @@ use super::{Order, Queued, Ticket};
 #[derive(Debug, Default)]
 pub struct Fifo {
     /// The tickets of queued keys, in chunks. Chunks never move. A chunk is freed when all its tickets were popped or
-    /// removed. All chunks except for the last one are full. A chunk that was freed between other chunks stays in the list without memory.
+    /// removed. All chunks except for the last one are full. If a freed chunk is between other chunks, it stays in the list without memory.
     chunks: VecDeque<Vec<Ticket>>,
     /// The number of places in freed chunks.
     gone: u64,

@@ -28,8 +28,8 @@ pub struct Priority {
     queued: BTreeMap<Rank, Ticket>,
     /// The smallest unused place. Places are unique. With ageing, places are times. Without ageing, places count up by one.
     next: u64,
-    /// With ageing, the place of a key usually equals the time at which the key was queued. This map contains this time for the keys whose
-    /// place differs from it. Such a key became due earlier than a key that was pushed before it.
+    /// With ageing, the place of a key is usually the time at which the key was queued. If the place differs from this time, this map
+    /// contains the time. The place differs if the key became due earlier than a key that was pushed before it.
     since: BTreeMap<u64, u64>,
 }
 

@@ -29,7 +29,7 @@ impl<K: Send + 'static, C: Clock> Wake for Ring<K, C> {
     }
 
     /// Handles a call of the timer's waker on the timer's thread. This method catches panics of user code, because they
-    /// must not end that thread. The panic hook has already reported them.
+    /// must not end that thread. The panic hook has already reported these panics.
     fn wake_by_ref(self: &Arc<Self>) {
         drop(catch(|| self.0.upgrade().map(|shared| shared.ring())));
     }
@@ -102,8 +102,8 @@ impl<K, C: Clock> Shared<K, C> {
 }
 
 impl<K, C: Clock> Outside for Shared<K, C> {
-    /// Sets the alarm, and repeats this if necessary. If an alarm is due immediately, the loop handles it, and the next
-    /// iteration sets the next alarm. A loop is used instead of recursion, so that the depth of the stack is bounded.
+    /// Sets the alarm, and sets it again if necessary. If an alarm is due immediately, the loop handles it, and the next iteration sets the
+    /// next alarm. A loop is used instead of recursion, so that the depth of the stack is bounded.
     fn arm(&self, arm: Arm) -> Option<Panic> {
         let (mut next, mut panic) = (Some(arm), None);
         while let Some(arm) = next {

@@ -15,7 +15,8 @@ use crate::watch::Wakes;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// A clock that is also a timer. Each of the two panics while its flag is set.
+/// A clock that is also a timer. Reading the time panics while `has_no_time` is set, and creating a sleep panics while `has_no_timer` is
+/// set.
 #[derive(Clone)]
 struct Bad {
     clock: ManualClock,
@@ -85,7 +86,7 @@ fn panicking_clock_loses_no_key_and_no_wakeup() {
     }
 }
 
-/// A worker panics and so drops its guard. The clock panics during this drop.
+/// A worker panics, and this drops its guard. The clock panics during the drop of the guard.
 #[test]
 fn panicking_clock_does_not_abort_a_panicking_worker() {
     let (queue, bad) = Bad::queue();
@@ -186,7 +187,7 @@ fn clock_panic_during_dequeue_does_not_lose_the_key() {
     assert_eq!(item.map(|item| *item), Ok(1));
 }
 
-/// A timer whose sleeps violate the contract of timers.
+/// A timer whose sleeps violate the contract of timers: they call the waker while they are polled, or panic when they are dropped.
 #[derive(Clone)]
 struct BadSleeps {
     clock: ManualClock,

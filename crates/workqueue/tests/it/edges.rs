@@ -1,4 +1,4 @@
-//! Tests of cases that client-go does not test: X1 to X10. The cases X11 and X12 are in metrics.rs.
+//! Tests of cases that client-go does not test: the rows X1 to X10 in tests/ROWS.md. The tests of the rows X11 and X12 are in metrics.rs.
 
 use std::num::NonZeroUsize;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -124,7 +124,7 @@ fn x6_collapsed_retry_counts_only_when_configured() {
     assert_eq!(failures(RetryAccounting::Always), 3);
 }
 
-/// No add blocks, because there is no channel that could be full.
+/// An add never blocks, because the queue has no channel that could be full.
 #[test]
 fn x7_shutdown_with_thousands_of_delayed_adds() {
     let clock = ManualClock::new();

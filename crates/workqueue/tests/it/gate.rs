@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use pintle_workqueue::ratelimit::{Clock, ManualClock, RateLimiter, Sleep, Timer};
 use pintle_workqueue::{Order, Queued, Ticket, WorkQueue};
 
-/// The time limit for an operation that must finish without the lock.
+/// The maximum time for an operation that must not wait for the lock.
 const LIMIT: Duration = Duration::from_secs(10);
 
 /// Opens a [`Bar`].
@@ -64,8 +64,8 @@ pub(crate) fn gated<K: fmt::Debug + 'static>(
 }
 
 impl Gate {
-    /// Runs `steps` while another thread holds the queue's lock. The other thread adds the gate key. The test fails if
-    /// a step waits for the lock.
+    /// Runs `steps` while another thread holds the queue's lock. The other thread adds the gate key. The test fails if `steps` waits for
+    /// the lock.
     pub(crate) fn hold<K: Hash + Eq + Send, C: Clock>(&self, queue: &WorkQueue<K, C>, gate: K, steps: impl FnOnce()) {
         let steps = || {
             steps();
@@ -74,7 +74,7 @@ impl Gate {
         self.hold_by(|| queue.add(gate), steps);
     }
 
-    /// Runs `steps` while `call` blocks at the bar on another thread. The last step must open the gate.
+    /// Runs `steps` while `call` runs on another thread and is blocked by the [`Bar`]. The last step must open the gate.
     pub(crate) fn hold_by<T: Send>(&self, call: impl FnOnce() -> T + Send, steps: impl FnOnce()) -> T {
         thread::scope(|scope| {
             let call = scope.spawn(call);

@@ -113,7 +113,7 @@ fn delay_ends_in_time_when_first_waiter_is_unpolled() {
     assert!(stuck.is_woken() && !other.is_woken());
     clock.advance(MS);
     assert_eq!(other.poll(), Poll::Ready(Some(1)));
-    // The deadline of a millisecond also applies to waiters that arrive later.
+    // A notified waiter must also be polled within a millisecond if it arrived after the other waiters.
     queue.add_after(2, SECOND);
     let mut third = Task::waits(&queue);
     clock.advance(SECOND);
@@ -185,7 +185,7 @@ fn get_yields_after_128_keys_without_waiting() {
     assert_eq!(gave_way, 10);
 }
 
-/// A thread dequeues a key, adds more keys, and computes until other workers have dequeued these keys.
+/// A thread dequeues a key, adds more keys, and then computes until other workers have dequeued the added keys.
 #[test]
 fn keys_do_not_wait_for_a_busy_thread() {
     for keys in [1, 100] {
@@ -258,7 +258,7 @@ fn earlier_delay_wakes_the_thread_that_keeps_time() {
     });
 }
 
-/// Only a notified thread parks until the next deadline. A notified task may never be polled again.
+/// A notified thread that finds no key parks until the next deadline. In contrast, a notified task may never be polled again.
 #[test]
 fn notified_task_does_not_keep_the_time() {
     ends(|| {
@@ -267,8 +267,8 @@ fn notified_task_does_not_keep_the_time() {
         let stuck = Task::waits(&queue);
         thread::scope(|scope| {
             let thread = scope.spawn(|| queue.blocking_get().map(|item| *item));
-            // In this test, the thread parks without a deadline. If the thread had a deadline, the test could not distinguish a wake-up of
-            // the thread from the alarm.
+            // Wait until the thread has parked without a deadline. If the thread had a deadline, the test could not distinguish a wake-up
+            // of the thread from the alarm.
             while clock.sleepers() == 0 {
                 thread::yield_now();
             }

@@ -32,7 +32,8 @@ fn take(queue: &Queue) -> Vec<&'static str> {
 }
 
 /// While the queue is locked, a key with a pending delay is added, and another key is marked as done. Both operations go to the inbox.
-/// Every later call observes them. The first key is queued behind earlier keys and has no delay any more, and no key is in flight.
+/// Every later call sees the effects of both operations. The first key is queued behind earlier keys and has no delay any more, and no key
+/// is in flight.
 #[test]
 fn late_add_is_not_observable() {
     for look in LOOKS {
@@ -119,7 +120,7 @@ fn late_operations_keep_their_order() {
     assert_eq!(take(&queue), ["gate", "a", "b", "held", "c"]);
 }
 
-/// Creates a queue whose lock is held by a call of `forget` until another operation has found the queue locked.
+/// Creates a queue in which a call of `forget` holds the lock until another operation has found the queue locked.
 fn contended<K: Eq + Send + 'static>() -> (WorkQueue<K, Opener>, Opener, Gate, InMemoryProvider) {
     let (memory, (gate, bar)) = (InMemoryProvider::new(), gate());
     let (clock, limiter) = (gate.opener(), Box::new(GatedLimiter(bar)));

@@ -1,5 +1,5 @@
-//! Tests of metrics. The tests are client-go's M1 and M2, controller-runtime's C27, the cases X11 and X12, and tests of how long metric
-//! series exist.
+//! Tests of metrics. Some are tests of client-go and controller-runtime: the rows M1, M2, C27, X11 and X12 in tests/ROWS.md. Other tests
+//! check how long metric series exist.
 
 use std::any::Any;
 use std::iter::zip;
@@ -72,7 +72,7 @@ fn m2_metrics() {
 
     let item = queue.try_get().unwrap();
     assert_eq!((durations(&memory, "queue_duration_seconds"), counts()), ((1, 50 * US), [1.0, 0.0]));
-    // Five adds of a key in flight count as one add. The key counts in the depth but not in `len`.
+    // Five adds of a key in flight count as one add. The metric `depth` counts this key, but `len` does not.
     for _ in 0..5 {
         queue.add("foo");
     }
@@ -247,8 +247,8 @@ fn controller_runtime_style_ignores_zero_delays() {
     }
 }
 
-/// The histogram contains the limiter's delay, even if the caller requested a shorter delay. The retry counter uses the shorter of the two
-/// delays.
+/// The histogram of retry delays contains the limiter's delay, even if the caller requested a shorter delay. The retry counter uses the
+/// shorter of the two delays.
 #[test]
 fn limiter_delay_is_reported_unchanged() {
     for (after, delayed) in [(Duration::ZERO, 0.0), (2 * MS, 1.0)] {
@@ -334,7 +334,8 @@ fn c27b_same_priority_many_adds() {
     assert_eq!(memory.value("workqueue_depth", &[("priority", "1")]), Some(200.0));
 }
 
-/// Adding a key and dequeuing it change the gauge of the same series. Therefore, no series keeps an outdated value or becomes negative.
+/// When a key is added and when it is dequeued, the gauge of the same series changes. Therefore, no series keeps an outdated value or
+/// becomes negative.
 #[test]
 fn x11_cardinality_latch_then_decrements() {
     let (queue, memory) = by_priority();

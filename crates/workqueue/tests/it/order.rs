@@ -10,7 +10,7 @@ use crate::support::at;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// While keys with a higher priority arrive all the time, checks the bound that the docs of [`Priority::with_ageing`] state.
+/// Checks the bound in the docs of [`Priority::with_ageing`], while keys with a higher priority arrive all the time.
 #[test]
 fn with_ageing_nothing_starves() {
     let clock = ManualClock::new();
@@ -31,8 +31,8 @@ fn with_ageing_nothing_starves() {
         handed_out += 1;
         assert!(handed_out <= 2000, "starved");
     }
-    // The priorities differ by 100. A key gains one level per second, and 20 keys are dequeued per second. So a key can be overtaken only
-    // by keys that are added at most 100 s after it.
+    // The priorities differ by 100. A key gains one level per second, and 20 keys are added per second. So a key can be overtaken only by
+    // keys that are added at most 100 s after it.
     assert!((1990..=2000).contains(&handed_out), "{handed_out}");
 }
 

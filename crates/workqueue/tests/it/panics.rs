@@ -209,7 +209,7 @@ impl Drop for Curious {
     }
 }
 
-/// The waiter is polled again with another waker, is dropped, or is woken.
+/// The test covers three cases: the waiter is polled again with another waker, is dropped, or is woken.
 #[test]
 fn no_waker_is_called_or_dropped_under_the_lock() {
     ends(|| {
@@ -500,7 +500,7 @@ fn panicking_provider_is_not_called_again() {
     assert_drains(&queue);
 }
 
-/// If the panic were propagated, the key would be marked as done, and no worker would process it.
+/// If the panic were propagated, the guard would mark the key as done, and no worker would process the key.
 #[test]
 fn panicking_histogram_does_not_lose_the_dequeued_key() {
     for blocks in [false, true] {

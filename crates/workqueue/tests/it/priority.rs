@@ -1,5 +1,5 @@
-//! controller-runtime's tests of the priority queue, C1 to C26. The test C27 is in metrics.rs. The benchmarks, C28, are
-//! in shapes.rs.
+//! controller-runtime's tests of the priority queue: the rows C1 to C26 in tests/ROWS.md. The test of the row C27 is in metrics.rs, and the
+//! benchmarks of the row C28 are in shapes.rs.
 
 use std::collections::HashMap;
 use std::pin::{Pin, pin};
@@ -88,8 +88,8 @@ fn c2_does_not_return_an_item_that_is_held() {
     assert_eq!(metrics.counts(), (3, 0, vec![(0, 1)]));
 }
 
-/// Here, the queue behaves like client-go and unlike controller-runtime: the key foo gets its position when its first processing is done,
-/// not when it is added.
+/// In this case, the queue behaves like client-go and unlike controller-runtime. The key foo is added while it is in flight, and gets its
+/// position only when it is marked as done.
 #[test]
 fn c3_returns_an_item_once_it_is_free() {
     let (queue, _, metrics) = queue();
@@ -112,7 +112,7 @@ fn c4_de_duplicates() {
     assert_eq!((queue.len(), queue.counts().in_flight, metrics.counts().0), (1, 0, 1));
 }
 
-/// This result differs from controller-runtime. As in client-go, `len` counts only keys that can be dequeued. Dirty
+/// This result differs from the result of controller-runtime's queue. As in client-go, `len` counts only keys that can be dequeued. Dirty
 /// keys in flight are counted separately.
 #[test]
 fn c5_enqueues_an_item_that_is_held() {
@@ -264,7 +264,8 @@ fn c15_end(queue: &WorkQueue<u64>) {
     drop(queue.shut_down(ShutdownMode::FinishBacklog));
 }
 
-/// This test checks the priorities of dequeued keys. A lock of the test serializes adds and dequeues, so that the test knows their order.
+/// This test checks the priorities of dequeued keys. The test holds a lock during each add and each dequeue, so it knows the order of these
+/// calls.
 #[test]
 fn c15_fuzz_priority_queue() {
     ends(|| {
@@ -314,7 +315,7 @@ fn c15_fuzz_priority_queue() {
     });
 }
 
-/// What the test knows about one key. Several threads access this data at the same time.
+/// The data that the test stores about one key. Several threads access this data at the same time.
 #[derive(Default)]
 struct Racing {
     is_held: AtomicBool,

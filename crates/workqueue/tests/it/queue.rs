@@ -1,5 +1,4 @@
-//! client-go's tests of the base queue, Q1 to Q11. Q12 is a benchmark and is not included. `tests/ROWS.md` lists all
-//! rows.
+//! client-go's tests of the base queue: the rows Q1 to Q11 in `tests/ROWS.md`. The row Q12 is a benchmark and is not included.
 
 use std::collections::HashSet;
 use std::pin::pin;
@@ -85,7 +84,7 @@ fn q2(drain: bool) {
                 }
             });
         }
-        // Each key is processed twice, because the worker adds it again while it is in flight.
+        // Each key is processed twice, because the worker adds the key again while it is in flight.
         while taken.load(Ordering::SeqCst) < 100 {
             thread::yield_now();
         }

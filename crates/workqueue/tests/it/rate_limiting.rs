@@ -1,4 +1,4 @@
-//! client-go's test of the rate-limiting queue, R1, and further cases.
+//! client-go's test of the rate-limiting queue (the row R1 in tests/ROWS.md), and tests of further cases.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -128,7 +128,7 @@ fn forget_is_called_on_the_limiter() {
     }
 }
 
-/// In each case, a different method is the first access to the queue after the failures have expired.
+/// In each case, another method is the first one that the test calls after the failures have expired.
 #[test]
 fn expired_failures_never_count_again() {
     type Queue = WorkQueue<&'static str, ManualClock>;

@@ -13,7 +13,8 @@ use crate::watch::ends;
 const KEYS: usize = 500;
 const TIME: Duration = Duration::from_millis(1500);
 
-/// The version of each key that was requested last, and the version that was processed last. The two versions are equal at the end.
+/// The version of a key that was requested last (`wanted`), and the version that was processed last (`seen`). The two versions are equal at
+/// the end.
 #[derive(Default)]
 struct Work {
     wanted: AtomicU64,

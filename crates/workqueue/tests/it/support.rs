@@ -58,7 +58,8 @@ impl Model {
         }
     }
 
-    /// Starts the expiry of the failures of keys that have become idle. The caller must call this method after each operation.
+    /// Records the current time for each key with failures that has become idle. Its failures expire a fixed time later. The caller must
+    /// call this method after each operation.
     pub(crate) fn rest(&mut self) {
         let busy = |key: &Key| self.dirty.contains(key) || self.running.contains(key) || self.waiting.contains_key(key);
         for key in self.failures.keys().filter(|key| !busy(key)) {
@@ -136,7 +137,7 @@ impl Model {
         Added::Merged
     }
 
-    /// Adds a key after a failure. `is_held` means that the worker that processes the key reports the failure.
+    /// Adds a key after a failure. `is_held` is true if the worker that processes the key reports the failure.
     pub(crate) fn add_rate_limited(
         &mut self,
         key: Key,

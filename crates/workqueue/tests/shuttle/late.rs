@@ -79,8 +79,8 @@ fn keys_keep_the_order_of_their_producer_thread() {
     });
 }
 
-/// Two threads add keys, two threads work, and one thread counts. Every key that was added before the count must be
-/// queued, in flight or finished.
+/// Two threads add keys, two threads process keys, and one thread calls `counts`. Every key that was added before this call must be queued,
+/// in flight or finished.
 #[test]
 fn access_sees_every_finished_operation() {
     explore(|| {
@@ -123,7 +123,7 @@ fn access_sees_every_finished_operation() {
     });
 }
 
-/// This test is like the previous test, but a shutdown happens in between.
+/// This test is like the previous test, but the queue is shut down while the threads run.
 #[test]
 fn shutdown_loses_no_late_operation() {
     explore(|| {

@@ -191,7 +191,7 @@ fn durations(memory: &InMemoryProvider, name: &str) -> (u64, f64) {
     (found.count(), found.sum())
 }
 
-/// Two threads add keys, two threads work, one thread retries, and one thread reads the metrics.
+/// Two threads add keys, two threads process keys, one thread adds retries, and one thread reads the metrics.
 #[test]
 fn metrics_are_consistent() {
     explore(|| {
@@ -288,7 +288,7 @@ fn unpolled_task_does_not_delay_others() {
         let adder = spawn(&queue, |queue| queue.add(2));
         clock.advance(SECOND);
         adder.join().unwrap();
-        // When the delay ended or the key was added, the queue woke the task that is never polled. So it must wake the other tasks a
+        // When the delay ended or the key was added, the queue woke the task that is never polled. So the queue must wake the other tasks a
         // millisecond later.
         clock.advance(SECOND);
         let mut taken = join(steady);

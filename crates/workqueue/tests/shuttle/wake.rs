@@ -76,8 +76,8 @@ fn workers_using_next_finish_the_backlog() {
     });
 }
 
-/// The future is either never polled, or is polled and dropped. In both cases, the key whose guard the future owns is marked as done, and
-/// no wake-up is lost.
+/// The future of `next` is either dropped without a poll, or polled and dropped. In both cases, the key that the worker has finished is
+/// marked as done, and no wake-up is lost.
 #[test]
 fn cancelled_next_marks_its_key_as_done() {
     explore(|| {

@@ -65,7 +65,7 @@ fn go_on(decoder: &mut MultiGzDecoder<Vec<u8>>, input: &mut Bytes) -> io::Result
     let taken = decoder.write(input)?;
     input.advance(taken);
     if input.is_empty() {
-        // Return the data that is already decompressed before more input is read.
+        // Before reading more input, return the data that is already decompressed.
         decoder.flush()?;
     } else if taken == 0 && decoder.get_ref().is_empty() {
         return Err(io::Error::new(

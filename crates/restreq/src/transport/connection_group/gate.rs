@@ -28,8 +28,8 @@ impl Gate {
         }
     }
 
-    /// Closes the gate while it calls the closure `take`. Returns the result of `take`, and whether the waker was woken
-    /// during the call. If the waker was woken, the caller must poll the connection again before the caller waits.
+    /// Closes the gate, calls `take`, and opens the gate again. Returns the result of `take`, and whether the waker was woken during the
+    /// call. If the waker was woken, the caller must poll the connection again before it waits.
     pub(super) fn closed_while<T>(&self, take: impl FnOnce() -> T) -> (T, bool) {
         self.state.store(CLOSED, Ordering::SeqCst);
         let taken = take();

@@ -32,8 +32,8 @@ pub(super) struct Http1 {
     sender: SendRequest<HttpBody>,
     /// The value is `None` after the connection has ended.
     connection: Option<Connection<TokioIo<Conn>, HttpBody>>,
-    /// Whether the connection has not sent a request yet. The first request may be queued before the connection is
-    /// ready to send. If the connection fails before it is ready, polling the connection returns the error.
+    /// Whether no request has been sent over the connection yet. The first request may be queued before the connection is ready to send. If
+    /// the connection fails before it is ready, polling the connection returns the error.
     is_fresh: bool,
     idle_signal: Arc<IdleSignal>,
 }
@@ -99,7 +99,7 @@ impl Http1 {
         self.connection.is_some()
     }
 
-    /// Polls the connection until `take` returns a value, or until the connection must wait for data.
+    /// Polls the connection and `take` in turn, until `take` returns a value or the connection must wait for data.
     fn drive_until<T>(
         &mut self,
         cx: &mut Context<'_>,
@@ -116,7 +116,7 @@ impl Http1 {
         }
     }
 
-    /// Polls the connection until a further poll would have no effect.
+    /// Polls the connection. The connection does as much work as it can until it must wait for the peer or the request.
     fn drive(&mut self, waker: &Waker) {
         self.gate.set_target(waker);
         if let Some(connection) = &mut self.connection
@@ -136,8 +136,7 @@ impl Drop for Http1 {
 }
 
 /// Polls the connection without registering a waker, because the request polls the connection itself. Ignores tokio's
-/// cooperative budget. Otherwise, a task that has used up its cooperative budget would get `Pending` and never be
-/// woken.
+/// cooperative budget. If it did not ignore the budget, a task that has used up its budget would get `Pending` and never be woken.
 fn poll_without_waking<T>(poll: impl FnMut(&mut Context<'_>) -> Poll<T>) -> Poll<T> {
     pin!(unconstrained(poll_fn(poll))).poll(&mut Context::from_waker(Waker::noop()))
 }

@@ -80,7 +80,7 @@ impl Http2 {
         poll_fn(|cx| self.sender.poll_ready(cx)).await.is_ok()
     }
 
-    /// Sends a request, and waits for the headers of the response.
+    /// Sends a request and waits for the headers of its response.
     pub(super) async fn send(&mut self, request: Request<HttpBody>) -> Result<Response<ResponseBody>, SendError> {
         if let Err(source) = poll_fn(|cx| self.sender.poll_ready(cx)).await {
             return Err(SendError { source: failure(source, &self.reads), unsent: Some(Box::new(request)) });
@@ -131,8 +131,8 @@ fn has_body(method: &Method) -> bool {
     [Method::POST, Method::PUT, Method::PATCH].contains(method)
 }
 
-/// Converts an error of h2. If the connection was closed because the server did not answer a ping, h2 does not know
-/// this reason. In this case, the function returns [`PingTimeout`].
+/// Converts an error of h2. If the connection was closed because the server did not answer a ping, the function returns [`PingTimeout`],
+/// because h2 does not know this reason.
 fn failure(error: h2::Error, reads: &Reads) -> BoxError {
     if reads.is_dead() { Box::new(PingTimeout) } else { error.into() }
 }
@@ -195,7 +195,7 @@ pub(in crate::transport) struct ResponseBody {
     reads: Arc<Reads>,
     /// The value of the `Content-Length` header, minus the number of bytes that were read.
     left: Option<u64>,
-    /// Whether all data was read. The trailers follow after the data.
+    /// Whether all data was read. After the data, only the trailers are left.
     is_read: bool,
 }
 

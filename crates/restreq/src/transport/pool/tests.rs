@@ -17,7 +17,7 @@ struct World {
     /// The usable connections. Each value contains the number of requests that use the connection, and whether the
     /// server's settings have arrived.
     open: BTreeMap<ConnId, (usize, bool)>,
-    /// The connections of the requests in flight, with one entry for each request.
+    /// For each request in flight, the connection that it uses.
     used: Vec<ConnId>,
 }
 

@@ -61,9 +61,9 @@ impl ServerCertVerifier for ListedVerifier {
     }
 }
 
-/// Returns whether the error means that the only problem is an untrusted issuer of the certificate. The function
-/// returns true in three cases: the issuer is unknown, the signature does not match the CA with the issuer's name, or
-/// the server uses a CA certificate. The crate webpki checks the validity period before it returns any of these errors.
+/// Returns whether the certificate was rejected only because its issuer is not trusted. The function returns true in three cases: the
+/// issuer is unknown, the signature does not match the CA with the issuer's name, or the server uses a CA certificate. The crate webpki
+/// checks the validity period before it returns any of these errors.
 fn fails_only_for_its_issuer(refused: &CertificateError) -> bool {
     match refused {
         CertificateError::UnknownIssuer | CertificateError::BadSignature => true,

@@ -13,10 +13,10 @@ use crate::Http2Config;
 use crate::transport::connect::Conn;
 use crate::transport::reads::Reads;
 
-/// Sends a ping when the peer has sent no data for some time.
+/// Sends a ping if the peer has sent no data for the time `after`.
 pub(in crate::transport) struct KeepAlive {
     ping: PingPong,
-    /// How long the peer may send no data before the client sends a ping.
+    /// The time without data from the peer after which the client sends a ping.
     after: Duration,
     /// How long the client waits for the response to a ping.
     timeout: Duration,
