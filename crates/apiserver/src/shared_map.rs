@@ -18,13 +18,13 @@ struct MapNode<V> {
     name: Arc<str>,
     value: V,
     size: usize,
-    /// The two subtrees that contain the entries before and after this entry.
+    /// The two subtrees: the first contains the entries before this entry, and the second contains the entries after it.
     sides: [SharedMap<V>; 2],
 }
 
 const MAX_RATIO: usize = 3;
-/// The ratio of weights at which a double rotation becomes necessary. The ratio compares the weights of the inner child
-/// and the outer child of the heavier side.
+/// A double rotation is necessary if the heavier subtree has an inner child that weighs at least this many times as much as its outer
+/// child.
 const DOUBLE_RATIO: usize = 2;
 
 impl<V> SharedMap<V> {

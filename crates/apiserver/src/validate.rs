@@ -10,5 +10,5 @@ mod tests;
 pub(crate) use field_error::{FieldError, FieldErrorType, FieldErrors};
 pub(crate) use names::{NameRule, annotation_key_errors, name_errors};
 pub(crate) use printable::is_printable;
-// Kubernetes calls a text a "qualified name" if it has the format of a label key but is not used as a label key.
+// Kubernetes uses the term "qualified name" for a text in the format of a label key that is not used as a label key.
 pub(crate) use pintle_meta::{label_key_faults, label_key_faults as qualified_name_faults, label_value_faults};

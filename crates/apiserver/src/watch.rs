@@ -39,7 +39,7 @@ pub(crate) struct Frame {
     pub(crate) torn: bool,
 }
 
-/// The reason why the server ends a stream early.
+/// The reason why the server ends a watch stream early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cut {
     /// The client has read so slowly that the watch has missed events.
@@ -59,7 +59,7 @@ impl std::fmt::Display for Cut {
 
 impl std::error::Error for Cut {}
 
-/// The minimum timeout of a watch for which the client sets no timeout. The server adds a random duration up to this timeout.
+/// The minimum timeout of a watch for which the client sets no timeout. The server adds a random duration of at most this minimum.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30 * 60);
 /// An upper limit for durations. No watch lasts longer than this duration. Without this maximum, adding a duration to a time could
 /// overflow.
@@ -79,8 +79,8 @@ pub(crate) struct Watcher {
     feed: Feed,
     /// The initial objects that have not been sent yet.
     initial: Option<Initial>,
-    /// The revision in the bookmark that follows the initial objects. The initial objects are at the same revision. The field is `None` if
-    /// no bookmark follows the initial objects.
+    /// The revision in the bookmark that follows the initial objects. The initial objects are read at the same revision. The field is
+    /// `None` if no bookmark follows the initial objects.
     end_mark: Option<u64>,
     ready: VecDeque<Bytes>,
     /// The frame that is being encoded on another thread. The lock is never contended.
@@ -95,7 +95,7 @@ pub(crate) struct Watcher {
     held_change: Option<Arc<Change>>,
     /// The revision at which the watch has started.
     start_revision: u64,
-    /// The end of the stream. The field is set if the stream must end directly after the frames that were returned last.
+    /// The reason why the stream ends. The field is set if the stream must end directly after the frames that were returned last.
     queued_end: Option<Option<Cut>>,
 }
 
@@ -103,9 +103,9 @@ pub(crate) struct Watcher {
 /// the selectors, the output of the future also contains the frame.
 type PendingFrame = Offload<(FrameShape, Option<Outcome<Bytes>>)>;
 
-/// The initial objects of a watch. The objects are available until changes that happened after the start of the watch are dropped from the
-/// log. A watcher that has not read the objects by then would also miss the dropped changes. The reference is weak, so a client that does
-/// not read its watch keeps no objects in memory.
+/// The initial objects of a watch. The objects stay available until the log drops a change that happened after the start of the watch. A
+/// watcher that has not read the objects by then would also miss the dropped change. The reference is weak, so a client that does not read
+/// its watch keeps no objects in memory.
 #[derive(Debug)]
 struct Initial {
     objects: Weak<Objects>,
@@ -259,7 +259,7 @@ impl Watcher {
     }
 
     /// Returns whether the next write to the connection can contain a further frame. If a fault rule applies to the watch, each write
-    /// contains only one frame, because faults count frames.
+    /// contains only one frame, because fault rules count frames.
     fn has_more(&self) -> bool {
         let is_ready = !self.ready.is_empty() || self.initial.is_some() || self.feed.has_more();
         is_ready && self.fault.is_none() && self.queued_end.is_none()
@@ -291,7 +291,7 @@ impl Watcher {
             if let Some(frame) = self.ready.pop_front() {
                 return Some(Ok(self.apply_fault(frame)));
             }
-            // Check the deadline first. Without this check, a watch that always has changes would never end.
+            // Check the deadline first. Without this check of the timeout, a watch that always has changes would never end.
             if self.state == WatchState::Ending || Instant::now() >= self.deadline {
                 return None;
             }
@@ -309,7 +309,7 @@ impl Watcher {
         }
     }
 
-    /// Waits for the next change that is visible in the watch's view of the store.
+    /// Waits for the next change that this watch may see. A fault rule can delay what the watch sees of the store.
     ///
     /// # Cancel safety
     ///
@@ -334,7 +334,7 @@ impl Watcher {
         Ok(change)
     }
 
-    /// Returns by how much the view of the watch lags behind. Returns `None` if the view no longer lags.
+    /// Returns the lag of the state that the watch sees. Returns `None` if this state no longer lags.
     fn lag(&self) -> Option<&Lagging> {
         self.lag.as_ref().filter(|lagging| !lagging.is_over())
     }
@@ -378,12 +378,12 @@ impl Watcher {
         });
     }
 
-    /// Returns the cost of matching an object and encoding its frame.
+    /// Returns the cost of matching an object against the selectors and encoding its frame.
     fn weight(&self, stored: &Stored) -> usize {
         self.selection.search_weight(stored).max(self.shape.weight(stored, &self.selection.kind))
     }
 
-    /// Encodes a frame. The frame is queued only if the object matches the selectors. An expensive encoding is
+    /// Encodes a frame. The method queues the frame only if the object matches the selectors. An expensive encoding is
     /// offloaded to another thread, and [`finish_frame`](Self::finish_frame) queues its frame.
     fn encode(
         &mut self,

@@ -1,4 +1,4 @@
-//! Prints the result of a benchmark program and determines its exit code.
+//! Prints the result of a benchmark program and determines the exit code of the program.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "this module writes to the terminal")]
 
 use std::process::ExitCode;

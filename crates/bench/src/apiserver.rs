@@ -79,7 +79,7 @@ fn runtime() -> Runtime {
     tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("cannot create a runtime")
 }
 
-/// Sends `n` requests. Up to `at_once` requests are in flight at the same time. Returns the durations of all requests.
+/// Sends `n` requests. At most `at_once` requests are in flight at the same time. Returns the durations of all requests.
 async fn each<F>(n: usize, at_once: usize, request: impl Fn(usize) -> F + Clone + Send + 'static) -> Vec<Duration>
 where
     F: Future<Output = ()> + Send,

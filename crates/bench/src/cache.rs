@@ -1,8 +1,8 @@
 //! The workloads of the benchmark area `cache`. `go/cache` runs the same workloads on client-go, and `kube` runs them
 //! on kube-rs.
 //!
-//! A load server sends the pods to the measured program. The load server runs on the same processors as the measured program. The
-//! comment of each workload describes which time and memory it measures.
+//! A load server sends the pods to the measured program. The load server runs on the same processors as the measured program. The comment
+//! of each workload describes which time and which memory the workload measures.
 
 mod events;
 mod held;
@@ -86,7 +86,7 @@ impl Setting {
         if self.quick { full / 50 } else { full }
     }
 
-    /// Waits until the background work after the first list is finished. Such work frees memory or collects garbage.
+    /// Waits until the background work after the first list is finished. For example, such work frees memory or collects garbage.
     async fn settle(&self) {
         tokio::time::sleep(std::time::Duration::from_secs(if self.quick { 0 } else { 4 })).await;
     }

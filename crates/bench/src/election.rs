@@ -33,7 +33,7 @@ pub struct Setting {
 }
 
 impl Setting {
-    /// Creates a setting for the server that this kubeconfig names.
+    /// Creates the setting for a workload that uses the server in this kubeconfig.
     ///
     /// # Panics
     ///
@@ -74,14 +74,14 @@ fn crash(setting: &Setting) -> Sample {
         .with("s, longest", at(&seconds, 1.0))
 }
 
-/// Returns the quantile of the sorted values for `share`, such as 0.5 for the median.
+/// Returns a quantile of the sorted values. `share` selects the quantile: for example, 0.5 selects the median.
 fn at(sorted: &[f64], share: f64) -> f64 {
     sorted[((sorted.len() as f64 * share).ceil() as usize).clamp(1, sorted.len()) - 1]
 }
 
-/// Returns the periods without a leader, in seconds and in ascending order. Such a period begins when the function `end` stops a
-/// leader. `leases` leases are used at the same time, and each of them has two standbys. The leader of each lease is stopped
-/// `times` times.
+/// Returns the periods without a leader, in seconds and in ascending order. A period without a leader begins when the function `end` stops
+/// the leader. `leases` leases are used at the same time, and each of them has two standbys. The leader of each lease is stopped `times`
+/// times.
 fn vacancies(
     setting: &Setting,
     work: &str,
@@ -158,8 +158,7 @@ fn many(setting: &Setting) -> Sample {
         (cluster(setting, &memory).electors("default", config).expect("a valid configuration"), tasks)
     });
     let stopped = stop.clone();
-    // All callbacks run in one task, which does not count, because a program without leader election would also have
-    // such a task.
+    // All callbacks run in one task. This task does not count, because a program without leader election would also have such a task.
     let run = runtime.spawn(async move {
         let mut electors: Vec<_> = (0..LEASES).map(|index| electors.elector(&format!("{lease}-{index}"))).collect();
         let runs = electors.iter_mut().map(|elector| {

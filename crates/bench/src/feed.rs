@@ -7,8 +7,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use serde::Deserialize;
 
-/// A client that sends control requests to the load server. Lists and watches use other connections. Each call opens a connection and
-/// blocks the calling thread.
+/// A client that sends control requests to the load server. A control request never uses the connection of a list or a watch. Each call
+/// opens a connection and blocks the calling thread.
 #[derive(Clone, Debug)]
 pub(crate) struct Feed {
     /// The URL of the load server, such as `http://127.0.0.1:1234`.
@@ -42,7 +42,7 @@ impl Feed {
         }
     }
 
-    /// Requests that the server sends `n` updates. Returns the time of this request. `first` must be the number of updates
+    /// Sends a request that makes the server send `n` updates. Returns the time of this request. `first` must be the number of updates
     /// that the server has sent before.
     pub(crate) fn events(&self, first: usize, n: usize) -> Instant {
         let begin = Instant::now();

@@ -46,12 +46,11 @@ pub fn serve(pods: usize, listener: &TcpListener) -> io::Result<()> {
 
 struct Server {
     pods: RwLock<Pods>,
-    /// The number of the last order, and the last order. An order comes from a control request, and all watches execute
-    /// it.
+    /// The last order, with its number. An order comes from a control request, such as a request for updates, and all watches execute it.
     order: Mutex<(u64, Order)>,
     ordered: Condvar,
     watches: AtomicUsize,
-    /// The time of the most recent list request, in nanoseconds since 1970.
+    /// The time at which the most recent list request arrived, in nanoseconds since 1970.
     listed: AtomicU64,
 }
 

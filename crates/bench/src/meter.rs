@@ -27,7 +27,7 @@ pub struct Sample {
     pub adds: f64,
     /// The number of keys that the queue gave to workers.
     pub gets: f64,
-    /// Other results of the workload. The key is the unit.
+    /// Other results of the workload. The key of each entry is the unit of its value.
     pub figures: BTreeMap<&'static str, f64>,
 }
 
@@ -69,7 +69,7 @@ impl Sample {
     }
 }
 
-/// Runs `work` and measures it. The measurement does not include what the caller did before.
+/// Runs `work` and measures it. The measurement does not include the work of the caller before this call.
 pub(crate) fn measure(work: impl FnOnce() -> Tally) -> Sample {
     // Resets the peak of resident memory that the kernel stores. If the kernel does not allow the reset, the peak
     // includes the preparation of the workload.

@@ -16,8 +16,8 @@ use tokio::runtime::Runtime;
 
 use world::World;
 
-/// Runs all scenarios. The command line contains the command that starts the operator. With `--only NAME`, only
-/// scenarios whose names contain this text run.
+/// Runs all scenarios. The command line contains the command that starts the operator. With `--only NAME`, the program runs only the
+/// scenarios whose names contain `NAME`.
 pub fn main() -> ExitCode {
     let mut args = std::env::args().skip(1).peekable();
     let only = args.next_if(|arg| arg == "--only").map(|_| args.next().unwrap_or_default());

@@ -9,7 +9,7 @@ use std::ops::Range;
 
 use fastrand::Rng;
 
-/// The pods as JSON texts in the form that the items of a list have.
+/// The pods as JSON texts, in the same form as the items of a list.
 pub(crate) struct Pods {
     /// The JSON texts of all pods. Commas separate the pods.
     json: Vec<u8>,
@@ -98,7 +98,7 @@ fn put_version(place: &mut [u8], version: u64) {
     place[..DIGITS].copy_from_slice(format!("{version:0DIGITS$}").as_bytes());
 }
 
-/// The fields that are equal in all pods of a replica set.
+/// The values that all pods of a replica set share.
 struct ReplicaSet {
     name: String,
     /// The creation time of the first pod, in seconds since the start of the year.
@@ -161,7 +161,7 @@ impl ReplicaSet {
         Self { name, since: 86_400 * rng.u64(0..300), pod }
     }
 
-    /// Writes a pod, and returns the offset of its resourceVersion.
+    /// Appends a pod to the text, and returns the offset of the pod's resourceVersion.
     fn put_pod(&self, rng: &mut Rng, nodes: usize, address: &str, version: u64, json: &mut String) -> usize {
         let created = self.since + rng.u64(0..86_400);
         let node = rng.usize(..nodes);
@@ -210,7 +210,7 @@ impl Image {
     }
 }
 
-/// The value of an environment variable in a pod.
+/// The source of the value of an environment variable in a pod.
 enum Value {
     Plain(String),
     Field(&'static str),

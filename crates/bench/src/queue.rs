@@ -36,10 +36,10 @@ pub struct Setting {
     pub metrics: bool,
     /// Whether workers and producers are tokio tasks in the default runtime instead of plain threads.
     pub tasks: bool,
-    /// Whether workers use one call to mark a key as done and to take the next one. The setting applies only to workers that do no work
-    /// for their keys.
+    /// Whether workers use one call to mark a key as done and to take the next one. The setting applies only to workers that take keys but
+    /// do no work for them.
     pub next: bool,
-    /// Whether only a fiftieth of the workload runs. This part is enough to check that the workload works.
+    /// Whether only one fiftieth of the workload runs. This part is enough to check that the workload works.
     pub quick: bool,
 }
 

@@ -1,4 +1,4 @@
-//! A stopwatch. The stopwatch collects short durations in several threads and computes their quantiles.
+//! A stopwatch. The stopwatch collects short durations in several threads and computes the quantiles of these durations.
 
 use std::mem;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -24,8 +24,8 @@ impl Stopwatch {
         self.local.push(time.as_nanos() as u64);
     }
 
-    /// Returns the quantile `q` of all measured durations, in microseconds. Returns NaN if nothing was measured. Call this method
-    /// after all other clones were dropped.
+    /// Returns the quantile `q` of all measured durations, in microseconds. Returns NaN if nothing was measured. Call this method only
+    /// after all other clones were dropped, because a clone adds its durations when it is dropped.
     pub(crate) fn quantile_us(&self, q: f64) -> f64 {
         let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
         let rank = (q * all.len() as f64).ceil() as usize;

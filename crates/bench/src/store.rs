@@ -71,8 +71,8 @@ impl Setting {
     }
 }
 
-/// Creates the same pods as the client-go workload. If `shift` differs from an earlier call, each pod is on another
-/// node than before.
+/// Creates the same pods as the client-go workload. If two calls have different values of `shift`, each pod is on another node in the
+/// second result.
 pub(crate) fn pods(count: usize, shift: usize) -> Vec<Arc<Pod>> {
     let pod = |at: usize| {
         let mut metadata = ObjectMeta::new(format!("namespace-{}", at % 200), format!("pod-name-{at:08}"));

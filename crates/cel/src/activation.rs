@@ -36,8 +36,7 @@ pub trait Variables<'a> {
     /// stack as the evaluation. If the method evaluates further expressions, it must limit the recursion.
     fn value(&self, name: &str) -> Option<Result<Value<'a>, Failure>>;
 
-    /// Returns the value of a variable if this value needs no computation. The evaluator reads fields of such a value
-    /// faster.
+    /// Returns the value of a variable if the value exists without a computation. The evaluator reads the fields of such a value faster.
     fn known(&self, _name: &str) -> Option<&Value<'a>> {
         None
     }
@@ -45,7 +44,7 @@ pub trait Variables<'a> {
 
 /// The values of an expression's variables.
 ///
-/// The values can refer to data of the caller. To compute a value only when an expression reads it, implement
+/// The values can borrow data from the caller. To compute a value only when an expression reads it, implement
 /// [`Variables`].
 ///
 /// ```

@@ -7,7 +7,7 @@ pub(crate) type Id = u32;
 
 /// A parsed expression. Macros are expanded.
 ///
-/// Some macros use their receiver twice, so one expression may occur in several places of the tree. Therefore, a
+/// Some macros copy their receiver to two places, so one expression may occur in several places of the tree. Therefore, a
 /// traversal of the tree may visit the same expression several times.
 #[derive(Clone, Debug)]
 pub(crate) struct Ast {
@@ -48,7 +48,7 @@ impl Ast {
 #[derive(Clone, Debug)]
 pub(crate) struct Expr {
     pub(crate) kind: Kind,
-    /// The offset, in code points, that error messages show.
+    /// The offset of the expression in the source text, in code points. Error messages show this offset.
     pub(crate) at: u32,
 }
 
@@ -123,7 +123,7 @@ pub(crate) struct Fold {
     pub(crate) result: Id,
 }
 
-/// The name of the variable that accumulates the result of a macro. Source text cannot use this name, because it is not
+/// The name of the variable in which a comprehension accumulates the result of a macro. Source text cannot use this name, because it is not
 /// a valid identifier.
 pub(crate) const ACCUMULATOR: &str = "@result";
 

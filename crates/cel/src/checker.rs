@@ -25,7 +25,7 @@ pub(crate) struct Checked {
     pub(crate) ast: Ast,
     types: Vec<Type>,
     overloads: Vec<Vec<&'static Overload>>,
-    /// The names of the environment's variables that the expression reads.
+    /// The names of those variables of the environment that the expression reads.
     pub(crate) variables: Vec<Arc<str>>,
 }
 
@@ -77,8 +77,8 @@ pub(crate) fn check(environment: &Environment, text: &str, ast: Ast) -> Result<C
     }
 }
 
-/// The maximum number of expressions that a traversal of the tree may visit. Some macros use their receiver twice, so a
-/// short text can expand to a huge expression.
+/// The maximum number of visits of expressions during one traversal of the tree. Some macros copy their receiver to two places, so a short
+/// text can expand to a huge expression.
 pub(crate) const MAX_VISITS: u32 = 300_000;
 
 struct Checker<'e> {

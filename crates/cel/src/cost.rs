@@ -11,18 +11,18 @@ type Called<'a> = Result<Value<'a>, Failure>;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Pricing {
     Fixed(u64),
-    /// The cost is the length of the first argument multiplied by this number.
+    /// The cost is the length of the first argument, multiplied by the content of this variant.
     FirstText(u64),
-    /// The cost depends on the length of the first argument. The length is counted as cel-go counts it.
+    /// The cost depends on the length of the first argument. The rule counts this length in the same way as cel-go.
     StandardText,
-    /// The length of the result.
+    /// The cost is the length of the result.
     Join,
-    /// The length of a selector.
+    /// The cost depends on the length of a selector.
     Selector,
     /// The cost depends on the number of all characters and items in the first argument.
     Traversal,
-    /// The cost depends on the length of the string and the length of the pattern. Kubernetes and cel-go count the
-    /// sizes of optional values differently.
+    /// The cost depends on the length of the string and the length of the pattern. The size of an optional value differs between Kubernetes
+    /// and cel-go.
     Pattern,
     Contains,
     Concatenation,

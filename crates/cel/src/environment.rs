@@ -27,7 +27,7 @@ use crate::types::Type;
 #[derive(Clone, Debug, Default)]
 pub struct Environment {
     variables: BTreeMap<Arc<str>, Type>,
-    /// The schema of the first variable that was declared with a schema. The limits in this schema bound the estimated
+    /// The first schema with which a variable was declared. The limits in this schema bound the estimated
     /// cost.
     root_schema: Option<Arc<Schema>>,
     objects: Objects,
@@ -47,8 +47,8 @@ impl Environment {
         self
     }
 
-    /// Declares a variable. A schema determines the type and the maximum size of the variable. If expressions cannot
-    /// access data with this schema because the schema has no CEL type, the variable is not declared.
+    /// Declares a variable. A schema determines the type and the maximum size of the variable. If the schema has no CEL type, this method
+    /// does not declare the variable, because expressions cannot access such data.
     #[must_use]
     pub fn data(self, name: &str, schema: &Arc<Schema>) -> Self {
         let declared = schema.cel_type().cloned();

@@ -79,15 +79,15 @@ impl std::error::Error for EvalError {}
 /// A failure during evaluation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// An error during the evaluation. The operators `||` and `&&` and the quantifiers ignore this error if another
-    /// operand decides the result.
+    /// An error during the evaluation. The operators `||` and `&&` and the quantifiers ignore this error if another operand decides their
+    /// result.
     Error(Arc<str>),
     /// The evaluation exceeded its budget. No operator ignores this failure.
     Budget,
 }
 
 impl Failure {
-    /// Creates an error that `||`, `&&` and the quantifiers ignore if another operand decides the result.
+    /// Creates an error. The operators `||` and `&&` and the quantifiers ignore the error if another operand decides their result.
     pub fn new(message: impl Into<String>) -> Self {
         Self::Error(message.into().into())
     }

@@ -35,15 +35,15 @@ pub(crate) fn estimate(root: Option<&Schema>, checked: &Checked) -> CostRange {
 
 struct Estimator<'e> {
     checked: &'e Checked,
-    /// The schema of the data.
+    /// The schema of the caller's data.
     root: Option<&'e crate::schema::Schema>,
     scopes: Scopes<'e>,
-    /// The places in the caller's data from which expressions read their values.
+    /// For each expression, the place in the caller's data from which the expression reads its value.
     places: HashMap<Id, Place<'e>>,
     sizes: HashMap<Id, CostRange>,
     /// The sizes of the keys and values of lists and maps.
     entries: HashMap<Id, EntrySize>,
-    /// The estimated costs of expressions that occur in several places of the tree.
+    /// The estimated costs of the expressions that occur in several places of the syntax tree.
     known: HashMap<Id, CostRange>,
 }
 
@@ -117,7 +117,7 @@ impl<'e> Estimator<'e> {
         }
     }
 
-    /// Returns whether a comprehension only binds a value to a name, and does not iterate.
+    /// Returns whether a comprehension does not iterate, but only binds a value to a name.
     fn is_binding(&self, fold: &Fold) -> bool {
         let ast = &self.checked.ast;
         matches!(ast.kind(fold.range), Kind::List(items) if items.is_empty())

@@ -21,7 +21,7 @@ fn is_spent<T>(evaluated: &Result<T, Failure>) -> bool {
 
 /// The units of work that the meter counts for the evaluation of one subexpression.
 const STEP: u64 = 15;
-/// The number of list items that count as much work as one map entry.
+/// One map entry counts as much work as this number of list items.
 const ENTRY: usize = 4;
 /// The maximum number of arguments that are evaluated without a heap allocation.
 const FEW: usize = 3;
@@ -41,7 +41,7 @@ pub(crate) struct Evaluator<'a, 'e> {
 
 impl<'a, 'e> Evaluator<'a, 'e> {
     pub(crate) fn eval(&mut self, plan: &'e Plan) -> Evaluated<'a> {
-        // Count work, because evaluating some subexpressions costs nothing.
+        // Count a unit of work here, because evaluating some subexpressions has no cost in the cost model.
         self.meter.work(STEP)?;
         match plan {
             Plan::Const(value) => Ok(value.clone()),

@@ -9,9 +9,10 @@ use std::sync::Arc;
 
 use crate::{Activation, Environment, Pattern, Program, Schema, Type};
 
-/// A tenth of kube-apiserver's limit. With this budget, evaluating one input takes at most some tens of milliseconds.
+/// A tenth of the cost limit that kube-apiserver applies to one expression. With this budget, evaluating one input takes at most some tens
+/// of milliseconds.
 const BUDGET: u64 = 100_000;
-/// The maximum length of a result that is converted to text. Error messages contain types, so this limit also tests
+/// The maximum length of the text to which a fuzz target converts a result. Error messages contain types, so this limit also tests
 /// that the size of types is limited.
 const LONGEST: usize = 64 << 20;
 
@@ -56,8 +57,8 @@ pub fn cel_rule(bytes: &[u8]) {
     evaluate(&program, &Activation::new().bind_result("self", schema.value(&data)));
 }
 
-/// Evaluates the expression that the grammar generates from the bytes. The data contains values at the bounds of their
-/// types, such as the smallest integer.
+/// Evaluates the expression that the grammar generates from the bytes. The data that the expression reads contains extreme values, such as
+/// the smallest integer.
 pub fn cel_evaluation(bytes: &[u8]) {
     let text = grammar::expression(bytes);
     let environment = Environment::new().variable("self", Type::Dyn);

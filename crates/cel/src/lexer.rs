@@ -45,7 +45,7 @@ pub(crate) enum Token {
 }
 
 impl Token {
-    /// Returns the name of the token that error messages use.
+    /// Returns the name that error messages use for the token.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::End => "<EOF>",
@@ -93,7 +93,7 @@ impl Token {
 pub(crate) struct Lexeme<'a> {
     pub(crate) token: Token,
     pub(crate) text: &'a str,
-    /// The offset in code points.
+    /// The offset of the token in the source text, in code points.
     pub(crate) at: u32,
 }
 
@@ -131,11 +131,11 @@ impl<'a> Lexer<'a> {
     }
 }
 
-/// The token at the start of a text, and the length of the token in bytes.
+/// The result of scanning the start of a text. Each variant contains the length of the scanned text in bytes.
 enum Scan {
     Token(Token, usize),
     Blank(usize),
-    /// A piece of text that is not a token. The length includes the character that could not be scanned.
+    /// A piece of text that is not a token. Its length includes the character that could not be scanned.
     Failure(usize),
 }
 

@@ -60,8 +60,8 @@
 //!   data has more than 256 levels, comparing it fails. Converting such data to JSON or to text fails, too. No other
 //!   function recurses into data.
 //! - **Size.** An expression has at most 100,000 code points, and at most 500 constant regular expressions. After the expansion of
-//!   macros, an expression has at most 300,000 subexpressions. Expressions cannot access parts of a schema that are deeper than 200
-//!   levels or whose path has more than 1,000 bytes.
+//!   macros, an expression has at most 300,000 subexpressions. Expressions cannot access a part of the data if this part is deeper than 200
+//!   levels in the schema, or if its path has more than 1,000 bytes.
 //! - **Time.** The cost model of cel-go does not count all work. For example, comparing two large objects costs only one unit. Therefore,
 //!   an evaluation also counts units of work. One unit takes about a nanosecond in an optimized build. The limit is 1,000,000 units of
 //!   work plus 100 for each unit of the cost budget. If an evaluation exceeds this limit, it fails with an error for which

@@ -26,13 +26,13 @@ use crate::functions;
 use crate::meter::Meter;
 use crate::value::Value;
 
-/// The result of a function. A library function returns `None` if it does not accept arguments of these types.
+/// The result of a library function. A library function returns `None` if it does not accept arguments of these types.
 pub(crate) type Returned<'a> = Option<Result<Value<'a>, Failure>>;
 
 /// The implementation of a library function. If the function has a receiver, the receiver is the first argument.
 pub(crate) type Function = for<'a> fn(&mut Meter, &[Value<'a>]) -> Returned<'a>;
 
-/// Returns a function, and whether the evaluation of a call of this function ends as soon as one argument fails.
+/// Returns a function. The second result is true if the evaluation of a call ends as soon as one argument fails.
 ///
 /// `resolved` is true if the type checker found exactly one signature for the call. If a call contains a constant
 /// regular expression, the caller must handle this call itself.
@@ -56,7 +56,7 @@ pub(crate) fn function(name: &str, args: usize, resolved: bool) -> (Function, bo
     (found.unwrap_or(unknown), args > 2 || name == "format" || dispatched)
 }
 
-/// Returns the implementation of `sum` for the signature that the type checker found.
+/// Returns the implementation of the function `sum` for the signature that the type checker found.
 pub(crate) fn sum(overload: Option<&str>) -> Function {
     lists::sum_of(overload)
 }
@@ -122,8 +122,8 @@ fn two_texts<'v, 'a>(args: &'v [Value<'a>]) -> Option<(&'v str, &'v str)> {
     }
 }
 
-/// Returns whether `holds` accepts the first item of a list. cel-go chooses the signature by this item. An empty list
-/// is always accepted, without a call of `holds`.
+/// Returns whether `holds` accepts the first item of a list. The type of this item determines the signature that cel-go chooses. An empty
+/// list is always accepted, without a call of `holds`.
 fn first_is(args: &[Value<'_>], holds: impl FnOnce(&Value<'_>) -> bool) -> bool {
     let [Value::List(list), ..] = args else { return true };
     list.get(0).is_none_or(|first| first.is_ok_and(|first| holds(&first)))

@@ -9,7 +9,7 @@ use crate::value::Value;
 
 /// The maximum length, in bytes, of a string that an expression can create.
 const MAX_TEXT: usize = 16 << 20;
-/// The maximum number of items in a list that an expression can create.
+/// The maximum length of a list that an expression can create.
 const MAX_ITEMS: usize = 4 << 20;
 /// The memory of one value, in bytes.
 const VALUE: u64 = 40;
@@ -29,7 +29,7 @@ const MAX_PATTERNS: usize = 32;
 /// Patterns by their texts.
 pub(crate) type Patterns = HashMap<Box<str>, Arc<Pattern>>;
 
-/// Counts the cost of an evaluation, and also the work that this cost does not include.
+/// Counts the cost of an evaluation, and also the units of work.
 ///
 /// Some operations have a small cost but take long. For example, the comparison of two large objects costs one unit.
 /// Therefore, the meter also counts units of work. One unit takes about a nanosecond. If an evaluation does too much

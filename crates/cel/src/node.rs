@@ -79,7 +79,7 @@ pub enum Scalar<'a> {
     Bool(bool),
     /// An integer.
     Int(i64),
-    /// An integer that is too large for the variant `Int`.
+    /// A non-negative integer that is too large for the variant `Int`.
     Uint(u64),
     /// A number with a fraction or an exponent.
     Double(f64),

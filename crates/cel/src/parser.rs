@@ -52,7 +52,7 @@ enum Stop {
 
 type Parsed<T = Id> = Result<T, Stop>;
 
-/// The current nesting depth of each rule of cel-go's grammar.
+/// For each rule of cel-go's grammar, the depth to which the rule is nested at the current position.
 #[derive(Clone, Copy, Default)]
 struct Nesting {
     expr: u32,
@@ -65,7 +65,7 @@ struct Parser<'a> {
     tokens: Vec<Lexeme<'a>>,
     next: usize,
     nesting: Nesting,
-    /// For each open bracket, the tokens that may follow the content of the bracket.
+    /// For each open bracket, the tokens that may follow the content of the brackets.
     closers: Vec<&'static [Token]>,
     builder: Builder,
 }
@@ -83,7 +83,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Parses an expression. `others` are the other tokens that the grammar allows at this position.
+    /// Parses an expression. `others` are further tokens that the grammar allows at this position.
     fn expr(&mut self, others: &[Token]) -> Parsed {
         let before = self.nesting;
         enter(&mut self.nesting.expr)?;
@@ -152,7 +152,7 @@ impl<'a> Parser<'a> {
         Err(self.mismatched(&[token]))
     }
 
-    /// Returns whether the current token could follow if the closing token `closer` were inserted before it.
+    /// Returns whether the text could continue with the current token if the closing token `closer` were inserted before it.
     fn may_follow(&self, closer: Token) -> bool {
         let here = self.peek();
         let outer = self.closers.len().checked_sub(2).map(|index| self.closers[index]);

@@ -13,11 +13,11 @@ use crate::value::{Key, Value};
 
 pub(crate) use build::plan;
 
-/// A plan, and all further data that the evaluator needs.
+/// A plan, and the other data that the evaluator needs to run it.
 #[derive(Debug)]
 pub(crate) struct Planned {
     pub(crate) plan: Plan,
-    /// The number of slots that the variables of comprehensions need.
+    /// The number of slots in which the evaluator stores the variables of comprehensions.
     pub(crate) slots: usize,
     /// The constant regular expressions of the plan.
     pub(crate) patterns: Arc<Patterns>,
@@ -40,7 +40,7 @@ pub(crate) enum Plan {
     Map(Vec<PlannedEntry>),
     Object(Box<PlannedObject>),
     Fold(Box<PlannedFold>),
-    /// The search for a value in a constant list.
+    /// A search for a value in a constant list.
     OneOf(Box<(Plan, HashSet<Key<'static>>)>),
     OptionalOr(Box<[Plan; 2]>),
     OptionalOrValue(Box<[Plan; 2]>),
@@ -74,14 +74,14 @@ pub(crate) struct PlannedObject {
 pub(crate) struct Attribute {
     pub(crate) base: Base,
     pub(crate) qualifiers: Vec<Qualifier>,
-    /// Whether the attribute only tests if the value selected by the last qualifier is present.
+    /// Whether the attribute only tests for presence, as `has(a.b)` does. The result is then a boolean, and not the selected value.
     pub(crate) test_only: bool,
 }
 
 #[derive(Debug)]
 pub(crate) enum Base {
     Variable(Arc<str>),
-    /// The variable of a comprehension. The number is the index of the slot that contains the value of the variable.
+    /// The variable of a comprehension. The content of this variant is the index of the slot in which the evaluator stores the variable.
     Local(usize),
     Value(Plan),
     /// The three operands of `a ? b : c`: the condition, the value if it is true, and the value if it is false.
@@ -110,8 +110,7 @@ pub(crate) struct Call {
     pub(crate) pricing: Pricing,
     /// The receiver comes first.
     pub(crate) args: Vec<Plan>,
-    /// Whether the evaluation of the call ends as soon as an argument fails. If it ends because of an argument, the
-    /// call itself adds no cost.
+    /// Whether the evaluation of the call ends as soon as an argument fails. If an argument fails, the call itself then adds no cost.
     pub(crate) stops_early: bool,
 }
 

@@ -44,7 +44,7 @@ impl Environment {
     /// # Errors
     ///
     /// Fails if the parser or the type checker reports errors, or if the evaluation of a constant subexpression fails.
-    /// The messages have cel-go's words.
+    /// The messages have the same wording as in cel-go.
     pub fn compile(&self, text: &str) -> Result<Program, CompileError> {
         let ast = parser::parse(text)?;
         let checked = checker::check(self, text, ast)?;
@@ -65,7 +65,8 @@ impl Program {
         self.0.checked.variables.iter().any(|used| **used == *variable)
     }
 
-    /// Estimates the cost of an evaluation from the sizes of literals and the size limits of schemas.
+    /// Estimates the cost of an evaluation before the expression is evaluated. The estimate uses the sizes of literals and the size limits
+    /// in schemas.
     ///
     /// For strings and lists without a limit, the estimate assumes the maximum size of a request.
     pub fn estimate(&self) -> CostRange {
@@ -76,7 +77,7 @@ impl Program {
     ///
     /// # Errors
     ///
-    /// Fails if the evaluation of the expression fails, or if it exceeds the budget. The error has cel-go's words.
+    /// Fails if the evaluation of the expression fails, or if it exceeds the budget. The error message has the same wording as in cel-go.
     pub fn evaluate<'a>(&self, variables: &dyn Variables<'a>, budget: u64) -> Result<Evaluation<'a>, EvalError> {
         let Planned { plan, slots, patterns } = &self.0.planned;
         let mut evaluator = Evaluator {
@@ -97,8 +98,8 @@ impl Program {
     ///
     /// # Errors
     ///
-    /// Fails in the same cases as [`evaluate`](Self::evaluate). If the result has another type, the evaluation fails
-    /// with `no such overload`.
+    /// Fails in the same cases as [`evaluate`](Self::evaluate). If the result is not a boolean, the evaluation fails with `no such
+    /// overload`.
     pub fn test(&self, variables: &dyn Variables<'_>, budget: u64) -> Result<bool, EvalError> {
         let Evaluation { value, cost } = self.evaluate(variables, budget)?;
         value.as_bool().ok_or_else(|| EvalError { failure: Failure::no_overload(), cost })

@@ -1,8 +1,8 @@
 //! Regular expressions in the syntax of RE2, which Go uses, for the crate `regex`.
 //!
-//! The crate `regex` accepts some patterns that RE2 rejects (nested repetitions, nested classes, `\u0041`). It rejects some patterns that
-//! RE2 accepts (a lone `{`, octal escapes). Other patterns have another meaning in it (`\d`, `\b`, `[a&&b]`). Therefore, a pattern is
-//! translated before it is parsed.
+//! The crate `regex` accepts some patterns that RE2 rejects (nested repetitions, nested classes, `\u0041`). The crate rejects some patterns
+//! that RE2 accepts (a lone `{`, octal escapes). Other patterns have another meaning in the crate than in RE2 (`\d`, `\b`, `[a&&b]`).
+//! Therefore, a pattern is translated before it is parsed.
 
 mod class;
 mod escape;
@@ -16,15 +16,14 @@ pub use pattern::{Pattern, Search};
 use regex_syntax::ast::parse::ParserBuilder;
 use regex_syntax::ast::{Ast, ErrorKind};
 
-/// The maximum count of a repetition. If repetitions are nested, this is also the maximum of the product of their
-/// counts.
+/// The maximum count of a repetition. If repetitions are nested, the product of the counts has the same maximum.
 const MAX_REPEAT: u64 = 1000;
 
-/// Translates a regular expression from the syntax of RE2 to the syntax of the crate `regex`. Groups lose their names. Returns the result
-/// with its syntax tree.
+/// Translates a regular expression from the syntax of RE2 to the syntax of the crate `regex`. Groups lose their names. Returns the
+/// translated pattern and its syntax tree.
 ///
-/// This function checks only the syntax and the counts of repetitions, so the result can be too large to compile. The result is at
-/// most eight times as long as `pattern`, and nests at most `max_depth` levels.
+/// This function checks only the syntax and the counts of repetitions, so it can return a pattern that is too large to compile. The result
+/// is at most eight times as long as `pattern`, and nests at most `max_depth` levels.
 ///
 /// # Errors
 ///
@@ -41,7 +40,7 @@ fn parsed(pattern: &str, max_depth: u32) -> Result<(String, Ast), String> {
     }
 }
 
-/// A class that contains no character. It can stand inside and outside of a class in brackets.
+/// A class that contains no character. The pattern can use it inside and outside of a class in brackets.
 const NO_CHARACTER: &str = r"[^\x{0}-\x{10FFFF}]";
 /// A class that contains all characters.
 const ANY_CHARACTER: &str = r"[\x{0}-\x{10FFFF}]";
@@ -51,12 +50,12 @@ struct Scanner<'p> {
     /// The offset of the next character.
     at: usize,
     out: String,
-    /// Flags that have been read but not written to `out` yet. In RE2, a repetition operator after flags repeats the
+    /// Flags such as `(?i)` that have been read but not written to `out` yet. In RE2, a repetition operator after flags repeats the
     /// part before the flags.
     flags: String,
     /// The number of open groups.
     depth: usize,
-    /// The names of Unicode classes, and whether RE2 knows them.
+    /// Maps the name of each Unicode class in the pattern to whether RE2 knows the class.
     classes: HashMap<&'p str, bool>,
 }
 
@@ -173,7 +172,7 @@ impl<'p> Scanner<'p> {
         }
     }
 
-    /// Reads an operator of this length, and the `?` that makes it lazy.
+    /// Reads a repetition operator of this length, and a following `?`, which makes the operator lazy.
     fn repetition(&mut self, length: usize, before: Piece) -> Result<Piece, String> {
         let start = self.at;
         match self.flags.is_empty() || self.peek() != Some('?') {
@@ -247,8 +246,8 @@ impl<'p> Scanner<'p> {
 }
 
 impl Piece {
-    /// Returns the kind of the part that an operator after flags or after an empty quotation repeats. RE2 accepts this
-    /// operator even if the part before the flags ends with an operator.
+    /// Returns the kind of the part that a repetition operator repeats if the operator follows flags or an empty quotation. RE2 accepts
+    /// this operator even if the part before the flags ends with an operator.
     fn behind_nothing(self) -> Self {
         if self == Self::Start { Self::Start } else { Self::Operand }
     }
@@ -310,7 +309,7 @@ mod tests {
         fn translation_is_a_pattern_of_bounded_length(text in "([-a-c1-3{},*+?()|\\[\\]^$.&~:<>\\\\ PpQEdDwbBxé]|\\(\\?|\\[:){0,12}") {
             if let Ok((translated, _)) = parsed(&text, 50) {
                 proptest::prop_assert!(translated.len() <= 8 * text.len(), "{text}: {translated}");
-                // Some patterns are too large to compile.
+                // A pattern may fail to compile only if it is too large.
                 if let Err(error) = regex::Regex::new(&translated) {
                     let is_large = matches!(error, regex::Error::CompiledTooBig(_));
                     proptest::prop_assert!(is_large, "{text}: {translated}: {error}");

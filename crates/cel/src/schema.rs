@@ -76,7 +76,7 @@ enum List {
     Unknown(Box<str>),
 }
 
-/// The rule that determines how `==` compares two lists. The rule selects the pairs of items that are compared.
+/// The rule that determines how `==` compares two lists. The rule determines which items of the two lists are compared with each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ListKind<'a> {
     Atomic,
@@ -141,7 +141,7 @@ impl Schema {
         match (&self.shape, step) {
             (Shape::List(items), "@items" | "@values") => items.as_deref(),
             (Shape::Map(values), "@items" | "@values") => Some(values),
-            // As in kube-apiserver, a field that has the name of a keyword has no size, unless its name is escaped.
+            // As in kube-apiserver, a field whose name is a keyword has no size if the expression uses the name without escaping it.
             (Shape::Object(_), field) if is_reserved(field) => None,
             (Shape::Object(properties), field) => {
                 let part = properties.get(&*unescape(field)?)?;
@@ -180,8 +180,8 @@ impl Schema {
 
     /// Reads the OpenAPI schema of a value.
     ///
-    /// Expressions cannot access parts of the schema that are deeper than 200 levels or whose path has more than 1,000
-    /// bytes.
+    /// Expressions cannot access a part of the value if this part is deeper than 200 levels in the schema, or if its path has more than
+    /// 1,000 bytes.
     pub fn new(schema: &dyn Node) -> Self {
         build::schema(schema, false, "selfType")
     }

@@ -38,7 +38,7 @@ impl Issue {
 pub struct CompileError {
     issues: Vec<Issue>,
     text: String,
-    /// Whether a constant subexpression failed.
+    /// Whether the evaluation of a constant subexpression failed.
     constant: bool,
 }
 
@@ -77,7 +77,7 @@ const MAX_SNIPPET_BYTES: usize = 16_384;
 
 impl CompileError {
     pub(crate) fn new(text: &str, mut issues: Vec<Issue>) -> Self {
-        // The sort is stable. Errors at the same position therefore keep their order.
+        // The sort is stable, so errors at the same position keep their order.
         issues.sort_by_key(|issue| issue.at.map_or(-1, i64::from));
         Self { issues, text: text.into(), constant: false }
     }

@@ -9,7 +9,7 @@ use jiff::tz::TimeZone;
 use crate::error::Failure;
 
 const NANOS: i64 = 1_000_000_000;
-/// The first and the last second of the years 1 to 9999, as seconds since 1970.
+/// The first second of the year 1 and the last second of the year 9999, as seconds since 1970.
 const RANGE: std::ops::RangeInclusive<i64> = -62_135_596_800..=253_402_300_799;
 
 fn overflow() -> Failure {
@@ -81,7 +81,7 @@ impl Timestamp {
         Some(Self::new(seconds, nanos).map(|time| Self { offset, ..time }))
     }
 
-    /// Parses a date. The timestamp is the start of this day in UTC.
+    /// Parses a date. The timestamp is the start of the given day in UTC.
     pub(crate) fn parse_date(text: &str) -> Option<Self> {
         Some(Self { seconds: parse_date(text)? * 86_400, nanos: 0, offset: 0 })
     }
@@ -319,8 +319,8 @@ fn unit_nanos(unit: &str) -> Option<u64> {
     })
 }
 
-/// Converts the digits of a decimal fraction to nanoseconds. As in Go, digits after the point where the fraction no
-/// longer fits into 63 bits are ignored.
+/// Converts the digits of a decimal fraction to nanoseconds. As in Go, once the fraction no longer fits into 63 bits, all further digits
+/// are ignored.
 fn fraction_nanos(digits: &str, unit: u64) -> u64 {
     let (mut value, mut scale) = (0_u64, 1.0_f64);
     for digit in digits.bytes() {
@@ -345,8 +345,8 @@ pub(crate) fn parse_schema_time(text: &str) -> Option<Timestamp> {
     Timestamp::parse(text).or_else(|| Timestamp::parse(&format!("{text}Z")))?.ok()
 }
 
-/// The units of durations in OpenAPI schemas, with their names. In a text, further letters may follow the last name of
-/// each unit.
+/// The units in the durations that OpenAPI schemas allow, with the names of each unit. In a duration text, further letters may follow the
+/// last name of each unit.
 const UNITS: [(&[&str], i64); 8] = [
     (&["ns", "nano"], 1),
     (&["us", "\u{b5}s", "micro"], 1_000),

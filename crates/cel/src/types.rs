@@ -7,7 +7,7 @@ use std::sync::Arc;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Type {
-    /// Any value. The type of such a value is checked only during the evaluation.
+    /// Any value. The evaluator checks the type of such a value only during the evaluation.
     Dyn,
     /// `null`.
     Null,
@@ -29,11 +29,11 @@ pub enum Type {
     Timestamp,
     /// A list whose items all have this type.
     List(Arc<Type>),
-    /// A map. The first type is the type of its keys, and the second one is the type of its values.
+    /// A map. The first type is the type of the keys, and the second one is the type of the values.
     Map(Arc<(Type, Type)>),
     /// An optional value, which may be absent.
     Optional(Arc<Type>),
-    /// A type as a value.
+    /// A type that an expression uses as a value, such as `int`.
     Type(Arc<Type>),
     /// An object with declared fields. The string is the name of its type.
     Object(Arc<str>),
@@ -46,17 +46,17 @@ pub enum Type {
 }
 
 impl Type {
-    /// Returns the type of a list whose items have this type.
+    /// Returns the type of a list whose items have the type `items`.
     pub fn list(items: Self) -> Self {
         Self::List(Arc::new(items))
     }
 
-    /// Returns the type of maps.
+    /// Returns the type of a map whose keys have the type `keys` and whose values have the type `values`.
     pub fn map(keys: Self, values: Self) -> Self {
         Self::Map(Arc::new((keys, values)))
     }
 
-    /// Returns the type of an optional value that contains this type.
+    /// Returns the type of an optional value whose content has the type `value`.
     pub fn optional(value: Self) -> Self {
         Self::Optional(Arc::new(value))
     }
@@ -74,7 +74,7 @@ impl Type {
         matches!(self, Self::Dyn | Self::Error)
     }
 
-    /// Returns whether each value of the type has the size 1.
+    /// Returns whether cost estimates assume the size 1 for each value of the type.
     pub(crate) fn is_scalar(&self) -> bool {
         match self {
             Self::Bool | Self::Double | Self::Duration | Self::Int | Self::Timestamp | Self::Uint => true,

@@ -53,7 +53,7 @@ pub enum Value<'a> {
     Map(Map<'a>),
     /// An optional value, which may be absent.
     Optional(Option<Arc<Value<'a>>>),
-    /// A type as a value.
+    /// A type that an expression uses as a value, such as `int`.
     Type(Type),
     /// An object that an expression created, such as `JSONPatch{…}`.
     Object(Arc<Object<'a>>),
@@ -83,7 +83,7 @@ impl<'a> Value<'a> {
         Self::String(Text::Owned(text.into()))
     }
 
-    /// Creates a list that contains these values.
+    /// Creates a list that contains the values in `items`.
     pub fn list(items: Vec<Value<'a>>) -> Self {
         Self::List(List::from(items))
     }
@@ -97,7 +97,7 @@ impl<'a> Value<'a> {
         Self::Map(Map::from(entries))
     }
 
-    /// Creates an optional value that contains this value.
+    /// Creates an optional value that contains `value`.
     pub fn some(value: Self) -> Self {
         Self::Optional(Some(Arc::new(value)))
     }
@@ -162,7 +162,7 @@ impl<'a> Value<'a> {
         self.length().unwrap_or(1)
     }
 
-    /// Returns the result of the CEL function `size`. Returns `None` if the value has no size.
+    /// Returns the size of the value as the CEL function `size` defines it. Returns `None` if the value has no size.
     pub(crate) fn length(&self) -> Option<u64> {
         Some(match self {
             Self::String(text) => text.chars().count() as u64,
@@ -174,7 +174,7 @@ impl<'a> Value<'a> {
         })
     }
 
-    /// Returns approximately how much work the evaluator needs to read the value, without its items and entries.
+    /// Returns the approximate work of reading the value, in units of work. The result does not include items and entries.
     pub(crate) fn weight(&self) -> u64 {
         let length = match self {
             Self::String(text) => text.len(),

@@ -74,7 +74,7 @@ struct Inner {
 enum Events {
     /// The broadcaster of Events. The broadcaster is created when the first recorder is created.
     Open(Option<EventBroadcaster>),
-    /// The cluster was shut down.
+    /// The cluster was shut down, so it creates no broadcaster.
     Closed,
 }
 

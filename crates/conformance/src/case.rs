@@ -1,4 +1,4 @@
-//! Recorded test cases with their steps, and the files in which many cases are packed. Each area of the API has one packed file, and
+//! Recorded test cases with their steps, and the files that contain many cases. Each area of the API has one packed file, and
 //! each line of such a file contains one case.
 
 use std::collections::BTreeMap;
@@ -24,7 +24,7 @@ pub struct Case {
     /// The purpose of the case, if it is not clear from the name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
-    /// The numbers of the rows that this case tests. The rows belong to the table of API behavior.
+    /// This case tests the rows with these numbers in the table of API behavior.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rows: Vec<u32>,
     /// The Kubernetes release of the kube-apiserver that sent the recorded responses.
@@ -97,7 +97,7 @@ pub struct Step {
     /// Whether the step waits until the stream ends (for READ).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub end: Option<bool>,
-    /// The frames that the step skips (for READ). The value `bookmarks` means ordinary bookmarks.
+    /// The frames that the step skips (for READ). With the value `bookmarks`, the step skips ordinary bookmarks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub skip: Option<String>,
     /// The maximum time that the step waits (for READ, UNTIL and SLEEP).

@@ -51,8 +51,8 @@ impl Json {
         self.text().is_some_and(|text| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()))
     }
 
-    /// Returns the value at a JSON pointer, with two extensions. A segment `key=value` selects the list item whose field `key` has this
-    /// value. The field can be a path, such as `metadata.name`. A negative index counts from the end of the list.
+    /// Returns the value at a JSON pointer, with two extensions. A segment `key=value` selects the list item whose field `key` has the
+    /// value `value`. The field can be a path, such as `metadata.name`. A negative index counts from the end of the list.
     #[must_use]
     pub fn at(&self, pointer: &str) -> Option<&Json> {
         let pointer = pointer.trim_matches('/');
@@ -89,7 +89,7 @@ impl Json {
 }
 
 impl Json {
-    /// Returns the bytes that were sent for this value when the case was recorded. The bytes are ASCII text that contains a space after
+    /// Returns the bytes that the recorder of the cases sent for this JSON value. The bytes are ASCII text that contains a space after
     /// each comma and each colon. The exact bytes are important, because a server can quote a body that it cannot parse.
     #[must_use]
     pub fn as_sent(&self) -> Vec<u8> {

@@ -164,8 +164,7 @@ async fn retry_alone(
     listed: &BTreeSet<String>,
     verdicts: &mut [Verdict],
 ) -> anyhow::Result<()> {
-    /// The maximum number of failed cases that are repeated. If more cases fail, the cause is not the load of the
-    /// machine.
+    /// The maximum number of failed cases that are repeated. If more cases fail, the load of the machine is not the cause.
     const FEW: usize = 40;
     let unexpected = |verdict: &&mut Verdict| !verdict.passes() && !listed.contains(&verdict.name);
     let failed: Vec<&mut Verdict> = verdicts.iter_mut().filter(unexpected).collect();

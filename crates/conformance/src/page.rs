@@ -1,5 +1,5 @@
-//! Writes `docs/CONFORMANCE.md`. This page lists the recorded cases that the embedded server passes, and the features
-//! that have no effect.
+//! Writes `docs/CONFORMANCE.md`. The page lists the recorded cases that the embedded server passes, and the features that have no effect in
+//! this server.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -20,8 +20,8 @@ does not match the results. With `--update` it writes the page.
 
 ";
 
-/// The section about the results of the client's test scenarios on a real server. This text contains a date. The text
-/// of this section is constant, so a run does not change it.
+/// The section about the results of the client's test scenarios on a real server. This text is constant, so a run of the cases does not
+/// change the text or the date in it.
 const CLIENT: &str = "## The client on a real server: results of 2026-11-23
 
 `cargo xtask conformance --client` starts etcd and kube-apiserver from the folder in `KUBEBUILDER_ASSETS` and runs the scenarios of the

@@ -7,14 +7,14 @@ use anyhow::Context;
 use crate::Json;
 use crate::shape::{is_uuid, mask};
 
-/// The values that differ between runs, as collected during one run of a case.
+/// The values that differ between runs of a case. They were collected during one run.
 pub(crate) struct Placeholders {
-    /// The variables and their values. The first variables are `id`, `ns` and `Id`. All other variables follow in the order in which
-    /// steps set them. The variable `dollar` has the value `$`, so that `${dollar}{x}` becomes the text `${x}`.
+    /// The name and the value of each variable. The first variables are `id`, `ns` and `Id`. All other variables follow in the order in
+    /// which steps set them. The variable `dollar` has the value `$`, so that `${dollar}{x}` becomes the text `${x}`.
     variables: Vec<(String, String)>,
     /// The variables whose values are replaced in responses.
     hidden: BTreeSet<String>,
-    /// The number of each uid. Uids are numbered by their first appearance.
+    /// The number in the placeholder of each uid. Uids are numbered by their first appearance.
     uids: HashMap<String, usize>,
     revisions: BTreeSet<u128>,
 }
@@ -32,7 +32,7 @@ impl Placeholders {
 
     /// Saves a value from a response in a variable, for later steps.
     pub(crate) fn save(&mut self, name: &str, value: &Json) {
-        // Revisions and uids have placeholders of their own.
+        // Do not add revisions and uids to `hidden`, because they have placeholders of their own.
         if !value.is_digits() && !value.text().is_some_and(is_uuid) {
             self.hidden.insert(name.to_owned());
         }

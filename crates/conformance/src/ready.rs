@@ -1,5 +1,5 @@
-//! Probe policies. When a probe policy has an effect, all earlier policies are active. A real server learns about policies from a watch,
-//! so a policy takes effect with a delay.
+//! Probe policies, which show when other policies are active. When a probe policy has an effect, all policies that were created before it
+//! are active. A real server learns about policies from a watch, so a policy takes effect with a delay.
 
 use anyhow::Context as _;
 use serde_json::{Value, json};
@@ -53,7 +53,7 @@ impl Family {
     }
 }
 
-/// Returns the Lease that the session tries to create. A probe policy adds a warning or an annotation to the response.
+/// Returns the Lease that the session repeatedly tries to create. A probe policy adds a warning or an annotation to the response.
 pub(crate) fn lease() -> Value {
     json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "probe-${id}"}, "spec": {}})
 }
@@ -61,7 +61,8 @@ pub(crate) fn lease() -> Value {
 /// The text of the warning that the probe policy adds, and the name of its annotation.
 const PROBED: &str = "probed.example.org";
 
-/// Returns the resource name without its plural ending, the kind, the spec of a policy and the spec of its binding.
+/// Returns four parts of a probe policy: the resource name without its plural ending, the kind, the spec of the policy and the spec of its
+/// binding.
 fn specs(family: Family) -> (&'static str, &'static str, Value, Value) {
     let constraints = json!({
         "resourceRules": [{

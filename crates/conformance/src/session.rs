@@ -23,7 +23,7 @@ use crate::{Case, Json, Step, token};
 /// The headers that every recorded response contains.
 const HEADERS: [&str; 8] =
     ["content-type", "warning", "retry-after", "location", "allow", "etag", "content-encoding", "www-authenticate"];
-/// The headers that a recorded response contains only if `all_headers` is set.
+/// A recorded response contains these headers only if `all_headers` is set.
 const MORE_HEADERS: [&str; 7] = [
     "vary",
     "cache-control",
@@ -34,7 +34,7 @@ const MORE_HEADERS: [&str; 7] = [
     "x-content-type-options",
 ];
 
-/// The letters of generated names. The letters contain no vowels, so that generated names do not form words.
+/// The letters from which generated names are composed. The letters contain no vowels, so that generated names do not form words.
 const LETTERS: &[u8] = b"bcdfghjkmnpqrstvwxz";
 
 /// The server under test and the token of an administrator.
@@ -184,8 +184,8 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Waits until all existing policies are active. To detect this, the method creates a probe policy, waits until a dry run shows its
-    /// effect, and deletes the policy. Policies become active in the order of their creation.
+    /// Waits until all policies that were created before this call are active. To detect this, the method creates a probe policy, waits
+    /// until a dry run shows its effect, and deletes the policy. Policies become active in the order of their creation.
     async fn wait_for_policies(&self, family: Family) -> anyhow::Result<()> {
         let probe = family.probe();
         for (path, object) in &probe {
@@ -289,7 +289,7 @@ impl<'a> Session<'a> {
         })
     }
 
-    /// Collects the values of a response, saves the variables, and removes the values that are not recorded.
+    /// Collects the uids and revisions of a response, saves the step's variables, and removes the values that are not recorded.
     fn keep(&mut self, step: &Step, answer: &Answer) -> anyhow::Result<Json> {
         let mut whole = whole(answer, step.all_headers.unwrap_or(false));
         let body = whole.member("body").cloned();
@@ -368,8 +368,8 @@ fn whole(answer: &Answer, all_headers: bool) -> Json {
     Json::Object(members)
 }
 
-/// Returns the content of a response as an object with one member: `body`, `text` or `b64`. If the response has no content, the object
-/// has no members.
+/// Returns the content of a response as an object with a single member, whose name is `body`, `text` or `b64`. If the response has no
+/// content, the object has no members.
 fn content(answer: &Answer) -> Json {
     let kind = answer.headers.get(http::header::CONTENT_TYPE).map(latin1).unwrap_or_default();
     let text = || Json::Text(String::from_utf8_lossy(&answer.body).into_owned());

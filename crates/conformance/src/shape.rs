@@ -1,5 +1,4 @@
-//! Replaces the values in a text that differ between runs. Such values are UUIDs, times, tokens and revisions in
-//! messages.
+//! Replaces those values in a text that differ between runs. These values are UUIDs, times, tokens and revisions in messages.
 
 /// Replaces UUIDs, times, tokens and revisions in a text. The placeholders are `<uuid>`, `<time>`, `<microtime>`, `<jwt>`, and
 /// the results of the functions `uid` and `revision`.
@@ -23,8 +22,7 @@ pub(crate) fn is_uuid(text: &str) -> bool {
     uuid(text).is_some_and(|found| found.len() == text.len())
 }
 
-/// Scans the text once. At each position where `at` matches, the function skips the matched text and inserts its
-/// replacement.
+/// Scans the text once. At each position where `at` matches, the function inserts the replacement instead of the matched text.
 fn replace(text: &str, at: impl Fn(&str) -> Option<(usize, String)>) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;

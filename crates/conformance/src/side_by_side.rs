@@ -27,7 +27,7 @@ pub use self::causes::{Cause, Causes, Sightings};
 /// The maximum time until a server is ready.
 const STARTED: Duration = Duration::from_secs(60);
 
-/// The result of a comparison.
+/// The result of a comparison of two servers.
 #[derive(Debug, Default)]
 pub struct Comparison {
     /// The number of documents that were sent to both servers.
@@ -61,8 +61,8 @@ pub async fn compare_servers(real: &Target, folder: &Path) -> anyhow::Result<Com
     let mut comparison = Comparison { skipped: manifests.skipped, ..Comparison::default() };
     servers.definitions(definitions, real.at_once, &mut comparison).await?;
     let others = comparison.with_resources(others, &Resources::of(&servers.real).await?);
-    // Objects without a namespace are sent one after another, because such an object can change how a server handles other objects. A
-    // default StorageClass is an example of such an object.
+    // Objects without a namespace are sent one after another, because such an object can change how a server handles other objects. For
+    // example, a default StorageClass changes how a server handles PersistentVolumeClaims.
     let (spaced, alone): (Vec<_>, Vec<_>) = others.into_iter().partition(|(_, resource)| resource.namespaced);
     servers.all(alone, 1, &mut comparison).await?;
     servers.all(spaced, real.at_once, &mut comparison).await?;
@@ -85,8 +85,7 @@ struct Answers {
 }
 
 impl Servers {
-    /// Sends several documents to both servers at the same time. The differences are added in the order of the
-    /// documents.
+    /// Sends several documents to both servers at the same time. The differences are recorded in the order of the documents.
     async fn all(
         &self,
         documents: Vec<(Manifest, Resource)>,
@@ -127,7 +126,7 @@ impl Servers {
         })
     }
 
-    /// Returns the responses of both servers to GET requests.
+    /// Sends GET requests to both servers, and returns the responses.
     async fn look(&self, paths: &[String]) -> anyhow::Result<[Vec<Step>; 2]> {
         let (real, embedded) = tokio::join!(exchange::look(&self.real, paths), exchange::look(&self.embedded, paths));
         Ok([real.context("the real server")?, embedded.context("the embedded server")?])
@@ -135,7 +134,7 @@ impl Servers {
 }
 
 impl Comparison {
-    /// Returns the documents together with their resources. Skips documents without a resource.
+    /// Returns each document together with its resource. Skips the documents for which the server has no resource.
     fn with_resources(&mut self, documents: Vec<Manifest>, resources: &Resources) -> Vec<(Manifest, Resource)> {
         let mut found = Vec::new();
         for document in documents {
@@ -168,7 +167,7 @@ async fn ready(server: &Arc<Server>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Encodes a number as six letters. Such a text is unlikely to occur in a document.
+/// Encodes a number as six letters. Such a text is used in names, because it is unlikely to occur in a document.
 fn letters(mut number: usize) -> String {
     const LETTERS: &[u8] = b"bcdfghjkmnpqrstvwxz";
     let mut text = String::new();

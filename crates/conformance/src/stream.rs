@@ -10,7 +10,7 @@ use anyhow::bail;
 use crate::client::Streaming;
 use crate::{Json, Step};
 
-/// The maximum number of frames in the buffer. No case needs nearly as many frames. If the buffer is full, the task reads no more
+/// The maximum number of frames in the buffer. All cases need far fewer frames. If the buffer is full, the task reads no more
 /// frames from the server.
 const AHEAD: usize = 10_000;
 

@@ -1,4 +1,4 @@
-//! The form in which the JWT of a response is recorded. This form contains the claims and the names of the members in
+//! Computes the form in which the JWT of a response is recorded. This form contains the claims and the names of the members in
 //! the JWT's header. Times are recorded relative to the creation of the JWT.
 
 use anyhow::Context;

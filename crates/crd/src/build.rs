@@ -24,8 +24,8 @@ pub trait CustomResource: Resource + JsonSchema {
     /// # Panics
     ///
     /// Panics if the schema of the type cannot be converted to a structural schema. Panics if the path of a column, of
-    /// the scale subresource or of a selectable field is not in the schema. The result depends only on the type. So a
-    /// single test that calls this function detects such a panic.
+    /// the scale subresource or of a selectable field is not in the schema. The result depends only on the type. Therefore, a single test
+    /// that calls this function detects such a panic.
     fn crd() -> CustomResourceDefinition {
         match build::<Self>() {
             Ok(definition) => definition,
@@ -88,7 +88,7 @@ fn version<T: CustomResource + ?Sized>(name: &str) -> Result<Value, String> {
     Ok(version)
 }
 
-/// Returns the schema of the whole object. The schema has no rules for `apiVersion`, `kind` and `metadata`, because the server validates
+/// Returns the schema of the whole object. The schema does not restrict `apiVersion`, `kind` and `metadata`, because the server validates
 /// them itself.
 fn schema<T: CustomResource + ?Sized>() -> Result<Value, String> {
     let mut schema = structural::<T>().map_err(|error| error.to_string())?;

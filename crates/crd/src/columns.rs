@@ -80,7 +80,7 @@ pub(crate) fn find<'a>(path: &str, schema: &'a Value) -> Option<&'a Value> {
 
 enum Segment {
     Field(String),
-    /// An index, a filter or a wildcard in brackets, which selects items of a list.
+    /// An index, a filter or a wildcard in brackets. It selects items of a list.
     Items,
 }
 

@@ -119,7 +119,7 @@ pub(crate) fn structural<T: JsonSchema + ?Sized>() -> Result<Object, SchemaError
     convert(settings.into_generator().into_root_schema_for::<T>().to_value(), "")
 }
 
-/// Converts the schema of a list item or a map value. Errors contain the path `path`.
+/// Converts the schema of a list item or a map value. The errors of this function contain `path`.
 pub(crate) fn convert(schema: Value, path: &str) -> Result<Object, SchemaError> {
     let mut schema = convert_nullable(schema, path)?;
     // Remove null from the values, because kube-apiserver rejects null for every enum, even if the enum is nullable.
@@ -129,10 +129,10 @@ pub(crate) fn convert(schema: Value, path: &str) -> Result<Object, SchemaError> 
     Ok(schema)
 }
 
-/// Converts the schema of a property. kube-apiserver prunes a null unless the property is nullable. Rust decodes both an absent value and a
-/// null as `None`, so an `Option` need not be nullable.
+/// Converts the schema of a property. If the property is not nullable, kube-apiserver prunes a null value. Rust decodes both an absent
+/// value and a null as `None`, so an `Option` need not be nullable.
 fn convert_property(schema: Value, path: &str) -> Result<Object, SchemaError> {
-    // If the property has a default, it must be nullable. Otherwise, kube-apiserver would prune the null and then set the default.
+    // If the property has a default, it must be nullable. Otherwise, kube-apiserver would prune a null value and then set the default.
     let stays = schema.get("nullable").is_some() || schema.get("default").is_some_and(|default| !default.is_null());
     let mut schema = convert(schema, path)?;
     // The schema of `()` allows only the type null.
@@ -176,8 +176,8 @@ fn convert_nullable(schema: Value, path: &str) -> Result<Object, SchemaError> {
     Ok(schema)
 }
 
-/// Returns whether a schema has no type and only restricts the values of another schema, such as `{"required": ["a"]}`. The enclosing
-/// schema has the type.
+/// Returns whether a schema, such as `{"required": ["a"]}`, has no type of its own. Such a schema only restricts the values of the
+/// enclosing schema, which has the type.
 fn is_condition(schema: &Value) -> bool {
     const TYPED: [&str; 5] = ["type", "$ref", "const", "items", "additionalProperties"];
     let is_typed = |schema: &Value| TYPED.iter().any(|key| schema.get(key).is_some());
@@ -189,7 +189,7 @@ fn is_condition(schema: &Value) -> bool {
         && (schema.get("enum").is_none() || schema.get("description").is_none())
 }
 
-/// Removes the keywords that kube-apiserver does not allow inside a condition.
+/// Removes the keywords that kube-apiserver does not allow inside a condition, such as an alternative of `oneOf`.
 fn condition(schema: Value) -> Value {
     let mut schema = object(schema);
     normalize(&mut schema);
@@ -247,7 +247,7 @@ fn normalize(schema: &mut Object) {
     if let Some(Value::Object(negated)) = schema.get_mut("not") {
         *negated = object(condition(std::mem::take(negated).into()));
     }
-    // kube-apiserver does not support this format, so the equivalent bound replaces it.
+    // kube-apiserver does not support this format, so a bound with the same meaning replaces it.
     if schema.get("format").is_some_and(|format| format == "uint32") && !schema.contains_key("maximum") {
         schema.insert("maximum".into(), u32::MAX.into());
     }
@@ -323,7 +323,7 @@ fn children(schema: &mut Object, path: &str) -> Result<(), SchemaError> {
     Ok(())
 }
 
-/// Adds the type if the keywords of the schema imply one.
+/// Adds the keyword `type` if the other keywords of the schema imply a type.
 fn finish(schema: &mut Object) {
     // A structural schema cannot contain both `properties` and `additionalProperties`, but the two variants of an enum
     // can each require one of them.

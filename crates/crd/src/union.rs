@@ -40,7 +40,7 @@ pub(crate) fn union(schema: &mut Object, key: &str, alternatives: Vec<Value>, pa
             schema.insert("type".into(), "number".into());
             Ok(())
         }
-        // One variant of the enum accepts every value of the type, for example a variant for unknown names.
+        // One variant of the enum, for example a variant for unknown names, accepts every value of the type.
         _ if variants.windows(2).all(|pair| pair[0].get("type") == pair[1].get("type")) && is_scalar(&variants[0]) => {
             schema.extend(variants.remove(0).remove("type").map(|value_type| ("type".to_owned(), value_type)));
             Ok(())
@@ -121,7 +121,7 @@ fn objects(schema: &mut Object, key: &str, variants: Vec<Object>, path: &str) ->
     if !names.is_empty() {
         schema.insert("required".into(), names.into_iter().collect());
     }
-    // A variant without a condition matches every object.
+    // A variant without a condition matches every object. If there is such a variant, no rules are added.
     if rules.iter().all(|rule| !rule.is_empty()) {
         add_rules(schema, key, rules);
     }
@@ -133,8 +133,8 @@ fn required(schema: &Object) -> Vec<String> {
     names.filter_map(|name| name.as_str().map(str::to_owned)).collect()
 }
 
-/// Returns the condition that only one variant meets. The condition consists of the fields that other variants do not
-/// require, and the value of the variant's tag.
+/// Returns a condition that only the objects of one variant meet. The condition consists of the fields that only this variant requires, and
+/// the value of the variant's tag.
 fn rule(variant: &Object, names: &[String], common: &[String]) -> Object {
     let mut rule = Object::new();
     let own: Vec<&String> = names.iter().filter(|name| !common.contains(name)).collect();
@@ -152,7 +152,7 @@ fn rule(variant: &Object, names: &[String], common: &[String]) -> Object {
     rule
 }
 
-/// Adds alternatives. If there is a second flattened enum, its alternatives are combined with `allOf`.
+/// Adds alternatives. If the struct has a second flattened enum, the schema combines the alternatives of both enums with `allOf`.
 fn add_rules(schema: &mut Object, key: &str, rules: Vec<Object>) {
     let new = json!({ key: rules });
     if let Some(Value::Array(all)) = schema.get_mut("allOf") {

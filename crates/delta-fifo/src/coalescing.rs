@@ -5,11 +5,11 @@ use std::hash::Hash;
 use crate::keyed::{KeyHash, Place};
 use crate::line::Line;
 
-/// A queue of changes for a listener that can be slower than its producer.
+/// A queue of changes for a listener that can be slower than the producer of the changes.
 ///
-/// Queued changes of one key are merged. Therefore, the queue has at most one entry for each key that exists or that
-/// the listener knows. With [ordered delivery](Delivery::Ordered), up to `bound` more changes can be queued. With
-/// every [`Delivery`], a listener that applies all changes in order reaches the state of the source.
+/// Queued changes of one key are merged. Therefore, the queue has at most one entry for each key of an existing object, or of an object
+/// that the listener knows. With [ordered delivery](Delivery::Ordered), up to `bound` more changes can be queued. With every [`Delivery`],
+/// a listener that applies all changes in order finally has the same objects as the producer.
 ///
 /// Keys are popped in the order of their first change, and a key keeps its position while more changes are merged. An object that was added
 /// and deleted between two pops is not delivered, except with ordered delivery.
@@ -57,8 +57,8 @@ pub enum Delivery {
     /// queued, a new change is merged into the last queued change of its key. The merged change is then delivered
     /// before changes of other keys that were queued earlier. [`joined`](CoalescingFifo::joined) counts these merges.
     Ordered {
-        /// The maximum number of changes that are kept separate. A change of a key without a queued change is queued
-        /// even if the bound is reached.
+        /// The maximum number of queued changes that are not merged. If no change of a key is queued, a change of this key is queued even
+        /// if the bound is reached.
         bound: usize,
     },
 }
@@ -68,7 +68,7 @@ pub enum Delivery {
 pub struct Overtaken<T> {
     /// The newest state of the object, or `None` if it was deleted.
     pub newest: Option<T>,
-    /// A queued state that the listener will no longer receive, if there is one.
+    /// The queued state that the listener will no longer receive, if there is such a state.
     pub untold: Option<T>,
 }
 
@@ -84,7 +84,8 @@ pub enum Change<T> {
     },
     /// The object changed, or a resync delivers it again. The listener knows the object.
     Updated {
-        /// The state that the listener knows. `None` if the queue keeps [only the newest](Delivery::Newest) state.
+        /// The state that the listener knows. `None` if the setting of the queue is [`Delivery::Newest`], because the queue then keeps only
+        /// the newest state.
         old: Option<T>,
         /// The newest state of the object.
         new: T,
@@ -93,12 +94,12 @@ pub enum Change<T> {
     Deleted {
         /// The last observed state of the object. The listener may not have received this state before.
         object: T,
-        /// Whether `object` is the state at the deletion. If `false`, the deletion was inferred, and `object` may be stale.
+        /// Whether `object` is the state of the object at its deletion. If `false`, the deletion was inferred, and `object` may be stale.
         final_state_known: bool,
     },
 }
 
-/// The queued change of a single key.
+/// The queued change of one key.
 #[derive(Debug)]
 enum Waiting<T> {
     Added {
@@ -113,7 +114,7 @@ enum Waiting<T> {
         last: T,
         final_state_known: bool,
     },
-    /// The object that the listener knows was deleted, and another object with the same key was created.
+    /// The listener knows an object that was deleted. Another object with the same key was then created.
     Recreated {
         last: T,
         final_state_known: bool,
@@ -137,7 +138,7 @@ impl<K: Clone + Eq + Hash, T: Clone> CoalescingFifo<K, T> {
     }
 
     /// Queues an update of an object. If the listener will no longer receive a queued state, returns this state. A
-    /// caller that holds a lock can drop the state later. Apart from its arguments, the call drops no objects.
+    /// caller that holds a lock can drop the state later. The call can drop its arguments, but it does not drop any other objects.
     pub fn updated(&mut self, key: K, old: T, new: T) -> Option<T> {
         self.present(key, new, |fifo, new| match (fifo.same_identity)(&old, &new) {
             true => fifo.update(old, new),
@@ -153,7 +154,7 @@ impl<K: Clone + Eq + Hash, T: Clone> CoalescingFifo<K, T> {
         let hash = self.line.hash(&key);
         let ended = |known: &T, same_identity: fn(&T, &T) -> bool| match same_identity(known, &last) {
             true => Waiting::Deleted { last: last.clone(), final_state_known },
-            // The object that the listener knows was deleted, but its deletion was not observed.
+            // The listener knows an object that was deleted, but the deletion was not observed.
             false => Waiting::Deleted { last: known.clone(), final_state_known: false },
         };
         let Some(place) = self.place_to_join(hash, &key) else {
@@ -251,7 +252,7 @@ impl<K: Clone + Eq + Hash, T: Clone> CoalescingFifo<K, T> {
         self.joined
     }
 
-    /// Queues the state `new` of a key. `first` creates the entry if no change of the key is queued.
+    /// Queues the state `new` of a key. If no change of the key is queued, `first` creates the entry.
     fn present(&mut self, key: K, new: T, first: impl FnOnce(&Self, T) -> Waiting<T>) -> Option<T> {
         let hash = self.line.hash(&key);
         let Some(place) = self.place_to_join(hash, &key) else {
@@ -281,7 +282,7 @@ impl<K: Clone + Eq + Hash, T: Clone> CoalescingFifo<K, T> {
         Waiting::Updated { old: (self.delivery != Delivery::Newest).then_some(old), new }
     }
 
-    /// Returns the entry into which a change of the key is merged. Returns `None` if the change gets its own entry.
+    /// Returns the entry into which the queue must merge a change of the key. Returns `None` if the change gets its own entry.
     fn place_to_join(&mut self, hash: KeyHash, key: &K) -> Option<Place> {
         let place = self.line.find(hash, key)?;
         if let Delivery::Ordered { bound } = self.delivery
@@ -302,7 +303,7 @@ impl<K: Clone + Eq + Hash, T: Clone> CoalescingFifo<K, T> {
 }
 
 impl<T> Waiting<T> {
-    /// Returns the state of the object that the listener knows.
+    /// Returns the object in the state that the listener knows.
     fn known(self) -> Option<T> {
         match self {
             Self::Updated { old, .. } => old,

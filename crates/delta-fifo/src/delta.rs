@@ -114,7 +114,7 @@ impl<K, T> DeletedObject<K, T> {
         }
     }
 
-    /// Returns whether the deletion was inferred.
+    /// Returns whether this is a tombstone, so the final state of the object was not observed.
     pub fn is_tombstone(&self) -> bool {
         matches!(self, Self::Tombstone(_))
     }
@@ -147,8 +147,8 @@ impl<K, T> Deltas<K, T> {
         std::iter::once(&self.oldest).chain(&self.rest)
     }
 
-    /// Appends a change. If the last two changes are deletions, keeps only the first of them. If the first is a
-    /// tombstone, keeps the second. Other changes are not merged.
+    /// Appends a change. If the last two changes are then deletions, keeps only the first one, or only the second one if the first one is a
+    /// tombstone. Does not merge other changes.
     pub(crate) fn push(&mut self, delta: Delta<K, T>) {
         let Delta::Deleted(_) = &delta else { return self.rest.push(delta) };
         let newest = self.rest.last_mut().unwrap_or(&mut self.oldest);
@@ -192,7 +192,7 @@ impl fmt::Display for DeltaType {
     }
 }
 
-/// The error that the conversion of an empty list to [`Deltas`] returns.
+/// The error that occurs if an empty list is converted to [`Deltas`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ZeroLengthDeltas;
 

@@ -53,7 +53,7 @@ pub struct DeltaFifo<K, T> {
 
 struct Entry<K, T> {
     deltas: Deltas<K, T>,
-    /// The number of lists that were queued when the last change of the key was queued.
+    /// The number of lists that had been queued when the last change of the key was queued.
     list: u64,
 }
 
@@ -100,7 +100,7 @@ impl<K: Clone + Eq + Hash, T: Clone> DeltaFifo<K, T> {
 
     /// Queues the deletion of an object. `object` is the final state of the object.
     ///
-    /// Has an effect only if the key is queued or belongs to a known object. If the lookup of the known object fails,
+    /// The call has an effect only if the key is queued or belongs to a known object. If the lookup of the known object fails,
     /// the deletion is queued.
     ///
     /// # Errors
@@ -155,9 +155,8 @@ impl<K: Clone + Eq + Hash, T: Clone> DeltaFifo<K, T> {
         Ok(())
     }
 
-    /// Queues each known object again as [`Delta::Sync`]. Objects that are queued are skipped, because their known
-    /// state is outdated. Objects whose lookup fails are skipped as well. Does nothing if the queue has no known
-    /// objects.
+    /// Queues each known object again as [`Delta::Sync`]. Queued objects are skipped, because the known state of a queued object is
+    /// outdated. Objects whose lookup fails are skipped as well. Does nothing if the queue has no known objects.
     ///
     /// # Errors
     ///

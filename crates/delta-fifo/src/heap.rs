@@ -32,7 +32,7 @@ pub struct Heap<K, T> {
     key_func: KeyFunc<K, T>,
     less: Less<T>,
     items: Keyed<K, Entry<T>>,
-    /// The order of the items, as a binary heap of positions in `items`. No item is less than its parent.
+    /// A binary heap of positions in `items`, which orders the items. No item is less than its parent.
     order: Vec<Place>,
     closed: bool,
 }
@@ -190,8 +190,8 @@ impl<K: Clone + Eq + Hash, T: Clone> Heap<K, T> {
         Some(entry.object)
     }
 
-    /// Returns the index at which `object` belongs, after an insertion at `at` among the first `len` items and moves
-    /// up or down the tree. This method changes nothing, so the heap stays consistent if `less` panics.
+    /// Returns the final index of `object` if it is inserted at `at` among the first `len` items and then moved up or down the tree. This
+    /// method does not change the heap, so the heap stays consistent if `less` panics.
     fn target(&self, at: usize, object: &T, len: usize) -> usize {
         let mut to = at;
         while to > 0 && (self.less)(object, self.object((to - 1) / 2)) {
@@ -219,7 +219,7 @@ impl<K: Clone + Eq + Hash, T: Clone> Heap<K, T> {
             at = (at - 1) / 2;
         }
         while at < to {
-            // The child of `at` on the path to `to`.
+            // The child of `at` that is on the path to `to`.
             let levels = (to + 1).ilog2() - (at + 1).ilog2();
             let next = ((to + 1) >> (levels - 1)) - 1;
             self.swap(at, next);

@@ -8,7 +8,7 @@ use hashbrown::{DefaultHashBuilder, HashTable};
 /// The index of a record in [`Keyed`]. The index does not change until the record is removed.
 pub(crate) type Place = u32;
 
-/// The part of a key's hash that the table stores.
+/// The table stores this part of the hash of each key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct KeyHash(u32);
 
@@ -16,11 +16,11 @@ pub(crate) struct KeyHash(u32);
 #[derive(Debug)]
 pub(crate) struct Keyed<K, V> {
     hasher: DefaultHashBuilder,
-    /// The places of all records that lookups by key can find, with the hashes of their keys. Because the table
-    /// contains the hashes, a lookup does not read other records, and the table can grow without reading records.
+    /// The place of each record that lookups by key can find, with the hash of the record's key. Because the table contains the hashes, a
+    /// lookup does not read other records, and the growth of the table reads no record at all.
     table: HashTable<(KeyHash, Place)>,
     records: Vec<Option<Record<K, V>>>,
-    /// The places without a record.
+    /// The places that no record uses.
     free: Vec<Place>,
 }
 
@@ -33,7 +33,7 @@ struct Record<K, V> {
     is_listed: bool,
 }
 
-/// The maximum capacity for records that the table keeps when the last record is removed.
+/// The number of records for which the table at most keeps memory when the last record is removed.
 const SPARE: usize = 1024;
 
 impl<K, V> Keyed<K, V> {
@@ -63,7 +63,7 @@ impl<K, V> Keyed<K, V> {
     ///
     /// # Panics
     ///
-    /// Panics if there are more records than `Place` can number.
+    /// Panics if the number of records exceeds the number of values of `Place`.
     pub(crate) fn insert(&mut self, hash: KeyHash, key: K, value: V) -> Place {
         let record = Some(Record { hash, key, value, is_listed: true });
         let place = match self.free.pop() {

@@ -20,7 +20,7 @@ struct Node<V> {
     value: V,
 }
 
-/// The place of the artificial entry that marks both ends of the list.
+/// No entry has this place. It marks both ends of the list: it is before the first entry and after the last entry.
 const END: Place = Place::MAX;
 
 impl<K, V> Line<K, V> {

@@ -42,14 +42,14 @@ type IndexFunc<T> = Box<dyn Fn(&T) -> Vec<String> + Send + Sync>;
 
 struct Stored<T> {
     object: T,
-    /// The index values of the object, for each index. The entries have the same order as the indexes.
+    /// The index values of the object. The list has one entry for each index, in the order of the indexes.
     values: Vec<Vec<String>>,
 }
 
 struct Index<K, T> {
     name: String,
     function: IndexFunc<T>,
-    /// For each value of the index, the keys of the objects that have this value. A value without objects has no entry,
+    /// Maps each value of the index to the keys of the objects that have this value. A value without objects has no entry,
     /// so such a value uses no memory.
     keys: HashMap<String, BTreeSet<K>>,
 }
@@ -210,7 +210,7 @@ impl<K: Clone + Eq + Hash + Ord, T: Clone> MemoryStore<K, T> {
     }
 }
 
-/// `add` and `update` behave in the same way. `resync` does nothing, and deleting an unknown key does nothing either.
+/// `add` and `update` do the same. `resync` does nothing, and deleting an unknown key does nothing either.
 /// If a list has several objects with one key, the last object is stored. If the store rejects an object of the list,
 /// nothing is replaced.
 impl<K: Clone + Eq + Hash + Ord, T: Clone> Store<K, T> for MemoryStore<K, T> {

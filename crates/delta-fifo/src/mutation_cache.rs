@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use crate::KeyError;
 use crate::line::Line;
 
-/// Lets a client read its own writes while its store is behind, like client-go's `MutationCache`.
+/// Lets a client read its own writes before its store contains them, like client-go's `MutationCache`.
 ///
 /// After each write, the client inserts the server's response into this cache. To look up a key, the caller passes the
 /// stored object. The lookup returns the stored object or the written object, whichever is newer. Call
@@ -47,10 +47,10 @@ type VersionFunc<K, T> = Box<dyn Fn(&T) -> Result<ObjectVersion<K>, KeyError> + 
 /// The configuration of a [`MutationCache`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MutationCacheConfig {
-    /// The maximum number of keys whose write is kept. When this number is exceeded, the least recently used key is
+    /// The maximum number of keys for which the cache keeps a write. When this number is exceeded, the least recently used key is
     /// evicted. The default is 100.
     pub capacity: usize,
-    /// The time for which a write is kept. The default is 5 minutes.
+    /// The maximum time for which the cache keeps a write. The default is 5 minutes.
     pub ttl: Duration,
     /// Whether lookups return writes of objects that the store does not have. The default is `false`, so lookups return
     /// only objects that the store has.
@@ -160,7 +160,7 @@ impl<K: Clone + Eq + Hash, T: Clone> MutationCache<K, T> {
     /// object. Removes earlier writes of the object. The cache ignores later writes of the object.
     pub fn on_delete(&mut self, object: &T, now: Instant) {
         let Ok(deleted) = (self.version_of)(object) else { return };
-        // If the newer write has another UID, it belongs to another object, and this object may exist. So keep the
+        // If the newer write has another UID, it belongs to another object, which may still exist. So keep the
         // write.
         let is_news = self
             .known(&deleted.key, now)

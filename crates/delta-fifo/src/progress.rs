@@ -3,7 +3,7 @@
 /// Tracks whether the first list has been processed, and whether the queue is closed. All queues use this type.
 #[derive(Debug, Default)]
 pub(crate) struct Progress {
-    /// Whether any change or list was queued.
+    /// Whether at least one change or list was queued.
     populated: bool,
     /// The number of items of the first list that are not processed yet. Popped items are included.
     initial: usize,

@@ -281,7 +281,7 @@ impl<K: Clone + Eq + Hash, T: Clone> RealFifo<K, T> {
         Ok(())
     }
 
-    /// Returns tombstones for objects that are queued or known, but that are missing from a list. Queued objects come
+    /// Returns a tombstone for each object that is queued or known but not in a list. Queued objects come
     /// first. If an object is both queued and known, its tombstone contains the queued state, because that state is
     /// newer.
     fn unlisted(&self, listed: &[(K, T)]) -> Vec<DeletedFinalStateUnknown<K, T>> {

@@ -51,8 +51,8 @@ use crate::{FifoClosed, Queue};
 /// ```
 pub struct SharedFifo<Q> {
     state: Mutex<State<Q>>,
-    /// The wakers of callers that wait for a change of the queue. The wakers have a separate lock, so a caller that
-    /// holds the queue's lock can drop a wait.
+    /// The wakers of callers that wait for a change of the queue. The wakers have a separate lock, so a caller that holds the queue's lock
+    /// can drop a future that waits.
     waiters: Mutex<Waiters>,
     config: SharedFifoConfig,
     /// The thread that runs a `process` function and therefore holds the lock of `state`.
@@ -89,7 +89,7 @@ pub trait FifoMetrics: Send + Sync {
 /// The drop propagates the first panic of the metrics or of a waker, unless the thread is already panicking. All
 /// waiters are woken before the panic is propagated.
 pub struct Guard<'a, Q: Queue> {
-    // The guard of the queue's lock. This field is dropped first, so that waiters are woken outside the lock.
+    // The guard of the mutex that protects the queue. This field is dropped first, so that waiters are woken outside the lock.
     state: MutexGuard<'a, State<Q>>,
     fifo: &'a SharedFifo<Q>,
     has_changed: bool,
@@ -100,8 +100,8 @@ pub struct Guard<'a, Q: Queue> {
 
 /// Items taken from a [`SharedFifo`]. Dropping this value marks the items as processed.
 ///
-/// You can move the field `popped` out of this value. Keep the remaining value until the items are processed. Dropping
-/// the value takes the queue's lock, so do not drop it while you hold a [`Guard`].
+/// The caller can move the field `popped` out of the `Taken`, but must keep the remaining part of the `Taken` until the items are
+/// processed. Dropping this part takes the queue's lock, so do not drop it while you hold a [`Guard`].
 pub struct Taken<'a, Q: Queue, P> {
     /// The popped items.
     pub popped: P,
@@ -121,7 +121,7 @@ struct InProcess {
 
 struct State<Q> {
     queue: Q,
-    /// Whether items were popped and are not processed yet.
+    /// Whether a consumer has popped items and has not processed them yet.
     is_claimed: bool,
 }
 
@@ -289,8 +289,8 @@ impl Default for SharedFifoConfig {
     }
 }
 
-/// A future that calls a function after each change of the queue, until the function succeeds. If the function cannot
-/// succeed yet, it returns the guard.
+/// A future that calls a function after each change of the queue, until the function returns a result. If there is no result yet, the
+/// function returns the guard of the queue.
 struct Attempts<'a, Q: Queue, A> {
     fifo: &'a SharedFifo<Q>,
     attempt: A,

@@ -53,7 +53,7 @@ pub trait Store<K, T> {
     ///
     /// # Errors
     ///
-    /// Returns an error if any write failed. The error lists the writes that were applied, and the errors of the other
+    /// Returns an error if any write failed. The error contains the indices of the writes that were applied, and the errors of the other
     /// writes.
     fn transaction(&mut self, writes: Vec<Transaction<T>>) -> Result<(), TransactionError> {
         let total = writes.len();
@@ -166,8 +166,8 @@ impl<K, S: KeyLister<K> + ?Sized> KeyLister<K> for Mutex<S> {
     }
 }
 
-/// Each method takes the lock for the duration of the call. The `Mutex` implementation of [`KeyLister`] describes what
-/// the consumer must not do.
+/// Each method takes the lock for the duration of the call. The consumer must follow the rule in the `Mutex` implementation of
+/// [`KeyLister`].
 impl<K, T, S: KeyGetter<K, T> + ?Sized> KeyGetter<K, T> for Mutex<S> {
     fn get_by_key(&self, key: &K) -> Result<Option<T>, BoxError> {
         self.lock().unwrap_or_else(PoisonError::into_inner).get_by_key(key)
@@ -182,8 +182,8 @@ impl<K, S: KeyLister<K> + ?Sized> KeyLister<K> for RwLock<S> {
     }
 }
 
-/// Each method takes a read lock for the duration of the call. The `RwLock` implementation of [`KeyLister`] describes
-/// what the consumer must not do.
+/// Each method takes a read lock for the duration of the call. The consumer must follow the rule in the `RwLock` implementation of
+/// [`KeyLister`].
 impl<K, T, S: KeyGetter<K, T> + ?Sized> KeyGetter<K, T> for RwLock<S> {
     fn get_by_key(&self, key: &K) -> Result<Option<T>, BoxError> {
         self.read().unwrap_or_else(PoisonError::into_inner).get_by_key(key)

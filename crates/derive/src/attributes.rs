@@ -43,7 +43,7 @@ pub(crate) struct Column {
     pub(crate) priority: Option<LitInt>,
 }
 
-/// The attributes while they are parsed. The required `group` and `version` may not have been found yet.
+/// The attributes that the parser has found so far. The required attributes `group` and `version` may still be missing.
 struct Found {
     group: Option<LitStr>,
     version: Option<LitStr>,

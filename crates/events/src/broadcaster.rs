@@ -40,14 +40,14 @@ pub struct BroadcasterConfig {
     pub tries: u32,
     /// The pause between attempts. The default is 10 s.
     pub retry_pause: Duration,
-    /// The rules that combine events of the API `v1` and limit their rate.
+    /// The rules by which a sink combines events of the API `v1` and limits their rate.
     pub correlator: CorrelatorConfig,
     /// The rules for event series of the API `events.k8s.io`. The rules determine when the sink updates a series and
     /// when the series ends.
     pub series: SeriesConfig,
     /// The metrics provider. `None` disables metrics. The broadcaster uses the metrics provider until the broadcaster
-    /// and its last recorder are dropped. With several broadcasters, or several sinks of one broadcaster, each metric
-    /// is the sum of all their counts.
+    /// and its last recorder are dropped. With several broadcasters, or several sinks of one broadcaster, each metric is the sum of the
+    /// counts of all of them.
     ///
     /// | name | kind | meaning |
     /// |---|---|---|
@@ -185,8 +185,7 @@ impl EventBroadcaster {
     /// Writes the queued events and the counts of the series, and then stops the broadcaster. New events are not
     /// accepted. The broadcaster makes one more attempt for each queued event. After `timeout`, the broadcaster stops
     /// even if events are still queued. The method returns the counts of all events, including those that were lost.
-    /// Events that were not written count as failed. Watchers receive the events that are in their queues, and then
-    /// end.
+    /// Events that were not written count as failed. Each watcher receives the events that are in its queue, and then ends.
     ///
     /// # Cancel safety
     ///

@@ -18,12 +18,12 @@ pub const COMBINED_PREFIX: &str = "(combined from similar events): ";
 /// The limits of a [`Correlator`]. The default values come from client-go.
 #[derive(Clone)]
 pub struct CorrelatorConfig {
-    /// The sink begins to combine different messages about the same subject when it has received this number of them.
+    /// If the sink receives this number of different messages about the same subject, it begins to combine them.
     /// For example, with 10, the tenth message and all later messages become one event. The default is 10.
     pub max_similar: usize,
     /// The maximum time between two messages that become one event. The default is 10 minutes.
     pub similar_interval: Duration,
-    /// The burst of the spam filter: the number of events of one flow that may be written without a pause. The default
+    /// The burst of the spam filter: the number of events of one flow that the sink may write without a pause. The default
     /// is 25.
     pub spam_burst: u32,
     /// The interval after which the spam filter allows one more event of a flow, once the burst is used up. The default
@@ -94,14 +94,14 @@ pub struct Correlator {
     buckets: Lru<String, TokenBucket>,
 }
 
-/// The different messages that were recorded about the same subject.
+/// The different messages about one subject that were recorded.
 #[derive(Debug)]
 struct Similar {
     messages: BTreeSet<String>,
     last: Instant,
 }
 
-/// The state that all events with the same key share.
+/// The data that all events with the same key share.
 #[derive(Debug, Default)]
 struct Known {
     count: i32,

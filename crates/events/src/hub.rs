@@ -19,8 +19,8 @@ pub(crate) fn queue(events: usize) -> (mpsc::Sender<Arc<Event>>, mpsc::Receiver<
 #[derive(Debug)]
 pub(crate) struct Hub {
     pub(crate) counters: Arc<Counters>,
-    /// The listeners. The value is `None` after the broadcaster was dropped. Each change replaces the whole list, so
-    /// that the lock need not be held while the listeners are called.
+    /// The listeners. The value is `None` after the broadcaster was dropped. Each change replaces the whole list, so the hub can call the
+    /// listeners of an earlier list without holding the lock.
     listeners: RwLock<Option<Arc<[Listener]>>>,
 }
 

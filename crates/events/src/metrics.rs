@@ -4,12 +4,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use pintle_metrics::{Counter, Metric, MetricKind, Provider};
 
-/// The counts of all events that were recorded with a broadcaster.
+/// The counts of all events that the recorders of a broadcaster recorded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct EventCounts {
-    /// The number of recorded events. If a broadcaster has several sinks, an event counts once for each sink. The
-    /// number of all events is the sum of the other fields except `combined`, plus the number of queued events.
+    /// The number of recorded events. If a broadcaster has several sinks, an event counts once for each sink. This number is the sum of the
+    /// other fields except `combined`, plus the number of queued events.
     pub recorded: u64,
     /// The number of events that the sinks created on the server.
     pub created: u64,
@@ -19,7 +19,7 @@ pub struct EventCounts {
     pub combined: u64,
     /// The number of repetitions that were added to a series in memory. The series is written periodically.
     pub counted: u64,
-    /// The number of events that the spam filter dropped because of too many events about the same object.
+    /// The number of events that the spam filter dropped because too many events described the same object.
     pub spam: u64,
     /// The number of events that were dropped because a queue was full or closed.
     pub dropped: u64,
@@ -59,7 +59,7 @@ pub(crate) struct Counters {
     pub(crate) failed: ReportedCounter,
 }
 
-/// A counter. The counter also reports its value to the metrics provider.
+/// A counter that also reports its value to the metrics provider.
 #[derive(Debug)]
 pub(crate) struct ReportedCounter {
     count: AtomicU64,

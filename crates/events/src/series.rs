@@ -34,8 +34,8 @@ pub(crate) struct Series {
     entries: Lru<SeriesKey, Entry>,
 }
 
-/// The identity of an event. The identity consists of all fields except the note, the times, and the object's
-/// resourceVersion, which changes with each update of the object.
+/// The identity of an event. The identity consists of all fields except the note, the times, and the resourceVersion of the object. The
+/// resourceVersion changes with each update of the object.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct SeriesKey {
     texts: [String; 5],
@@ -47,8 +47,7 @@ struct SeriesKey {
 struct Entry {
     event: SeriesEvent,
     observed: Instant,
-    /// The time of the last write of this event to the server. Before the first write, this is the time when the first
-    /// write was due.
+    /// The time of the last write of this event to the server. Before the first write, this is the time at which the first write was due.
     written: Instant,
     /// Whether the event has repetitions that were not written to the server yet.
     is_unwritten: bool,
@@ -60,7 +59,7 @@ impl Entry {
     }
 }
 
-/// The events that the caller must write after an event was recorded.
+/// The events that the caller must write after it has recorded an event.
 #[derive(Debug)]
 pub(crate) struct SeriesUpdate {
     /// A new event, or the first repetition of an event. The second occurrence of an event starts a series.

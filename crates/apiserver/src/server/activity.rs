@@ -22,17 +22,18 @@ use super::heads::{HeadBudgetExceeded, Heads, RequestHead};
 const HEAD: Duration = Duration::from_secs(32);
 /// The time limit for a connection without open requests.
 const IDLE: Duration = Duration::from_secs(90);
-/// The time after a request's deadline during which the server may still send the response. The server needs this time to send the error
+/// After the deadline of a request, the server may still send the response for this duration. The server needs this time to send the error
 /// about the timeout.
 pub(super) const ANSWER_GRACE: Duration = Duration::from_secs(5);
 
-/// The activity of one connection. The activity determines when the server closes a connection.
+/// Records when a client sends bytes and when responses end on one connection. This record determines when the server closes the
+/// connection.
 #[derive(Debug)]
 pub(super) struct Activity {
     state: Mutex<ConnectionState>,
     /// A notification that wakes [`overdue`](Self::overdue) if the deadline moves to an earlier time.
     earlier_deadline: Notify,
-    /// The memory of received bytes that do not belong to an open request.
+    /// The memory that received bytes take as long as they do not belong to an open request.
     head: Mutex<RequestHead>,
     heads: Heads,
 }
@@ -44,7 +45,7 @@ struct ConnectionState {
     open: usize,
     /// The deadline of the current response.
     answer_by: Option<Instant>,
-    /// The time at which the last response was completed. `None` before the first request.
+    /// The time at which the last response was completed. The time is `None` before the first request.
     idle_since: Option<Instant>,
     /// The time at which the first byte of the next request head arrived.
     head_started: Option<Instant>,
@@ -52,7 +53,7 @@ struct ConnectionState {
     /// have open requests at the same time.
     block: Option<Instant>,
     connected: Instant,
-    /// The time at which [`Activity::overdue`] wakes up next. A request that moves the deadline to a later time does not wake the task.
+    /// The time at which [`Activity::overdue`] wakes up next. A request that moves the deadline to a later time does not wake `overdue`.
     next_check: Option<Instant>,
 }
 
@@ -63,7 +64,7 @@ impl ConnectionState {
         self.deadline_without_block().into_iter().chain(block).min()
     }
 
-    /// Returns the deadline, and records that the task sleeps until then.
+    /// Returns the deadline, and records that [`Activity::overdue`] sleeps until then.
     fn schedule_check(&mut self) -> Option<Instant> {
         self.next_check = self.deadline();
         self.next_check
@@ -265,7 +266,7 @@ pub(super) struct ObservedSocket<T> {
     socket: T,
     activity: Arc<Activity>,
     blocks: HeaderBlocks,
-    /// The number of the incomplete header block that was last reported to the activity.
+    /// The sequence number of the incomplete header block that was last reported to `activity`.
     block: Option<u64>,
     /// Records the memory of incomplete header blocks.
     block_memory: RequestHead,

@@ -25,7 +25,7 @@ pub(super) fn refusal<B>(request: &Request<B>) -> Option<Response<ResponseBody>>
     Some(answer(StatusCode::BAD_REQUEST, format!("400 Bad Request: {why}")))
 }
 
-/// Returns whether the request has no transfer encoding other than `chunked`.
+/// Returns true if the request has no transfer encoding, or only `chunked`.
 fn is_chunked_at_most(headers: &HeaderMap) -> bool {
     let mut encodings = headers.get_all(TRANSFER_ENCODING).iter();
     let first = encodings.next();

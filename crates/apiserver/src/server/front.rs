@@ -1,4 +1,4 @@
-//! Passes requests to the server or to the upstream cluster. The functions are the same for all transports.
+//! Passes requests to the server or to the upstream cluster. All transports call the same functions.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use crate::http::{Deadline, Incoming, ResponseBody, Socket};
 use crate::live::Live;
 use crate::registry::Registry;
 
-/// The server. If the server belongs to a [`Plan`](crate::Plan), the value also contains the upstream cluster.
+/// The server to which requests are passed. If the server belongs to a [`Plan`](crate::Plan), `live` is the upstream cluster.
 #[derive(Clone, Debug)]
 pub(super) struct Front {
     pub(super) registry: Arc<Registry>,

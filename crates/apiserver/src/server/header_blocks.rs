@@ -8,19 +8,19 @@ const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 const FRAME_HEAD: usize = 9;
 
 const HEADERS: u8 = 1;
-/// A type of frames that clients must not send. hyper rejects such frames only after the end of the header block.
+/// A frame type that clients must not send. hyper rejects such frames only after the end of the header block.
 const PUSH_PROMISE: u8 = 5;
 const CONTINUATION: u8 = 9;
 const END_HEADERS: u8 = 4;
 
-/// The maximum of the estimated memory of one header block, in bytes. A block has this memory if it contains as many headers of minimum
-/// length as the limit allows.
+/// The maximum of the estimated memory of one header block, in bytes. The estimate is this large if the block contains as many headers of
+/// minimum length as the size limit for headers allows.
 const LARGEST_BLOCK: usize = 2 << 20;
 
 /// A parser for the HTTP/2 frames of a connection.
 #[derive(Debug)]
 pub(super) enum HeaderBlocks {
-    /// The preface is incomplete. The variant contains the number of preface bytes that have arrived.
+    /// The preface is incomplete. This variant contains the number of bytes of the HTTP/2 preface that have arrived.
     Preface(usize),
     /// The connection is not HTTP/2.
     Other,
@@ -31,7 +31,7 @@ pub(super) enum HeaderBlocks {
 #[derive(Debug, Default)]
 pub(super) struct Frames {
     head: [u8; FRAME_HEAD],
-    /// The number of bytes of the frame head that have arrived.
+    /// The number of bytes of the current frame head that have arrived.
     head_length: usize,
     /// The number of payload bytes that have not arrived yet.
     left: usize,
@@ -42,7 +42,7 @@ pub(super) struct Frames {
     /// The highest stream ID that the client has used. If the stream ID of a header block is not higher, the block contains trailers.
     last_stream: u32,
     is_trailers: bool,
-    /// The memory of trailers in bytes. The memory is counted from the last time at which the connection had no open request. Trailers are
+    /// The memory of trailers in bytes. The count is reset when the connection has no open request. Trailers are
     /// counted because the handler may never read them.
     trailers: usize,
 }

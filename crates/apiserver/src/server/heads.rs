@@ -7,7 +7,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// The maximum size in bytes of a request head that needs no permit. 16,384 connections with such heads take 256 MiB.
 const SMALL_HEAD: usize = 16 << 10;
-/// The maximum total size of all larger heads, in bytes. Each head has at most 1 MiB.
+/// The maximum total size of all heads that need permits, in bytes. Each head has at most 1 MiB.
 const LARGE: usize = 64 << 20;
 /// The approximate memory in bytes that a header needs in addition to its name and its value.
 pub(super) const HEADER: usize = 64;
@@ -36,12 +36,12 @@ impl Heads {
         Self(Arc::new(Semaphore::new(LARGE)))
     }
 
-    /// Returns a request head with the size 0.
+    /// Returns the memory of a request head of which no bytes have arrived.
     pub(super) fn begin(&self) -> RequestHead {
         RequestHead { heads: self.clone(), bytes: 0, permit: None }
     }
 
-    /// Returns the request head that belongs to a parsed request.
+    /// Takes permits for the head of a parsed request, and returns the memory of this head.
     pub(super) fn of<B>(&self, request: &Request<B>) -> Result<RequestHead, HeadBudgetExceeded> {
         let uri = request.uri().path_and_query().map_or(0, |path| path.as_str().len());
         let headers = request.headers().iter();

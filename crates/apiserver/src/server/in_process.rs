@@ -26,9 +26,9 @@ use super::thread::{OwnRuntime, server_ended};
 /// too. All clones of the service call the same server.
 ///
 /// The server applies the same checks, faults and deadlines to a call as to a request over a connection. The service uses only the path and
-/// the query of a URI. The server treats the caller as an administrator, unless the request has an `Authorization` header.
+/// the query of the request's URI. The server treats the caller as an administrator, unless the request has an `Authorization` header.
 ///
-/// A call does not use a connection. Therefore, the following features do not exist for calls:
+/// A call does not use a connection. Therefore, the following features and limits do not apply to calls:
 ///
 /// - WebSockets and TLS
 /// - the limit for concurrent requests on one connection
@@ -117,7 +117,7 @@ where
                 let bearer = HeaderValue::try_from(format!("Bearer {}", token.expose())).map_err(io::Error::other)?;
                 request.headers_mut().insert(AUTHORIZATION, bearer);
             }
-            // The socket of an upgrade is dropped, because only a request over a connection can be upgraded.
+            // The code drops the socket for an upgrade, because only a request over a connection can be upgraded.
             let answered = async {
                 match own_runtime {
                     Some(runtime) => runtime.respond(front, request).await,

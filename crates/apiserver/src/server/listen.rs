@@ -32,8 +32,8 @@ const MAX_HEADERS: usize = 1_000;
 /// The interval between HTTP/2 pings. The client must respond to a ping within the same duration.
 const PING: Duration = Duration::from_secs(30);
 const PING_ANSWER: Duration = Duration::from_secs(15);
-/// The idle time before TCP keep-alive sends its first probe. The next constants are the interval between probes, and the number of failed
-/// probes after which the connection is closed.
+/// The idle time before TCP keep-alive sends its first probe. The next two constants are the interval between probes, and the number of
+/// failed probes after which the connection is closed.
 const PROBE_AFTER: Duration = Duration::from_secs(60);
 const PROBE_EVERY: Duration = Duration::from_secs(15);
 const PROBES: u32 = 4;
@@ -43,8 +43,8 @@ const HANDSHAKE: Duration = Duration::from_secs(10);
 /// The pause after an attempt to accept a connection has failed. For example, accepting a connection fails if no file descriptors are left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// Returns the maximum number of concurrent connections. The result is `wanted`, but not more than half of the files that this process can
-/// open.
+/// Returns the maximum number of concurrent connections. The result is `wanted`, or half of the number of files that this process can open,
+/// whichever is smaller.
 pub(super) fn connection_limit(wanted: usize) -> usize {
     wanted.min(max_open_files().unwrap_or(usize::MAX) / 2).clamp(1, Semaphore::MAX_PERMITS)
 }
@@ -129,7 +129,7 @@ async fn serve_on(socket: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, 
         let (version, open) = (request.version(), requests.open(&request));
         let refusal = framing::refusal(&request);
         async move {
-            // The error means that the budget for request heads is exhausted. The error closes an HTTP/1 connection. On an HTTP/2
+            // This error occurs if the budget for request heads is exhausted. The error closes an HTTP/1 connection. On an HTTP/2
             // connection, the error only resets the stream.
             let open = open?;
             if let Some(refusal) = refusal {

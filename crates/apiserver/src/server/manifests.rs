@@ -54,8 +54,8 @@ pub(super) fn files(path: &Path) -> Result<Vec<PathBuf>, LoadError> {
     Ok(files)
 }
 
-/// Finds the manifest files below a folder. `seen` contains the folders that were already read, because a symbolic link can lead back to
-/// such a folder.
+/// Finds the manifest files below a folder. `seen` contains the folders that were already read. Without `seen`, a symbolic link to such a
+/// folder would cause an endless recursion.
 fn find(dir: &Path, files: &mut Vec<PathBuf>, seen: &mut HashSet<PathBuf>) -> Result<(), LoadError> {
     let unreadable = |cause| LoadError::Unreadable { path: dir.to_owned(), cause };
     if !seen.insert(dir.canonicalize().map_err(unreadable)?) {

@@ -21,7 +21,8 @@ use crate::store::{Db, Key, ResourceKey, Stored};
 #[derive(Clone)]
 pub struct ServerSnapshot {
     revision: u64,
-    /// The key that signs tokens. The key is `None` if the snapshot was parsed from a text that contains no key.
+    /// The key with which the server signs service account tokens. The key is `None` if the snapshot was parsed from a text that contains
+    /// no key.
     token_key: Option<KeySeed>,
     objects: BTreeMap<(ResourceKey, Key), Arc<Stored>>,
 }

@@ -21,7 +21,7 @@ use crate::live::Upstream;
 pub(super) async fn start(config: ApiServerConfig, upstream: Option<Upstream>) -> Result<ApiServer, StartError> {
     let (sender, started) = oneshot::channel();
     let run = move || {
-        // If the caller no longer waits for the result, the server is dropped here and stops.
+        // If the caller no longer waits for the server, the failed `send` drops the server, which then stops.
         let runtime = match Builder::new_current_thread().enable_all().build() {
             Ok(runtime) => runtime,
             Err(error) => return drop(sender.send(Err(StartError::Thread(error)))),
@@ -54,7 +54,7 @@ pub(super) struct OwnRuntime {
     pub(super) stop: CancellationToken,
 }
 
-/// The maximum number of body frames that wait between the server's thread and the caller's thread.
+/// The maximum number of body frames that the server's thread has sent and the caller's thread has not received yet.
 const READY: usize = 16;
 
 impl OwnRuntime {
@@ -87,7 +87,7 @@ impl OwnRuntime {
         self.tasks.spawn_on(async move { stop.run_until_cancelled(work).await }, &self.runtime);
         let clock_guard = inhibit_auto_advance();
         let (head, receiver, bounded) = answered.await.ok()?;
-        // The clock may advance during a watch, because watches can last for a long time.
+        // A paused clock may advance during a watch, because watches can last for a long time.
         let clock_guard = clock_guard.filter(|_| bounded);
         let parts = stream::unfold(Some((receiver, clock_guard)), |state| async {
             let (mut receiver, clock_guard) = state?;
@@ -102,9 +102,9 @@ impl OwnRuntime {
     }
 }
 
-/// Prevents a paused tokio clock from advancing on its own until the returned sender is dropped. This function is used while another thread
-/// works for the current thread. The function starts a blocking task, because tokio does not advance a paused clock while a blocking task
-/// runs. If the clock is not paused, the function has no effect.
+/// Prevents a paused tokio clock from advancing on its own until the returned sender is dropped. Callers use this function while the
+/// current thread waits for work of another thread. The function starts a blocking task, because tokio does not advance a paused clock
+/// while a blocking task runs. If the clock is not paused, the function has no effect.
 fn inhibit_auto_advance() -> Option<std::sync::mpsc::Sender<()>> {
     let (tokio_now, real) = (tokio::time::Instant::now().into_std(), std::time::Instant::now());
     let is_paused = tokio_now > real || real.duration_since(tokio_now) > Duration::from_millis(1);

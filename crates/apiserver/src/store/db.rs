@@ -30,15 +30,15 @@ use crate::store::{
     Stored,
 };
 
-/// The minimum size in bytes of the backlog, which contains the unread changes for a follower of several resources.
+/// The minimum for the size limit in bytes of a backlog, which contains the unread changes for a follower of several resources.
 /// With a smaller backlog, the follower might have to list again after every change.
 const MIN_BACKLOG_BYTES: usize = 16 << 20;
 
-/// The new value of an object that must be committed together with another object. An example is a quota.
+/// The new value of an object, such as a quota. The store must commit this value together with the write of another object.
 pub(crate) struct Charge {
     pub(crate) resource: ResourceKey,
     pub(crate) key: String,
-    /// The revision of the object from which the new value was computed.
+    /// The new value was computed from the object at this revision.
     pub(crate) at: u64,
     pub(crate) value: Json,
 }
@@ -61,15 +61,15 @@ pub(crate) struct Db {
     interner: Arc<Interner>,
     /// The maximum number of changes that a follower of one resource has not read yet.
     max_lag: usize,
-    /// The approximate maximum size in bytes of the changes that a follower of several resources has not read yet. The
-    /// maximum is at least the size of the log.
+    /// The approximate maximum size in bytes of the changes that a follower of several resources has not read yet. This maximum is at least
+    /// as large as the log.
     max_backlog_bytes: usize,
 }
 
 #[derive(Debug)]
 struct Inner {
     store: Store,
-    /// For each resource, the followers: readers that receive the changes of the resource.
+    /// The followers of each resource. A follower is a reader that receives the changes of a resource.
     followers: HashMap<ResourceKey, Followers>,
     /// The followers of several resources.
     multi: Vec<MultiFollower>,
@@ -141,8 +141,8 @@ impl Db {
         self.lock().store.keep(resource, revision, objects);
     }
 
-    /// Calls `question` with the store while the lock is held. This method is for reads of past states, or of values
-    /// that must be unique. For all other reads, use [`now`](Self::now) instead.
+    /// Calls the closure `question` with the store while the lock is held. Use this method to read past states, or values that must be
+    /// unique. For all other reads, use [`now`](Self::now) instead.
     pub(crate) fn read<R>(&self, question: impl FnOnce(&Store) -> R) -> R {
         question(&self.lock().store)
     }
@@ -253,7 +253,7 @@ impl Db {
         inner.followers.remove(resource);
     }
 
-    /// Calls `question` with the current state of the store. The returned feed contains all later changes of the
+    /// Calls the closure `question` with the current state of the store. The returned feed contains all later changes of the
     /// resource.
     pub(crate) fn follow<R>(
         &self,
@@ -381,8 +381,8 @@ mod tests {
         put(2);
         assert!(first.upgrade().is_none(), "the change is dropped");
         assert_eq!(slow.next(&db).await.err(), Some(FeedEnd::TooSlow));
-        // A feed continues as long as the number of its unread changes does not exceed the limit. The limit does not
-        // apply to a feed that starts at a past revision.
+        // A feed ends if the number of its unread changes exceeds the limit. This limit does not apply to a feed that starts at a past
+        // revision.
         let ((), within) = db.follow(&resource, FeedScope::All, |_| ());
         put(3);
         let mut past = within.starting_after(second);
@@ -409,7 +409,7 @@ mod tests {
         assert!(begun.upgrade().is_some_and(|objects| objects.get("0").is_some() && objects.get("1").is_none()));
         put(2);
         assert!(begun.upgrade().is_none() && stored.upgrade().is_none(), "all references are dropped");
-        // A read at a future revision does not add the state to the cache.
+        // A read at a future revision returns the current state, but does not add it to the cache of past states.
         let next = db.revision() + 1;
         for is_there in [false, true] {
             let past = db.past(&resource, next).expect("not compacted");
@@ -444,7 +444,7 @@ mod tests {
             assert_eq!(&*feed.next(&db).await.expect("not compacted").key, "a/1");
             assert_eq!(db.revision_if_read(feed), Some(db.revision()));
         }
-        // A feed that starts at a past revision skips the changes outside of its scope.
+        // A feed that starts at a past revision skips the changes to objects outside of its scope.
         let before = db.revision() - 2;
         let mut past = follow(FeedScope::Namespace("a".into())).starting_after(before);
         assert_eq!(&*past.next(&db).await.expect("not compacted").key, "a/1");
@@ -481,7 +481,7 @@ mod tests {
             }
             assert_eq!(db.revision_if_read(feed), Some(db.revision()));
         }
-        // A feed that starts at a past revision skips the changes of objects whose field has other values.
+        // A feed that starts at a past revision skips the changes to objects whose selected field has other values.
         let mut past = follow("y").starting_after(created);
         for revision in [moved, touched, removed] {
             assert_eq!(past.next(&db).await.expect("not compacted").revision(), revision);

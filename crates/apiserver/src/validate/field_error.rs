@@ -131,7 +131,7 @@ pub(crate) struct FieldErrors {
     all: Vec<FieldError>,
     /// The total size of all errors and warnings in bytes.
     size: usize,
-    /// The messages of rule violations that do not reject the object. The client receives these messages as warnings.
+    /// The messages of violated rules that do not cause the rejection of the object. The client receives these messages as warnings.
     warnings: Vec<String>,
 }
 

@@ -35,8 +35,8 @@ const LABEL_PATTERN: &str = "[a-z0-9]([-a-z0-9]*[a-z0-9])?";
 /// prefix of a generated name, which may end with `-`.
 pub(crate) fn name_errors(rule: NameRule, name: &str, prefix: bool) -> Vec<String> {
     let masked;
-    // A dash at the end is valid, because the generated suffix follows it. The byte before the dash is skipped, too, because Go does not
-    // validate it.
+    // A dash at the end is valid, because the generated suffix follows it. The check also skips the byte before the dash, because
+    // kube-apiserver does not validate it.
     let start = if prefix && name.ends_with('-') { name.len().checked_sub(2) } else { None };
     let name = match start.and_then(|end| name.get(..end)) {
         Some(start) => {

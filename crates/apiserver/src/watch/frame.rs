@@ -47,7 +47,7 @@ impl FrameShape {
         if is_plain { shown } else { shown.max(stored.weight()) }
     }
 
-    /// Encodes a bookmark. A bookmark is an object of the kind that contains only a resourceVersion.
+    /// Encodes a bookmark. A bookmark is an object of the watched kind, and contains only a resourceVersion.
     pub(crate) fn bookmark(&mut self, revision: u64, end_mark: bool, kind: &Kind) -> Outcome<Bytes> {
         let mut value = kind.empty();
         let metadata = crate::object::metadata_mut(&mut value);

@@ -27,7 +27,7 @@ fn long() -> String {
     "x".repeat(LONG)
 }
 
-/// Returns an object that has `count` members with this value.
+/// Returns an object that has `count` members, each with the value `value`.
 fn members(count: usize, value: &Json) -> Json {
     (0..count).map(|at| (format!("m{at}"), value.clone())).collect::<Map>().into()
 }

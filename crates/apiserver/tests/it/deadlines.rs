@@ -104,7 +104,7 @@ async fn incomplete_body_times_out_with_the_request() {
             answer.contains(r#""message":"Timeout: request did not complete within the allotted timeout""#),
             "{answer}"
         );
-        // The server also closes the connection after the response.
+        // After the response, the server closes the connection.
         let ended = tokio::time::timeout(Duration::from_secs(100), sending).await;
         assert!(ended.is_ok(), "{query}: the connection is open after {:?}", began.elapsed());
     }
@@ -150,8 +150,8 @@ async fn idle_http2_connection_is_closed_gracefully() {
     assert!(seconds(89..95).contains(&began.elapsed()), "{:?}", began.elapsed());
 }
 
-/// The runtime has only one blocking thread. Together, the idle connections announce bodies that are more than a
-/// hundred times as large as the body budget.
+/// The runtime has only one blocking thread. Together, the bodies that the idle connections announce are more than a hundred times as large
+/// as the body budget.
 #[test]
 fn idle_connections_do_not_block_other_requests() {
     const IDLE: usize = 300;
@@ -326,8 +326,8 @@ async fn unread_http2_response_is_reset_and_other_streams_continue() {
     assert_eq!(other.status(), 200);
 }
 
-/// Starts a server that contains much data. A list of the data is larger than all buffers between the server and a
-/// client.
+/// Starts a server that contains much data. The response to a list request for this data is larger than all buffers between the server and
+/// a client.
 async fn full_server() -> ApiServer {
     let server = server().await;
     for number in 0..OBJECTS {

@@ -58,8 +58,8 @@ async fn watch(server: &ApiServer, query: &str) -> Watch<InProcessBody> {
     Watch::of(Response::new(body))
 }
 
-/// Returns the name of the object in the next event that is not a bookmark. The second result is the version of the
-/// last bookmark before that event.
+/// Returns the name of the object in the next event that is not a bookmark. Also returns the resourceVersion of the last bookmark before
+/// that event, as the second result.
 async fn next_name(watch: &mut Watch<InProcessBody>) -> (String, u64) {
     let mut mark = 0;
     loop {
@@ -120,7 +120,7 @@ async fn delayed_request_does_not_block_others_with_its_body() {
         let (code, _) = send_in_process(&server, Method::POST, CONFIG_MAPS, object).await;
         (code, began.elapsed() >= delay)
     };
-    // The objects are too large. After the delay, validation rejects both requests.
+    // After the delay, validation rejects both requests, because the objects are too large.
     assert_eq!(tokio::join!(post("slow"), post("quick")), ((422, true), (422, false)));
 }
 

@@ -1,5 +1,4 @@
-//! Tests of requests that a `Plan` forwards to the cluster. The cluster in these tests responds late, incompletely, or
-//! never.
+//! Tests of requests that a `Plan` forwards to the cluster. In these tests, the cluster responds late, incompletely, or never.
 
 use std::convert::Infallible;
 use std::io;

@@ -9,7 +9,7 @@ use pintle_json::{Json, json};
 
 use crate::support::*;
 
-/// Texts that have a special meaning in some field of the API.
+/// Each of these texts has a special meaning in a field of the API.
 const WORDS: &[&str] = &[
     "metadata",
     "name",
@@ -78,7 +78,7 @@ impl Generator {
         }
     }
 
-    /// Returns JSON as a text. Sometimes, the object is nested so deeply that a recursive parser would overflow the stack.
+    /// Returns JSON as a text. Sometimes, the JSON is nested so deeply that a recursive parser would overflow the stack.
     fn json(&mut self, depth: usize) -> String {
         match self.0.u8(..14) {
             0 => "null".into(),
@@ -179,7 +179,7 @@ impl Oracle<'_> {
 const FAILS_INSIDE: &[&str] = &[
     "strconv.ParseUint",
     "resourceVersion should not be set on objects to be created",
-    // The following messages are about apply patches and strategic patches whose types differ from the types in the object.
+    // kube-apiserver sends the following messages if a value in an apply patch or a strategic patch has another type than in the object.
     "failed to create typed",
     "failed to convert new object",
     "failed to decode managed fields",

@@ -1,4 +1,4 @@
-//! Tests of garbage collection. In some tests, dependents cannot be written.
+//! Tests of garbage collection. In some tests, the server rejects each write of a dependent.
 
 use http::Method;
 use pintle_apiserver::{ApiServer, ApiServerConfig};

@@ -51,8 +51,8 @@ async fn watching(server: &ApiServer) -> TcpStream {
     }
 }
 
-/// Limits each jump of the paused clock to one second. Without this limit, the clock could jump further while the server and its client
-/// wait for each other.
+/// Limits each step by which the paused clock advances to one second. Without this limit, the clock could advance further while the server
+/// and its client wait for each other.
 fn tick() {
     tokio::spawn(async {
         loop {

@@ -40,17 +40,17 @@ async fn heavy_responses_do_not_block_a_single_threaded_server() {
     }
 }
 
-/// Asserts that the server, which runs on this thread, processes a request on other threads. The assertion compares two CPU times: the time
-/// that this thread uses between two responses, and the time of the other threads. Therefore, the result does not depend on the load or the
-/// speed of the machine.
+/// Asserts that the server, which runs on this thread, processes a request on other threads. The assertion compares the CPU time that this
+/// thread uses between two responses with the CPU time of the other threads. Therefore, the result does not depend on the load or the speed
+/// of the machine.
 async fn assert_offloaded<W>(name: &str, begin: impl AsyncFn() -> (Arc<ApiServer>, W))
 where
     W: Future<Output = ()> + Send + 'static,
 {
-    // The limit is so low that a response takes at most a second, even if ten other threads compete for the processor.
+    // With this limit of CPU time, a response takes at most a second, even if ten other threads compete for the processor.
     const LONGEST: Duration = Duration::from_millis(100);
     // This thread uses about 4 ms, and the other threads use 13 to 700 ms. Without offloading, the other threads would use almost no CPU
-    // time. One successful try is sufficient.
+    // time. One successful attempt is sufficient.
     const TRIES: usize = 4;
     let mut tries: Vec<(Duration, Duration)> = Vec::new();
     while tries.last().is_none_or(|(longest, others)| *longest >= LONGEST.min(*others / 2)) {

@@ -1,4 +1,4 @@
-//! Tests that the server rejects values with such deep nesting that they could overflow the stack.
+//! Tests that the server rejects values that are nested so deeply that they could overflow the stack.
 
 use http::Method;
 use pintle_apiserver::{ApiServer, ApiServerConfig};
@@ -12,8 +12,8 @@ const WIDGETS: &str = "/apis/example.com/v1/namespaces/default/widgets";
 /// The maximum nesting depth of a stored object, including its managed fields.
 const DEEPEST: usize = 120;
 
-/// Returns a CustomResourceDefinition for widgets that may have any `spec` and `status`. The members of `more` are added to its
-/// only version.
+/// Returns a CustomResourceDefinition for widgets that may have any `spec` and `status`. The members of `more` are added to the only
+/// version of the CustomResourceDefinition.
 fn definition(more: Json) -> Json {
     let mut version = json!({
         "name": "v1",
@@ -74,7 +74,7 @@ fn deep_path(depth: usize) -> String {
     "/0".repeat(depth)
 }
 
-/// As in the program `pintle-apiserver`, the worker threads of the server have a stack of 2 MiB.
+/// The worker threads of the server have a stack of 2 MiB, as in the program `pintle-apiserver`.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn json_patch_result_has_the_depth_limit_of_bodies() {
     let server = server().await;
@@ -103,8 +103,8 @@ async fn json_patch_result_has_the_depth_limit_of_bodies() {
 async fn deepest_accepted_object_is_served_in_every_form() {
     let server = server().await;
     let path = format!("{WIDGETS}/w");
-    // The object and its spec are two additional levels. In the managed fields, nested objects are four levels deeper than in the object
-    // itself. Nested lists are not deeper in the managed fields, because a list is a single entry there.
+    // The object and its spec add two levels to the nesting depth. In the managed fields, nested objects are four levels deeper than in the
+    // object itself. Nested lists are not deeper in the managed fields, because a list is a single entry there.
     let shapes = [(lists as fn(usize) -> Json, DEEPEST - 2), (objects, DEEPEST - 6)];
     for (shape, room) in shapes {
         for way in ["create", "put", "merge", "json", "apply", "status"] {
@@ -145,7 +145,7 @@ async fn quota_is_not_charged_for_rejected_nesting() {
     }
 }
 
-/// Writes the value to the spec or the status of the widget `w`. `way` determines the kind of write.
+/// Writes the value to the spec or the status of the widget `w`. `way` determines the kind of write, such as an update or a patch.
 async fn write(server: &ApiServer, way: &str, value: Json) -> Answer {
     let path = format!("{WIDGETS}/w");
     let spec = json!({"a": value});
@@ -168,7 +168,7 @@ async fn write(server: &ApiServer, way: &str, value: Json) -> Answer {
     read(send(server, method, &path, &[("content-type", media)], &body.to_string()).await).await
 }
 
-/// Asserts that each way of reading returns a single widget that equals `expected`. If `serde_json` cannot parse a response, the body is a
+/// Asserts that each kind of read returns a single widget that equals `expected`. If `serde_json` cannot parse a response, the body is a
 /// text, which differs from `expected`.
 async fn assert_served(server: &ApiServer, expected: &Json, what: &str) {
     const TABLE: (&str, &str) = ("accept", "application/json;as=Table;v=v1;g=meta.k8s.io");

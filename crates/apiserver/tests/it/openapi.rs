@@ -40,7 +40,7 @@ async fn document(scope: &str, kind: &str, group: &str) -> Json {
     get(&server, &format!("/openapi/v3/apis/{group}/v1")).await.body
 }
 
-/// Returns the documents of all groups and versions. The first element of each pair is the path of the document without
+/// Returns the documents of all groups and versions. The first element of each pair is the path of the document, without the prefix
 /// `/openapi/v3`.
 async fn documents(server: &ApiServer) -> Vec<(String, Json)> {
     let index = get(server, "/openapi/v3").await.body;
@@ -310,7 +310,8 @@ async fn document_hash_changes_only_with_the_schema() {
     assert_eq!(all["definitions"]["com.example.v1.Apple"]["properties"]["z"], json!({"type": "string"}));
 }
 
-/// Adds to `found` the JSON pointer of each empty list or object that is a member with one of these names.
+/// Searches a value for empty lists and empty objects that are members with one of these names. Adds the JSON pointer of each such member
+/// to `found`.
 fn empty_members(value: &Json, names: &[&str], at: &str, found: &mut Vec<String>) {
     for (name, member) in value.as_object().into_iter().flatten() {
         let place = format!("{at}/{name}");

@@ -38,7 +38,7 @@ fn varint(message: &mut &[u8]) -> u64 {
     digits.iter().rev().fold(0, |value, digit| value << 7 | u64::from(digit & 0x7f))
 }
 
-/// Returns all values to which a path of field numbers leads.
+/// Returns the values of all fields that the path `path` of field numbers leads to.
 fn at<'a>(message: &'a [u8], path: &[u32]) -> Vec<&'a [u8]> {
     path.iter().fold(vec![message], |messages, number| {
         let fields = messages.into_iter().flat_map(fields);
@@ -54,7 +54,7 @@ fn keys(object: &Json) -> Vec<String> {
     object.as_object().expect("an object").keys().map(ToString::to_string).collect()
 }
 
-/// Returns the names of all named messages in a list, and the message with the name `name`.
+/// Reads a list of entries, each with a name and a message. Returns all names, and the message of the entry whose name is `name`.
 fn named<'a>(list: &[&'a [u8]], name: &str) -> (Vec<String>, &'a [u8]) {
     let names: Vec<_> = list.iter().map(|entry| texts(entry, &[1]).concat()).collect();
     let found = names.iter().position(|known| known == name).unwrap_or_else(|| panic!("{name} in {names:?}"));
@@ -71,8 +71,8 @@ fn json_property_count(schema: &Json) -> usize {
         + named("properties").chain(listed).chain(single).map(json_property_count).sum::<usize>()
 }
 
-/// Returns the number of properties in an encoded schema. The properties are counted as in `json_property_count`. Each path leads from a
-/// schema to nested schemas. The first path leads from a schema to the schemas of its properties.
+/// Returns the number of properties in an encoded schema. The properties are counted as in `json_property_count`. Each path consists of
+/// field numbers, and leads from a schema to nested schemas. The first path leads from a schema to the schemas of its properties.
 fn proto_property_count(schema: &[u8], paths: &[&[u32]]) -> usize {
     let parts = paths.iter().flat_map(|path| at(schema, path));
     at(schema, paths[0]).len() + parts.map(|part| proto_property_count(part, paths)).sum::<usize>()

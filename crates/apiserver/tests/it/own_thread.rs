@@ -164,8 +164,8 @@ async fn fault_windows_use_the_servers_clock() {
     let server = server(true).await;
     tokio::time::advance(Duration::from_secs(86_400)).await;
     let fault = Fault::Answer(Answer::new(503));
-    // The caller's clock is a day ahead of the server's clock. If the start of the rule's time window depended on the
-    // caller's clock, the time window would not have begun yet.
+    // The caller's clock is a day ahead of the server's clock. The test fails if the time window of the rule depends on the caller's clock,
+    // because the window would then not have begun yet.
     server.faults().add(Rule { from: Duration::from_nanos(1), ..Rule::new(fault) });
     let code = call(&server.in_process(), Method::GET, CONFIG_MAPS, Json::Null).await.0;
     assert_eq!(code, 503);

@@ -35,8 +35,7 @@ async fn start_plan(manifests: &str) -> (ApiServer, Plan) {
     (live, plan)
 }
 
-/// Asserts that the cluster has not received any writes, and returns the lines of the plan's text form, except the
-/// summary.
+/// Asserts that the cluster has not received any writes, and returns the text form of the plan as lines, without the summary.
 async fn planned(live: &ApiServer, plan: &Plan) -> Vec<String> {
     assert!(live.audit().writes().is_empty(), "{:?}", live.audit().writes());
     let text = plan.changes().await.to_string();
@@ -97,7 +96,7 @@ async fn writes_stay_in_the_plan_in_order() {
     let pod = json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "nginx"}]}});
     assert_eq!(call(server, Method::POST, "/api/v1/namespaces/default/pods", pod).await.code, 201);
     assert_eq!(get(server, &format!("{CONFIG_MAPS}/b")).await.code, 404);
-    // The changes of a plan do not include writes that cancel each other out.
+    // If writes cancel each other out, the changes of a plan do not include them.
     call(server, Method::PATCH, &format!("{CONFIG_MAPS}/c"), json!({"data": {"k": "v"}})).await;
     call(server, Method::PATCH, &format!("{CONFIG_MAPS}/c"), json!({"data": null})).await;
 
@@ -160,7 +159,7 @@ async fn definitions_of_cluster_and_plan_both_apply() {
     assert_eq!(applied.status(), 201);
     let status = json!({"status": {"ready": true}});
     assert_eq!(call(server, Method::PATCH, &format!("{WIDGETS}/w/status"), status).await.code, 200);
-    // A plan omits Events, but includes the changes of a custom resource whose kind is also called `Event`.
+    // The changes of a plan omit Events, but include a custom resource whose kind is also called `Event`.
     let own_definition = DEFINITION.replace("widgets", "gadgets").replace("Widget", "Event").replace("\n", " ");
     let posted = support::send(
         server,
@@ -302,7 +301,7 @@ async fn refusals_are_returned_and_an_expired_watch_re_lists() {
 struct Recorder {
     to: InProcess,
     lines: Arc<Mutex<Vec<String>>>,
-    /// A text. Requests whose request line contains this text receive no response.
+    /// A text. A request whose request line contains this text receives no response.
     lost: &'static str,
 }
 

@@ -28,7 +28,7 @@ pub(crate) fn rules(resources: &[&str], operations: &[&str]) -> Json {
     }]})
 }
 
-/// Creates a validating policy for creates and updates of ConfigMaps. Also creates a binding for this policy.
+/// Creates a validating policy for requests that create or update ConfigMaps. Also creates a binding for this policy.
 pub(crate) async fn validating(server: &ApiServer, name: &str, mut spec: Json) {
     spec.set_default("matchConstraints", rules(&["configmaps"], &["CREATE", "UPDATE"]));
     let path = |resource: &str| format!("{ADMISSION}/validatingadmission{resource}");
@@ -37,7 +37,7 @@ pub(crate) async fn validating(server: &ApiServer, name: &str, mut spec: Json) {
     post(server, &path("policybindings"), json!({"metadata": {"name": name}, "spec": binding})).await;
 }
 
-/// Creates a mutating policy for creates of ConfigMaps, and a binding for this policy.
+/// Creates a mutating policy for requests that create ConfigMaps, and a binding for this policy.
 pub(crate) async fn mutating(server: &ApiServer, name: &str, reinvocation: &str, mutation: Json, more: Json) {
     let mut spec = json!({"reinvocationPolicy": reinvocation, "mutations": [mutation]});
     for (name, value) in more.members("") {
@@ -550,7 +550,7 @@ async fn policies_ignore_deletes_of_terminating_pods() {
     for (options, code) in [
         (json!({}), 200),
         (json!({"gracePeriodSeconds": 30}), 200),
-        // A delete of an object that already waits for its grace period does not change finalizers.
+        // If an object already waits for the end of its grace period, another delete request does not change the finalizers.
         (json!({"propagationPolicy": "Foreground"}), 200),
         (json!({"gracePeriodSeconds": 5}), 422),
         (json!({"preconditions": {"uid": "other"}}), 409),

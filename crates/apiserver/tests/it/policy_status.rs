@@ -32,7 +32,7 @@ async fn status(server: &ApiServer, name: &str) -> Json {
     get(server, &format!("{POLICIES}/{name}")).await.body["status"].clone()
 }
 
-/// Returns the warnings of a policy that has these rules and this spec, as pairs of a field and a text.
+/// Creates a policy with these rules and this spec, and returns its warnings as pairs of a field and a text.
 async fn warnings(server: &ApiServer, name: &str, rules: &[Json], spec: Json) -> Vec<(String, String)> {
     create(server, name, rules, spec).await;
     let status = status(server, name).await;

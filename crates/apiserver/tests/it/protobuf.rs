@@ -31,7 +31,7 @@ async fn body(response: Response<Incoming>) -> Bytes {
     body
 }
 
-/// Returns the encoded ConfigMap. The envelope around the message is removed.
+/// Returns the encoded ConfigMap. The function removes the envelope around the message.
 fn message(body: &[u8]) -> &[u8] {
     let head = b"k8s\0\x0a\x0f\x0a\x02v1\x12\x09ConfigMap\x12";
     let rest = body.strip_prefix(head).expect("a config map").strip_suffix(b"\x1a\0\x22\0").expect("an end");

@@ -1,5 +1,6 @@
 //! Tests of the proxies for pods, services and nodes, and of the deprecated path prefixes `watch` and `proxy`. The expected responses were
-//! recorded from a real kube-apiserver. In the recorded cluster, the backends of the proxies did not listen.
+//! recorded from a real kube-apiserver. In the cluster where they were recorded, no process listened on the addresses to which the proxies
+//! connect.
 
 use http::Method;
 use pintle_apiserver::{ApiServer, ApiServerConfig};
@@ -16,7 +17,7 @@ async fn make(server: &ApiServer, path: &str, object: Json) {
     assert_eq!(made.code, 201, "{}", made.body);
 }
 
-/// Starts a server with pods, services and nodes. Some of them have addresses.
+/// Starts a server with pods, services and nodes. Some of these objects have addresses.
 async fn server() -> ApiServer {
     let server = ApiServer::start(ApiServerConfig::default()).await.expect("a server");
     let address = |kind: &str, address: &str| json!([{"type": kind, "address": address}]);

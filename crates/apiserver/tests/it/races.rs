@@ -19,7 +19,7 @@ async fn server() -> Arc<ApiServer> {
     Arc::new(ApiServer::start(ApiServerConfig::default()).await.expect("a server"))
 }
 
-/// Sends `count` requests concurrently and returns their responses.
+/// Sends `count` requests concurrently and returns all responses.
 async fn concurrently<F, W>(count: usize, request: F) -> Vec<Answer>
 where
     F: Fn(usize) -> W,

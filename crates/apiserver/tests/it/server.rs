@@ -365,7 +365,7 @@ async fn daemon_set_template_generation_is_counted_as_in_go() {
         let refused = made("refused", sent).await;
         assert_eq!((refused.code, &refused.body["message"]), (400, &json!(why)));
     }
-    // For most bodies, decoding includes the conversion of the annotation. The result of a strategic patch or an apply
+    // For most bodies, the server converts the annotation when it decodes the body. The result of a strategic patch or an apply
     // request is converted after it has been computed.
     let why = "strconv.ParseInt: parsing \"x\": invalid syntax";
     let whole = json!({"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": generation("x")}).to_string();

@@ -22,7 +22,7 @@ use tokio_rustls::client::TlsStream;
 /// The timeout of tests. A test fails if an operation takes longer than this time.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Returns the CPU time that a clock shows.
+/// Returns the time of a CPU clock.
 pub(crate) fn cpu_time(clock: ClockId) -> Duration {
     let now = clock_gettime(clock);
     Duration::new(now.tv_sec.unsigned_abs(), u32::try_from(now.tv_nsec).expect("less than a second"))

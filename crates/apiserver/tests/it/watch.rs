@@ -159,8 +159,8 @@ async fn bookmarks_advance_with_writes_of_other_kinds() {
     }
 }
 
-/// A bookmark must not have an earlier version than the start of the watch, because the client would continue from the
-/// bookmark.
+/// A bookmark must not have an earlier version than the start of the watch, because the client would later resume the watch from the
+/// version of the bookmark.
 #[tokio::test]
 async fn watch_from_a_future_version_gets_no_earlier_bookmark() {
     let config = ApiServerConfig { bookmark_interval: Duration::from_millis(20), ..ApiServerConfig::default() };

@@ -285,7 +285,7 @@ async fn message<S: AsyncRead + AsyncWrite + Unpin>(watch: &mut WebSocketStream<
     }
 }
 
-/// Returns the close frame that ends the watch. Returns `None` if the watch ends without a close frame.
+/// Reads the WebSocket until the watch ends, and returns the close frame. Returns `None` if the watch ends without a close frame.
 async fn end<S: AsyncRead + AsyncWrite + Unpin>(watch: &mut WebSocketStream<S>) -> Option<Message> {
     let last = message(watch).await;
     assert!(matches!(last, None | Some(Message::Close(_))), "{last:?}");

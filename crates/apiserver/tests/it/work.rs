@@ -1,6 +1,6 @@
 //! Tests that the time for processing bodies with many items is proportional to the number of items.
 //!
-//! The tests end long before their timeout. For these bodies, an algorithm with quadratic time in the number of items would take
+//! The tests end long before the timeout. For these bodies, an algorithm with quadratic time in the number of items would take
 //! many minutes.
 
 use http::Method;
@@ -30,7 +30,7 @@ fn each(count: usize, make: impl Fn(usize) -> Json) -> Json {
     (0..count).map(make).collect()
 }
 
-/// Returns a list of finalizers. The names of the finalizers contain these numbers.
+/// Returns a list of finalizers. The names of the finalizers contain the given numbers.
 fn finalizers(numbers: std::ops::Range<usize>) -> Json {
     numbers.map(|at| json!(format!("e.com/f{at}"))).collect()
 }

@@ -1,4 +1,4 @@
-//! Tests of YAML bodies. The bodies are expensive to parse, are deeply nested, or need quotes.
+//! Tests of YAML bodies. Some bodies are expensive to parse, some are deeply nested, and some contain strings that need quotes.
 
 use http::Method;
 use pintle_apiserver::{ApiServer, ApiServerConfig};

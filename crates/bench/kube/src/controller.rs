@@ -61,7 +61,7 @@ pub fn main() {
         }
     });
     println!("{}", serde_json::to_string(&sample).expect("a sample is JSON"));
-    // The measurement ends here. It does not include the time until the controller has stopped.
+    // The measurement ends here. The measurement does not include the time until the controller has stopped.
     std::process::exit(0);
 }
 

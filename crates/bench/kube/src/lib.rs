@@ -65,7 +65,7 @@ struct Setting {
     quick: bool,
 }
 
-/// The task that polls the reflector counts updates and lists here.
+/// The counts of updates and lists. The task that polls the reflector increments them.
 #[derive(Default)]
 struct Counts {
     updates: AtomicUsize,
@@ -73,7 +73,7 @@ struct Counts {
 }
 
 impl Counts {
-    /// Checks the count each millisecond. Returns the time at which the count became `wanted`.
+    /// Checks the count each millisecond. Returns the time at which the count reached `wanted`.
     async fn wait(count: &AtomicUsize, wanted: usize) -> Instant {
         while count.load(Ordering::Acquire) < wanted {
             tokio::time::sleep(Duration::from_millis(1)).await;
@@ -130,7 +130,7 @@ impl Setting {
     }
 
     /// Each handler subscribes to a shared reflector. A task must poll the stream of the reflector, but it drops the items. Handlers
-    /// cannot subscribe after the reflector has started. Therefore, the workload cannot measure a first round with only one handler.
+    /// cannot subscribe after the reflector has started. Therefore, the workload has no first round with only one handler.
     fn events_to(&self, runtime: &Runtime, handlers: usize) -> Sample {
         let in_runtime = runtime.enter();
         let (store, writer) = reflector::store_shared::<Pod>(1024);

@@ -18,12 +18,12 @@ const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 /// are removed because the garbage collector deletes pods whose owner does not exist.
 const SERVERS_OWN: [&str; 5] = ["namespace", "uid", "resourceVersion", "creationTimestamp", "ownerReferences"];
 
-/// Measures with as many pods as a real server can also store.
+/// Runs the measurement with a number of pods that a real server can store, too.
 pub(super) fn some(setting: &Setting) -> Sample {
     pods(setting, setting.size(10_000))
 }
 
-/// Measures with as many pods as the performance goals require.
+/// Runs the measurement with the number of pods that the performance goals require.
 pub(super) fn many(setting: &Setting) -> Sample {
     pods(setting, setting.size(100_000))
 }
@@ -39,7 +39,7 @@ fn pods(setting: &Setting, n: usize) -> Sample {
         runtime.block_on(each(n, 16, move |i| make(client.clone(), pods.clone(), i)));
         Tally::operations(n)
     });
-    // The reported value is the total memory of the server, which includes the memory of a server without pods.
+    // The reported value is the total memory of the server, including the memory that a server without pods needs.
     let made = setting.server_bytes();
     runtime.block_on(async {
         // The reported size is the size of the pods' JSON in the create requests. In responses, pods are larger, because they contain

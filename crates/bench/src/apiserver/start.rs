@@ -11,7 +11,7 @@ use super::{Setting, quantile_ms};
 use crate::Sample;
 use crate::meter::{Tally, measure, resident_of};
 
-/// Repeatedly starts the embedded server with plain HTTP as a process, and requests the server's version.
+/// Repeatedly starts a process that runs the embedded server with plain HTTP, and requests the version from the server.
 pub(super) fn start(setting: &Setting) -> Sample {
     let times = setting.size(1_000).min(20);
     let mut took = Vec::new();

@@ -15,8 +15,8 @@ use crate::meter::{Tally, measure};
 const SHARED: usize = 50;
 const NAMESPACE: &str = "watched";
 
-/// First, the server sends 1,000 changes to 1,000 watchers, and each watcher must receive all of them. Then, 100 more watchers
-/// connect, and read nothing while there are another 1,000 changes.
+/// First, the server sends 1,000 changes to 1,000 watchers, and each watcher must receive all of them. Then, 100 more watchers connect.
+/// They read nothing while the workload makes another 1,000 changes.
 pub(super) fn watchers(setting: &Setting) -> Sample {
     let runtime = runtime();
     let (watchers, changes) = (setting.size(1_000), setting.size(1_000));

@@ -25,7 +25,7 @@ use rustix::time::{ClockId, clock_gettime};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-/// The fields of a pod for a program that only has to know which pods exist.
+/// The fields of a pod that a program needs if it only has to know which pods exist.
 #[derive(Deserialize)]
 struct Slim {
     metadata: Identity,
@@ -82,7 +82,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Returns the CPU time per frame, in microseconds, that is needed to split a response body into watch frames. If `reads` is true, the
+/// Splits a response body into watch frames, and returns the CPU time per frame in microseconds. If `reads` is true, the
 /// time includes finding the object in each frame.
 fn frames(pods: &[Bytes], reads: bool) -> f64 {
     let frame = |pod: &Bytes| [br#"{"type":"MODIFIED","object":"#, &**pod, b"}\n"].concat();
@@ -99,8 +99,8 @@ fn frames(pods: &[Bytes], reads: bool) -> f64 {
     (cpu() - begun).as_secs_f64() * 1e6 / found as f64
 }
 
-/// Processes a list of all pods, and then one change of each pod. Prints the cost. If `ticks` is true, the function also prints how long
-/// a concurrent task that was always ready had to wait for the thread.
+/// Processes a list of all pods, and then one change of each pod. Prints the cost. If `ticks` is true, a concurrent task is always ready to
+/// run, and the function also prints how long this task had to wait for the thread.
 fn whole<T: Object + DeserializeOwned>(
     pods: &[Bytes],
     what: &str,
@@ -184,8 +184,8 @@ fn clock(id: ClockId) -> Duration {
 /// The version of the list. All pods in the file have resource versions with the same number of digits.
 const VERSION: usize = 2_000_000_000;
 
-/// A source of pods. A list request to this source returns all pods. When the sender of `gate` sends a message, the
-/// watch of this source sends each pod once more.
+/// A source of pods. A list request to this source returns all pods. When `gate` receives a message, the watch of this source sends each
+/// pod once more.
 struct Source<T> {
     pods: Vec<Bytes>,
     gate: Mutex<Option<tokio::sync::oneshot::Receiver<()>>>,

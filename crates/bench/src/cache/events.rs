@@ -12,17 +12,17 @@ use super::sync::start_and_settle;
 use crate::Sample;
 use crate::meter::{Tally, measure};
 
-/// Measures the time from the request for 200,000 updates until every handler has received all of them. By default, Pintle's
-/// subscriptions merge several updates of an object if a handler is slow. In this workload, the subscriptions deliver every
-/// event, because the other libraries in the comparison do so, too. One of the results is the fraction of the sent events that
-/// the slowest handler received.
+/// Requests 200,000 updates from the load server, and measures the time from this request until every handler has received all updates. By
+/// default, Pintle's subscriptions merge several updates of an object if a handler is slow. In this workload, the subscriptions deliver
+/// every event, because the other libraries in the comparison do so, too. One of the results is the fraction of the sent events that the
+/// slowest handler received.
 pub(super) fn events<T: Kind>(setting: &Setting, runtime: &Runtime, kept: Kept) -> Sample {
     let informer = informer::<T>(setting, kept, false);
     runtime.block_on(start_and_settle(setting, &informer));
     round(setting, runtime, &informer, 200_000, 1, 0)
 }
 
-/// Measures with one handler, and then with `handlers` handlers.
+/// Runs the measurement with one handler, and then with `handlers` handlers.
 pub(super) fn events_to(setting: &Setting, runtime: &Runtime, handlers: usize) -> Sample {
     let informer = informer::<Pod>(setting, Kept::All, false);
     runtime.block_on(start_and_settle(setting, &informer));
@@ -43,7 +43,7 @@ fn round<T: Kind>(
 ) -> Sample {
     let (stats, n) = (setting.feed.stats(), setting.size(updates));
     let changed = n.min(stats.pods);
-    // The second round needs resource versions that the first round has not used.
+    // The second round needs other resource versions than the first round.
     let first = n * before;
     let newest = stats.version + (first + n - changed) as u64 + 1;
     let mut counted: Vec<Counted> =

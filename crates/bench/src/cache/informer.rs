@@ -50,9 +50,9 @@ pub(super) fn informer<T: Kind>(setting: &Setting, kept: Kept, streaming_list: b
     SharedInformer::new(Api::<T>::all(client), config)
 }
 
-/// A handler that counts. The handler is done when it has received the newest state of `wanted` different objects.
+/// A handler that counts objects. The handler is done when it has received `wanted` different objects in their newest state.
 pub(super) struct Counter {
-    /// The lowest resource version of an object in its newest state.
+    /// An object is in its newest state if it has this resource version or a higher one.
     newest: u64,
     wanted: usize,
     counts: Arc<Counts>,

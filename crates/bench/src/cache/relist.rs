@@ -1,4 +1,4 @@
-//! Measures a re-list, which the informer sends after the server has ended the watch with 410 Expired.
+//! Measures the re-list that an informer starts after the server has ended the watch with 410 Expired.
 
 use std::time::{Duration, Instant};
 

@@ -9,7 +9,7 @@ use tokio::sync::Notify;
 
 use crate::meter::{self, Sample};
 
-/// The annotation that names the last benchmark run in which a controller wrote the object.
+/// The name of an annotation. Its value names the last benchmark run in which a controller wrote the object.
 pub(crate) const RUN: &str = "bench/run";
 
 /// Counts the reconciliations of the objects `bench-0`, `bench-1` and so on. Other objects do not count.
@@ -20,7 +20,7 @@ pub(crate) struct Progress {
     reconciliations: AtomicUsize,
     is_settled: Vec<AtomicBool>,
     unsettled: AtomicUsize,
-    /// The time at which the last object was complete, so that no object needed a further reconciliation.
+    /// The time from which no object needed a further reconciliation.
     end: OnceLock<Duration>,
     all_settled: Notify,
 }

@@ -1,5 +1,5 @@
-//! Measures replicas that share shards. The workload measures how long a shard has no owner, and how many shards move
-//! between replicas.
+//! Measures replicas that share shards. The results are the time for which a shard has no owner, and the number of shards that move between
+//! replicas.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -60,8 +60,8 @@ pub(super) fn shards(setting: &Setting) -> Sample {
     let all = (fleets * u64::from(SHARDS)) as f64;
     let came = ledger.between(added, lost);
     let went = ledger.between(lost, end);
-    // With four replicas, each replica owns a fourth of the shards on average. If more than a fourth of the shards move, the additional
-    // moves are unnecessary.
+    // With four replicas, each replica owns a fourth of the shards on average. If more than a fourth of the shards move when a replica
+    // joins or dies, the additional moves are unnecessary.
     let needless = came.iter().filter(|moved| moved.to != 3).chain(went.iter().filter(|moved| moved.from != 0));
     let p99 = |moved: &[Moved]| {
         let mut seconds: Vec<f64> = moved.iter().map(|moved| moved.nobodys).collect();

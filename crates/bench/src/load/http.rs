@@ -1,5 +1,5 @@
-//! The parts of HTTP/1.1 that the clients of the load server need. The server supports requests without a body, and chunked
-//! responses.
+//! The parts of HTTP/1.1 that the clients of the load server need. The load server supports only requests without a body. It can send
+//! chunked responses.
 
 use std::io::{self, BufRead as _, BufReader, IoSlice, Write as _};
 use std::net::TcpStream;

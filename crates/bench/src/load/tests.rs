@@ -60,7 +60,7 @@ fn watch_sends_ordered_events_until_it_expires() {
     let watch = request(&feed, "/api/v1/pods?watch=true&sendInitialEvents=true");
     feed.wait_for_watch();
     feed.events(5, 30);
-    // Wait here, because a second control request replaces the first one if the watch has not read the first one yet.
+    // Wait here, because a second control request replaces the order of the first one if the watch has not read that order yet.
     // The benchmarks never send a second control request before the first one was executed.
     let mut text = String::new();
     let mut watch = std::io::BufReader::new(watch);

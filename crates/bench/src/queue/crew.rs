@@ -16,7 +16,7 @@ pub(super) trait Crew {
     type Clock: Clock + Default;
     type Member;
 
-    /// Starts a worker. The worker takes keys until the queue is shut down, and counts them.
+    /// Starts a worker. The worker takes keys until the queue is shut down, and counts the keys.
     fn worker<K: Key>(
         &self,
         queue: &WorkQueue<K, Self::Clock>,
@@ -27,7 +27,8 @@ pub(super) trait Crew {
     /// next one.
     fn chain<K: Key>(&self, queue: &WorkQueue<K, Self::Clock>) -> Self::Member;
 
-    /// Starts a worker that does no work for its keys. The setting determines whether the worker uses one call or two calls for each key.
+    /// Starts a worker that takes keys but does no work for them. The setting determines whether the worker uses one call or two calls for
+    /// each key.
     fn taker<K: Key>(&self, queue: &WorkQueue<K, Self::Clock>, setting: Setting) -> Self::Member {
         if setting.next { self.chain(queue) } else { self.worker(queue, drop) }
     }
@@ -43,7 +44,7 @@ pub(super) trait Crew {
     }
 }
 
-/// The times at which a producer makes its calls. A call that is late starts immediately.
+/// The schedule of the calls that a producer makes. A call that is late starts immediately.
 #[derive(Clone, Copy)]
 pub(super) struct Pace {
     pub(super) first: Instant,
@@ -110,8 +111,8 @@ impl Crew for Tasks {
     type Clock = TokioClock;
     type Member = task::JoinHandle<usize>;
 
-    // Each iteration uses a part of tokio's task budget, as a reconciler would. Without this, a task would never yield its
-    // thread, because the tasks in this workload do not wait for the network.
+    // Each iteration uses a part of tokio's task budget, as a reconciler would. Without this budget, a task would never yield its thread,
+    // because the tasks in this workload do not wait for the network.
 
     fn worker<K: Key>(
         &self,

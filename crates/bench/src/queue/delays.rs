@@ -16,7 +16,7 @@ use crate::meter::{Tally, measure};
 /// The rate limiter that determines the delays.
 #[derive(Clone, Copy)]
 pub(super) enum Limit {
-    /// The limiter by item. The delay of a key grows with the number of its failures.
+    /// The limiter by item. The delay of a key grows each time that the key fails.
     Item,
     /// The default limiter of client-go. This limiter combines the delay per key with a token bucket for all keys. The bucket admits 100
     /// keys immediately, and then 10 keys per second.
@@ -37,7 +37,7 @@ pub(super) fn add_after<K: Key>(setting: Setting) -> Sample {
 }
 
 /// Adds 1 M keys. A rate limiter determines the delays of the keys. The measurement ends when the last key is done. With the default
-/// limiter, the measurement already ends when the first 100 keys are done.
+/// limiter of client-go, the measurement already ends when the first 100 keys are done.
 pub(super) fn add_rate_limited<K: Key>(setting: Setting, limit: Limit) -> Sample {
     let keys = keys::<K>(setting.size(1_000_000));
     let (limiter, soon): (Box<dyn RateLimiter<K>>, _) = match limit {
@@ -53,7 +53,7 @@ pub(super) fn add_rate_limited<K: Key>(setting: Setting, limit: Limit) -> Sample
 }
 
 /// Measures the closure `adds`, which must add `n` keys. Before the closure runs, a worker already waits for keys. The measurement ends
-/// when this worker has taken and finished `soon` keys.
+/// when this worker has taken `soon` keys and marked them as done.
 fn until_done<K: Key>(queue: &WorkQueue<K>, n: usize, soon: usize, adds: impl FnOnce()) -> Sample {
     let (sender, soon_done) = mpsc::channel();
     let mut taken = 0;

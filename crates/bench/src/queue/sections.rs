@@ -18,7 +18,7 @@ use super::keys::{Key, keys};
 use crate::Sample;
 use crate::meter::{Tally, measure, resident, thread_cpu};
 
-/// The number of keys that another thread has in flight. The other thread finishes these keys one by one.
+/// The number of keys that are in flight in another thread during the measurement. The other thread finishes these keys one by one.
 const HELD: usize = 100_000;
 
 /// 1 M keys become due at the same time. A single thread takes and finishes all of them.
@@ -73,7 +73,7 @@ pub(super) fn grow<K: Key>(setting: Setting) -> Sample {
         .with("bytes left when it is empty", resident() - before)
 }
 
-/// Measures `calls`. The measured calls begin when 1 M keys with different delays have become due since the last call.
+/// Measures `calls`. Before the measured calls begin, 1 M keys with different delays have become due without any call in between.
 fn when_due<K: Key>(setting: Setting, calls: impl FnOnce(&WorkQueue<K, ManualClock>, usize) -> Tally) -> Sample {
     let clock = ManualClock::new();
     let queue = WorkQueue::new(setting.config(clock.clone()));
@@ -87,7 +87,7 @@ fn when_due<K: Key>(setting: Setting, calls: impl FnOnce(&WorkQueue<K, ManualClo
     sample.with("us, longest done beside", other.micros())
 }
 
-/// Returns `n` keys for an empty queue, and further keys that are already in flight.
+/// Returns `n` keys that are not in the queue yet, and further keys that are already in flight.
 fn prepare<K: Key, C: Clock>(queue: &WorkQueue<K, C>, n: usize) -> (Vec<K>, Vec<WorkItem<K, C>>) {
     let mut keys = keys::<K>(n + HELD);
     let take = |key| {

@@ -96,7 +96,7 @@ impl Server {
 impl Sender {
     async fn over(stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static, protocol: Protocol) -> Self {
         let stream = TokioIo::new(stream);
-        // The result of the connection is ignored, because the connection stays open until the program ends.
+        // The result of the connection task is ignored, because the connection stays open until the program ends.
         if protocol == Protocol::Http2 {
             let (sender, connection) =
                 http2::handshake(TokioExecutor::new(), stream).await.expect("the HTTP/2 handshake succeeds");

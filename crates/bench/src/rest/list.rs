@@ -12,8 +12,8 @@ use super::Setting;
 use crate::Sample;
 use crate::meter::{Tally, measure};
 
-/// Decodes each pod as soon as it arrives, and drops it. The measurement includes only the list of all pods. A small list before the
-/// measurement loads the code and opens the connection.
+/// Decodes each pod as soon as it arrives, and drops it. The measurement includes only the list of all pods. Before the measurement, a
+/// request for a small list loads the code and opens the connection.
 pub(super) fn list(setting: &Setting, runtime: &Runtime) -> Sample {
     let client = RestClient::new(ClientConfig::new(setting.server.as_str())).expect("cannot create a client");
     let pods: Api<Pod> = Api::all(client);

@@ -36,7 +36,7 @@ pub struct Listeners {
 /// A typical small object. The object has half a kilobyte.
 const SMALL: &str = r#"{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"small","namespace":"default","uid":"8d2c1f7e-5a7f-4b0e-9c57-3f0f6b1f9a10","resourceVersion":"1000000001","creationTimestamp":"2026-01-05T10:00:00Z","labels":{"app.kubernetes.io/name":"small","team":"atlas"},"managedFields":[{"manager":"kubectl","operation":"Update","apiVersion":"v1","time":"2026-01-05T10:00:00Z","fieldsType":"FieldsV1","fieldsV1":{"f:data":{".":{},"f:key":{}}}}]},"data":{"key":"value","log-level":"info"}}"#;
 
-/// The maximum number of concurrent streams per connection. kube-apiserver had this limit for years.
+/// The maximum number of concurrent streams per connection. kube-apiserver had the same limit for years.
 const MOST_STREAMS: u32 = 250;
 const BETWEEN_EVENTS: Duration = Duration::from_secs(1);
 

@@ -15,9 +15,9 @@ use super::{Protocol, Setting};
 use crate::Sample;
 use crate::meter::{Tally, measure, resident, sockets};
 
-/// For each watch, a task decodes the events. The watches use HTTP/2 if the client library supports HTTP/2. The workload
-/// measures by how much resident memory and open sockets grow. This growth is counted from before the first watch until
-/// the end of the measurement.
+/// For each watch, a task decodes the events. The watches use HTTP/2 if the client library supports HTTP/2. The workload measures the
+/// growth of resident memory and of the number of open sockets. This growth is counted from before the first watch until the end of the
+/// measurement.
 pub(super) fn watches(setting: &Setting, runtime: &Runtime) -> Sample {
     const WATCHES: usize = 1_000;
     let api: Api<ConfigMap> = Api::namespaced(setting.client(Protocol::Http2), "default");

@@ -43,7 +43,7 @@ struct Fleet {
     go: Option<PathBuf>,
     started: usize,
     processes: Vec<Process>,
-    /// The identities and the log files of all processes, including those that have ended.
+    /// The identities and the log files of all processes, including the processes that have ended.
     logs: Vec<(String, PathBuf)>,
 }
 
@@ -86,8 +86,8 @@ impl Fleet {
     async fn disrupt(&mut self, disruption: Disruption) {
         let index = self.leader(None).await;
         let leader = &mut self.processes[index];
-        // After a pause, client-go's elector continues to act until one of its renewals fails. Therefore, such a process can act
-        // at the same time as another leader, which is a known property of client-go.
+        // After a pause, client-go's elector continues to act until one of its renewals fails. Therefore, a process with client-go's
+        // elector can act at the same time as another leader. This is a known property of client-go.
         let disruption = match disruption {
             Disruption::Pause if !leader.is_ours => Disruption::Kill,
             disruption => disruption,
@@ -178,7 +178,7 @@ async fn killed_paused_and_disconnected_processes_never_overlap() {
         fleet.disrupt(disruption).await;
     }
     fleet.leader(None).await;
-    // Paused processes were resumed before this point, so their logs contain all of their actions.
+    // All paused processes were resumed before this point, so the logs contain all actions.
     fleet.processes.clear();
     let terms = fleet.terms();
     for pair in terms.windows(2) {

@@ -5,15 +5,15 @@ use std::sync::Arc;
 
 use crate::types::Type;
 
-/// The maximum number of steps. Without a limit, the type check of a short expression with nested types can need an
-/// exponential number of steps.
+/// The maximum number of steps of the type inference for one expression. Without a limit, the type check of a short expression with nested
+/// types can need an exponential number of steps.
 const MAX_STEPS: u32 = 4_000_000;
 
 /// The types that were inferred for type parameters.
 #[derive(Default)]
 pub(super) struct Inference {
     known: HashMap<Arc<str>, Type>,
-    /// The types that type parameters had before the current attempt to unify two types. If the attempt fails, the
+    /// The previous types of the type parameters that the current attempt to unify two types has changed. If the attempt fails, the
     /// inference restores these types.
     trail: Vec<(Arc<str>, Option<Type>)>,
     fresh: u32,
@@ -133,7 +133,7 @@ impl Inference {
         (false, false)
     }
 
-    /// Returns whether a type parameter does not occur in a type.
+    /// Returns true if a type parameter does not occur in a type.
     fn not_within(&mut self, param: &Type, within: &Type) -> bool {
         if !self.step() {
             return true;
@@ -196,7 +196,7 @@ pub(super) fn instantiate(within: &Type, fresh: &[(&'static str, Type)]) -> Type
     }
 }
 
-/// Returns the more general one of two types that unify.
+/// Unification has found that the two types match. Returns the more general one.
 pub(super) fn most_general(left: &Type, right: &Type) -> Type {
     if less_specific(left, right) { left.clone() } else { right.clone() }
 }

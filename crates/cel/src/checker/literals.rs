@@ -34,7 +34,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Returns the type that is inside the optional type of a list or map item such as `?a`.
+    /// Returns the type of the content of an optional list or map item such as `?a`.
     fn unwrapped(&mut self, id: Id, optional: bool, found: Type) -> Type {
         match found {
             Type::Optional(inner) if optional => (*inner).clone(),

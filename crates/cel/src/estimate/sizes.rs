@@ -21,7 +21,7 @@ pub(super) enum Place<'e> {
 }
 
 impl<'e> Place<'e> {
-    /// Returns the place to which a step leads from this place. For example, a step is a field name. As in
+    /// Returns the place that an expression reaches from this place with the step `step`, such as a field name. As in
     /// kube-apiserver, the first step of a path always leads to the root of the data.
     pub(super) fn step(self, step: &str, root: Option<&'e Schema>) -> Self {
         match (self, root) {

@@ -5,7 +5,7 @@ use crate::error::Failure;
 use crate::plan::{Attribute, Base, Plan, Qualifier, QualifierKey};
 use crate::value::{List, Value};
 
-/// How an expression accesses a selected value.
+/// The way in which an expression accesses a selected value.
 #[derive(Clone, Copy, PartialEq)]
 enum Access {
     /// The value must be present.
@@ -17,7 +17,7 @@ enum Access {
 }
 
 impl<'a, 'e> Evaluator<'a, 'e> {
-    /// Evaluates an attribute. If `counted` is true, reading the variable's name costs one unit. Each qualifier costs
+    /// Evaluates an attribute. If `counted` is true, reading the variable costs one unit. Each qualifier costs
     /// one unit.
     pub(super) fn attribute(&mut self, attribute: &'e Attribute, counted: bool) -> Evaluated<'a> {
         let resolved = self.resolved(attribute);
@@ -108,7 +108,7 @@ impl<'a, 'e> Evaluator<'a, 'e> {
             _ => return Err(Failure::no_overload()),
         };
         match branch {
-            // In a branch of a conditional expression, reading the variable's name costs nothing.
+            // In a branch of a conditional expression, reading a variable costs nothing.
             Plan::Attribute(attribute) => self.attribute(attribute, false),
             branch => self.eval(branch),
         }
@@ -165,7 +165,7 @@ impl Qualifier {
     }
 }
 
-/// Returns the result of an attribute if a value before its last qualifier is absent. `has` then returns `false`.
+/// Returns the result of an attribute in the case that a value before the last qualifier is absent. `has` then returns `false`.
 fn test_result<'a>(attribute: &Attribute, absent: Value<'a>) -> Value<'a> {
     if attribute.test_only { Value::Bool(false) } else { absent }
 }

@@ -25,8 +25,8 @@ impl<'a, 'e> Evaluator<'a, 'e> {
     pub(super) fn fold(&mut self, fold: &'e PlannedFold) -> Evaluated<'a> {
         let range = self.eval(&fold.range)?;
         let slot = fold.slot;
-        // Save the slot and its initial value. This comprehension may be part of the initial value of another
-        // comprehension, whose evaluation has not ended yet.
+        // Save the previous value and the previous initial value of the accumulator's slot. This comprehension may be part of the initial
+        // value of another comprehension, whose evaluation has not ended yet.
         let before = (self.slots[slot].take(), self.inits[slot].replace(&fold.init));
         let iterated = self.iterate(fold, &range);
         let result = iterated.and_then(|()| self.eval(&fold.result));
@@ -76,7 +76,7 @@ impl<'a, 'e> Evaluator<'a, 'e> {
         first: Evaluated<'a>,
         second: Option<Evaluated<'a>>,
     ) -> Result<bool, Failure> {
-        // Count work, because one iteration of a comprehension may have no cost.
+        // Count a unit of work here, because one iteration of a comprehension may have no cost.
         self.meter.work(50)?;
         self.slots[fold.slot + 1] = Some(first);
         if let Some(second) = second {
@@ -95,7 +95,7 @@ impl<'a, 'e> Evaluator<'a, 'e> {
         Ok(true)
     }
 
-    /// Evaluates `@result + [item]` without copying the list.
+    /// Evaluates `@result + [item]`, which appends to the accumulator, without copying the list.
     pub(super) fn append(&mut self, append: &'e Append) -> Evaluated<'a> {
         let list = self.local(append.slot);
         self.meter.pay(1)?;
@@ -117,7 +117,7 @@ impl<'a, 'e> Evaluator<'a, 'e> {
         }
     }
 
-    /// Evaluates `cel.@mapInsert(@result, …)` without copying the map.
+    /// Evaluates `cel.@mapInsert(@result, …)`, which adds to the accumulator, without copying the map.
     pub(super) fn insert(&mut self, insert: &'e Insert) -> Evaluated<'a> {
         let map = self.local(insert.slot);
         self.meter.pay(1)?;

@@ -10,8 +10,8 @@ const DEPTH: usize = 5;
 /// The maximum length of a generated expression. A limit on the nesting depth alone would not bound the length.
 const LENGTH: usize = 4_000;
 
-/// Returns the expression that the bytes select in the grammar. Each byte makes one choice. After the last byte, the
-/// grammar always chooses the first alternative.
+/// Returns the expression that the grammar generates from the bytes. Each byte selects one alternative. After the last byte, the first
+/// alternative is always selected.
 pub(super) fn expression(bytes: &[u8]) -> String {
     let mut writer = Writer { bytes, text: String::new() };
     let wanted = writer.any_type();
@@ -124,7 +124,7 @@ impl Writer<'_> {
         self.text.push(')');
     }
 
-    /// Writes the symbols of an operator, with the arguments between the symbols.
+    /// Writes a call of an operator: the symbols of the operator, with the arguments between them.
     fn pieces(&mut self, pieces: &[&str], args: &[Type], depth: usize) {
         for (index, piece) in pieces.iter().enumerate() {
             self.text.push_str(piece);

@@ -29,7 +29,7 @@ pub(super) fn function(name: &str) -> Option<Function> {
     })
 }
 
-/// Returns whether an operator accepts this value as an operand if the other operand is suitable.
+/// Returns whether there is another operand with which an operator accepts this value.
 pub(super) fn supports(name: &str, value: &Value<'_>) -> bool {
     let number = matches!(value, Value::Int(_) | Value::Uint(_) | Value::Double(_));
     let time = matches!(value, Value::Duration(_) | Value::Timestamp(_));

@@ -7,7 +7,7 @@ use crate::value::{Key, Map, Value, quoted};
 
 /// The default number of digits after the decimal point.
 const DEFAULT_PRECISION: usize = 6;
-/// The maximum number of digits that a number can have after the decimal point.
+/// The maximum number of digits that a floating-point number can have after the decimal point.
 const MAX_DIGITS: usize = 1_100;
 /// The maximum depth of lists and maps that can be converted to text.
 const MAX_DEPTH: usize = 64;
@@ -182,7 +182,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Returns the precision. The function counts the digits as work before it returns them.
+/// Returns the precision. The function counts this number of digits as work.
 fn checked(precision: Option<usize>, meter: &mut Meter) -> Result<usize, FormatError> {
     let precision = precision.unwrap_or(DEFAULT_PRECISION);
     meter.text(precision).map_err(FormatError::Other)?;

@@ -72,7 +72,7 @@ fn is_ordered(value: &Value<'_>) -> bool {
     arithmetic::supports(operator::LESS, value)
 }
 
-/// Compares two list items. As in kube-apiserver, returns `None` for items without an order, such as NaN.
+/// Compares two list items. As in kube-apiserver, returns `None` if the items have no order, for example because one of them is NaN.
 fn comparison(left: &Value<'_>, right: &Value<'_>) -> Result<Option<Ordering>, Failure> {
     match is_ordered(left) {
         true => Ok(left.compare(right).ok()),
@@ -80,7 +80,7 @@ fn comparison(left: &Value<'_>, right: &Value<'_>) -> Result<Option<Ordering>, F
     }
 }
 
-/// Returns the implementation of `sum` for the given signature. The signature determines whether the sum of an empty
+/// Returns the implementation of the function `sum` for the given signature. The signature determines whether the sum of an empty
 /// list is an integer, a floating-point number or a duration.
 pub(super) fn sum_of(overload: Option<&str>) -> Function {
     match overload {

@@ -1,4 +1,4 @@
-//! Formats of strings by name.
+//! Named formats, such as DNS labels, with which expressions validate strings.
 
 use super::{Function, Returned, url};
 use crate::meter::Meter;
@@ -8,11 +8,12 @@ use crate::value::{Opaque, Value};
 /// A named format of strings, such as a DNS label.
 #[derive(Debug)]
 pub struct NamedFormat {
-    /// The name that messages show.
+    /// The name of the format in error messages.
     pub(crate) name: &'static str,
     /// The name in expressions.
     key: &'static str,
-    /// The length of the regular expression that kube-apiserver uses for this format. The length determines the cost.
+    /// The length of the regular expression that kube-apiserver uses for this format. The length determines the cost of a validation with
+    /// this format.
     pub(crate) regex_size: u64,
     validate: fn(&str) -> Vec<String>,
 }

@@ -15,8 +15,8 @@ const ONE: i128 = 1_000_000_000;
 /// A Kubernetes quantity, such as `100m` or `2Gi`.
 ///
 /// As in Go, a quantity is stored either as a 64-bit integer with a decimal scale or as a larger decimal number. Only a
-/// quantity that is stored as a 64-bit integer can be converted to an integer. Amounts above about 10²⁹ are reduced to
-/// this maximum.
+/// quantity that is stored as a 64-bit integer can be converted to an integer. The maximum amount is about 10²⁹, and larger amounts are
+/// reduced to it.
 #[derive(Clone, Copy, Debug)]
 pub enum Quantity {
     /// `value` · 10^`scale`.
@@ -170,7 +170,7 @@ fn parse(text: &str) -> Result<Quantity, Failure> {
     Ok(if negative { amount.negated() } else { amount })
 }
 
-/// Returns the amount as a 64-bit integer with a scale, if Go stores it in this form.
+/// If Go stores the amount as a 64-bit integer with a scale, returns this integer and this scale.
 fn small(whole: &str, fraction: &str, base: u32, exponent: i32) -> Option<Quantity> {
     let (precision, scale, mantissa) = match base {
         10 => (18 - (whole.len() + fraction.len()) as i64, exponent, 1),
@@ -261,7 +261,7 @@ fn two(args: &[Value<'_>]) -> Option<(Quantity, Quantity)> {
     }
 }
 
-/// Compares two quantities or two versions.
+/// Compares two quantities or two semantic versions.
 fn ordered<'a>(args: &[Value<'a>], result: impl FnOnce(Ordering) -> Value<'a>) -> Returned<'a> {
     match args {
         [Value::Opaque(Opaque::Quantity(left)), Value::Opaque(Opaque::Quantity(right))] => {

@@ -19,7 +19,7 @@ pub struct Version {
     build: Vec<String>,
 }
 
-/// An identifier of a pre-release.
+/// One of the identifiers of a pre-release, which dots separate in the text.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Part {
     // Numbers sort before texts.

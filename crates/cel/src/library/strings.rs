@@ -29,7 +29,7 @@ pub(super) fn function(name: &str) -> Option<Function> {
     })
 }
 
-/// Whether Go trims a character.
+/// Whether Go's `strings.TrimSpace` removes a character.
 fn is_space(c: char) -> bool {
     matches!(c, '\t' | '\n' | '\u{b}' | '\u{c}' | '\r' | ' ' | '\u{85}' | '\u{a0}')
         || !c.is_ascii() && c.is_whitespace()
@@ -57,7 +57,7 @@ fn char_at<'a>(_: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
     })
 }
 
-/// Returns the first position of `part` at or after `from`.
+/// Returns the position of the first occurrence of `part` at or after `from`.
 pub(super) fn find(text: &str, part: &str, from: i64) -> Result<i64, Failure> {
     if part.is_empty() {
         return Ok(from);
@@ -69,7 +69,7 @@ pub(super) fn find(text: &str, part: &str, from: i64) -> Result<i64, Failure> {
     Ok(text[start..].find(part).map_or(-1, |found| count(&text[..start + found])))
 }
 
-/// Returns the last position of `part` at or before `from`.
+/// Returns the position of the last occurrence of `part` at or before `from`.
 pub(super) fn find_last(text: &str, part: &str, from: Option<i64>) -> Result<i64, Failure> {
     let Some(from) = from else {
         return match part {
@@ -84,7 +84,7 @@ pub(super) fn find_last(text: &str, part: &str, from: Option<i64>) -> Result<i64
         return out_of_range(from);
     }
     let Some(start) = offset(text, from).filter(|start| *start < text.len()) else { return Ok(-1) };
-    // An occurrence of `part` that begins at `from` ends after `from`, so the search includes the text up to this end.
+    // The searched text ends where an occurrence of `part` that begins at `from` would end.
     let end = (start + part.len()).min(text.len());
     let end = (end..=text.len()).find(|end| text.is_char_boundary(*end)).unwrap_or(text.len());
     let found = text[..end].rmatch_indices(part).map(|(found, _)| found).find(|found| *found <= start);

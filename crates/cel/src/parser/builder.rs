@@ -10,10 +10,10 @@ use crate::source::Issue;
 /// needs them. Each traversal of the tree recurses up to this depth.
 const MAX_DEPTH: u16 = 400;
 
-/// The depths of an expression.
+/// The depth of an expression, counted in two ways.
 #[derive(Clone, Copy, Default)]
 struct Depth {
-    /// The depth of the tree.
+    /// The depth of the syntax tree.
     tree: u16,
     /// The depth of the expression as cel-go counts it. Only operators, field selections and method calls add a level.
     counted: u16,

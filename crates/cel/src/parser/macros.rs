@@ -9,7 +9,7 @@ use crate::source::Issue;
 
 /// The name of the iteration variable in a comprehension that only binds a value and does not iterate.
 const UNUSED: &str = "#unused";
-/// The name of the variable that `sortBy` binds to its list.
+/// The name of the variable to which the macro `sortBy` binds the list that it sorts.
 const SORTED: &str = "@__sortBy_input__";
 
 /// Expands `has(a.b)`. Returns `None` if the function is not the macro `has`.
@@ -70,7 +70,7 @@ struct Expansion<'a> {
     target: Id,
 }
 
-/// The initial value of the accumulator, the loop condition, the loop step and the result of a comprehension.
+/// The parts of a comprehension: the initial value of the accumulator, the loop condition, the loop step and the result.
 struct Loop {
     init: Id,
     condition: Id,

@@ -52,7 +52,7 @@ fn precedence(token: Token) -> Option<(u8, &'static str)> {
     })
 }
 
-/// The operands that were parsed, and the operators between them that are not applied yet.
+/// The operands that were parsed, and the operators between them that are not yet converted to calls.
 #[derive(Default)]
 struct Pending {
     operands: Vec<Id>,

@@ -46,12 +46,12 @@ struct Planner<'c> {
     visits: u32,
 }
 
-/// The maximum number of constant patterns in an expression. The memory of a program is bounded by this limit and by
-/// the limit on the total size of the patterns.
+/// The maximum number of constant patterns in an expression. This limit and the limit on the total size of the patterns bound the memory of
+/// a program.
 const MAX_PATTERNS: usize = 500;
 const MAX_PATTERN_SIZE: u64 = 50_000;
 
-/// The functions whose calls with a constant argument are evaluated only once, when the plan is built.
+/// If the argument of one of these functions is a constant, the call is evaluated only once, when the plan is built.
 const CONVERSIONS: [&str; 10] =
     ["bool", "bytes", "double", "dyn", "duration", "int", "string", "timestamp", "type", "uint"];
 
@@ -212,7 +212,7 @@ impl Planner<'_> {
         Ok(Plan::Attribute(Box::new(indexed)))
     }
 
-    /// Returns the slot of a comprehension's accumulator if the expression is the name of this accumulator.
+    /// If the expression is the name of an accumulator, returns the slot of this accumulator.
     fn accumulator(&self, id: Id) -> Option<usize> {
         match self.checked.ast.kind(id) {
             Kind::Ident(name) if &**name == ACCUMULATOR => self.local(name),
@@ -305,8 +305,8 @@ impl Planner<'_> {
         self.locals.truncate(outer + 1);
         let result = self.expr(fold.result)?;
         self.locals.truncate(outer);
-        // The initial value of the accumulator is evaluated when the accumulator is first read. Therefore, the initial
-        // value must not use the slots of the loop condition, the loop step and the result.
+        // The initial value of the accumulator is evaluated when the accumulator is first read. Therefore, the initial value must not use
+        // slots that the loop condition, the loop step or the result uses.
         self.next_slot = self.slots;
         let init = self.expr(fold.init)?;
         self.next_slot = slot;

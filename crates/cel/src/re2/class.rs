@@ -136,7 +136,7 @@ impl<'p> Scanner<'p> {
 fn is_known(name: &str) -> bool {
     let is_name = !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | ' '));
     let is_kind = |kind: &str| regex_syntax::parse(&format!("\\p{{{kind}={name}}}")).is_ok();
-    // The crate `regex` ignores this prefix.
+    // The crate `regex` ignores the prefix `is`.
     let has_prefix = name.get(..2).is_some_and(|prefix| prefix.eq_ignore_ascii_case("is"));
     let is_lost = || SCRIPTS_OF_SEVERAL_WORDS.iter().any(|script| are_equal(script, name));
     is_name && !has_prefix && (is_kind("gc") || is_kind("sc") && !is_script_code(name) && !is_lost())
@@ -156,7 +156,7 @@ fn is_surrogates(name: &str) -> bool {
     are_equal(name, "Cs") || are_equal(name, "Surrogate")
 }
 
-/// The scripts that Go 1.26 does not find, because their names consist of several words.
+/// Go 1.26 does not find these scripts, because the name of each script consists of several words.
 const SCRIPTS_OF_SEVERAL_WORDS: [&str; 46] = [
     "AnatolianHieroglyphs",
     "BassaVah",

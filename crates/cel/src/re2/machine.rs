@@ -1,6 +1,6 @@
 //! A matcher for patterns whose automaton would be too large. Like Go's matcher, it steps through the text with a list of active states.
-//! It needs little memory even for large repeated classes: each repetition adds its counts of copies of the repeated part. Its time is proportional to the length of the pattern multiplied by the length
-//! of the text.
+//! It needs little memory even for large repeated classes: a repetition copies the instructions of the repeated part, but all copies share
+//! the class. Its time is proportional to the length of the pattern multiplied by the length of the text.
 
 use std::collections::HashMap;
 
@@ -63,8 +63,8 @@ impl Machine {
         Some(Search { is_match: false, steps })
     }
 
-    /// Follows the instructions that consume no character. Returns whether one of them
-    /// reaches a match.
+    /// Follows the instructions that consume no character, and adds the reached instructions to the active ones. Returns whether a match is
+    /// reached.
     fn follow(&self, left: &mut Vec<usize>, states: &mut States, before: Option<char>, after: Option<char>) -> bool {
         while let Some(at) = left.pop() {
             if !states.insert(at) {

@@ -8,20 +8,19 @@ use regex_syntax::ast::{Ast, ClassSetItem, Flag, Visitor, visit};
 
 use super::machine::Machine;
 
-/// The maximum nesting depth of a pattern, as in Go.
+/// The maximum nesting depth of a pattern. Go has the same limit.
 const MAX_NESTING: u32 = 1_000;
-/// The maximum nesting depth of a pattern for which an automaton is built. To build it, the crate `regex` needs much
-/// stack for each level.
+/// The maximum nesting depth of a pattern for which an automaton is built. To build an automaton, the crate `regex` needs much stack for
+/// each level of nesting.
 const MAX_NESTING_OF_AUTOMATON: usize = 200;
-/// The approximate number of ranges in a class of Unicode characters. An automaton needs about as many states for the
-/// class.
+/// The approximate number of ranges in a class of Unicode characters. For such a class, an automaton needs about as many states.
 const UNICODE_CLASS: u64 = 300;
-/// If a pattern ignores case, each class of Unicode characters counts as this many times as many ranges.
+/// If a pattern ignores case, the number of ranges in each class of Unicode characters is multiplied by this factor.
 const FOLDED: u64 = 8;
 /// The minimum number of bytes that an automaton needs for each state. If an automaton needs too much memory even with
 /// this minimum, the time to build it would be wasted.
 const STATE_BYTES: u64 = 16;
-/// The number of bytes of the text that an automaton searches in one step.
+/// One step of a search with an automaton covers this number of bytes of the text.
 const BYTES_OF_STEP: usize = 4;
 
 /// A regular expression in the syntax of RE2, which Go uses.
@@ -54,7 +53,7 @@ enum Compiled {
     Machine(Machine),
 }
 
-/// The result of a search.
+/// The result of a search for a pattern in a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Search {
     /// Whether the pattern matches anywhere in the text.
@@ -81,7 +80,7 @@ impl Pattern {
         self.size.instructions
     }
 
-    /// Returns the number of classes of Unicode characters, such as `\pL`, that occur in the text of the pattern.
+    /// Returns how many classes of Unicode characters, such as `\pL`, the text of the pattern contains.
     #[must_use]
     pub fn unicode_classes(&self) -> u64 {
         self.size.classes
@@ -110,7 +109,7 @@ impl Pattern {
         }
     }
 
-    /// Returns the approximate number of states and ranges that compiling the pattern creates.
+    /// Returns approximately how many states and ranges the compiler creates for the pattern.
     pub(crate) fn size(&self) -> u64 {
         if self.has_automaton() { self.size.states } else { self.size.instructions.saturating_add(self.size.ranges) }
     }
@@ -181,9 +180,9 @@ struct Size {
     instructions: u64,
     /// The number of states of an automaton. The states for a repeated part are counted once for each repetition.
     states: u64,
-    /// The number of ranges in all classes of Unicode characters that occur in the text of the pattern.
+    /// The total number of ranges in the classes of Unicode characters that the text of the pattern contains.
     ranges: u64,
-    /// The number of classes of Unicode characters that occur in the text of the pattern.
+    /// The number of classes of Unicode characters that the text of the pattern contains.
     classes: u64,
     /// The maximum nesting depth of the pattern.
     depth: usize,
@@ -237,7 +236,7 @@ impl Visitor for Review {
         match ast {
             Ast::Repetition(repetition) => {
                 self.counts.push(super::repeats::count(repetition).max(1));
-                // Each repetition can need one more instruction, which decides whether the repetition ends.
+                // Each copy of the repeated part can need one more instruction, which decides whether the repetition ends.
                 self.grow(1, 0);
             }
             Ast::ClassBracketed(_) => self.grow(1, 2),
@@ -394,7 +393,7 @@ mod tests {
     }
 
     proptest::proptest! {
-        /// The characters have a meaning in patterns, so that many of the texts are patterns.
+        /// The characters have a special meaning in patterns, so many of the random texts are valid patterns.
         #[test]
         fn instructions_are_estimated(text in r"([a-c]|\[ab\]|\(|\)|[|*+?]|\{[0-3],\}|\{[0-3]\}|\\pL){0,16}") {
             if let Ok(parsed) = Pattern::parse(&text, 0)

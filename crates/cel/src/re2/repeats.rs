@@ -15,8 +15,8 @@ pub(super) fn excessive(ast: &Ast) -> Option<Span> {
 
 #[derive(Default)]
 struct Repeats {
-    /// For the current part and each part that contains it: the largest product of the counts of nested repetitions
-    /// inside the part.
+    /// This list has one entry for the current part, and one for each part that contains it. An entry is the largest product of the counts
+    /// of nested repetitions inside the part.
     products: Vec<u64>,
     excessive: Option<Span>,
 }

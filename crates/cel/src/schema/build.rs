@@ -36,7 +36,7 @@ fn flag(node: &dyn Node, name: &str) -> bool {
     matches!(node.field(name).map(Node::scalar), Some(Scalar::Bool(true)))
 }
 
-/// Returns a limit. Negative limits count as 0.
+/// Returns a limit. A negative limit counts as 0.
 fn limit(node: &dyn Node, name: &str) -> Option<u64> {
     match node.field(name)?.scalar() {
         Scalar::Int(limit) => Some(u64::try_from(limit).unwrap_or(0)),

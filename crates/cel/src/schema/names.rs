@@ -25,8 +25,7 @@ const RESERVED: [&str; 21] = [
     "while",
 ];
 
-/// Returns whether a name is a CEL keyword. Expressions may also use a keyword without escaping where the syntax allows
-/// this.
+/// Returns whether a name is a CEL keyword. Expressions may also use the keyword without escaping if the syntax allows this.
 pub(crate) fn is_reserved(name: &str) -> bool {
     RESERVED.contains(&name)
 }
@@ -73,7 +72,7 @@ pub fn escape(name: &str) -> Option<String> {
     Some(escaped)
 }
 
-/// Returns the field name that an identifier refers to. Returns `None` if the identifier contains no escape sequence.
+/// Returns the field name that an identifier refers to. Returns `None` if the identifier contains an invalid escape sequence.
 pub fn unescape(identifier: &str) -> Option<std::borrow::Cow<'_, str>> {
     if !identifier.contains("__") {
         return Some(identifier.into());

@@ -13,11 +13,11 @@ use crate::schema::ListKind;
 const MAX_DEPTH: usize = 256;
 
 impl<'a> Value<'a> {
-    /// Returns the result of `==`.
+    /// Compares two values, and returns the same result as the operator `==`.
     ///
     /// # Errors
     ///
-    /// If this value is data with a schema, comparing it with a value of a different kind fails, as in kube-apiserver.
+    /// If `self` is data with a schema, comparing it with a value of a different kind fails, as in kube-apiserver.
     pub fn equals(&self, other: &Value<'a>) -> Result<bool, Failure> {
         self.equals_within(other, &mut Meter::new(u64::MAX))
     }
@@ -84,7 +84,7 @@ fn double_uint(left: f64, right: u64) -> Ordering {
     }
 }
 
-/// The remaining depth and the remaining work that a comparison may use.
+/// The nesting depth and the work that a comparison may still use.
 struct Walk<'m> {
     depth: usize,
     meter: &'m mut Meter,
@@ -176,8 +176,7 @@ fn contains<'a>(known: &[Value<'a>], item: &Value<'a>, walk: &mut Walk<'_>) -> R
     Ok(false)
 }
 
-/// Compares lists with keys. Each item of the right list must equal the item of the left list with the same values in
-/// the key fields.
+/// Compares lists with keys. Each item of the right list must equal the item of the left list that has the same values in its key fields.
 fn same_entries<'a>(
     left: &List<'a>,
     right: &List<'a>,

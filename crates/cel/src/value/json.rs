@@ -11,9 +11,9 @@ use crate::time;
 
 /// The maximum depth of values that can be converted to JSON.
 const MAX_DEPTH: usize = 256;
-/// The maximum size of the JSON that a value can be converted to. The size is the number of values plus the number of
-/// bytes of all texts. The limit is needed because an expression can refer to the same value many times. In this case,
-/// the JSON is much larger than the value in memory.
+/// The maximum size of the JSON that a value can be converted to. This size is the sum of two numbers: the number of values, and the number
+/// of bytes in all texts. The limit is needed because an expression can refer to the same value many times. The JSON of such a value is
+/// much larger than the value in memory.
 const MAX_SIZE: usize = 8 << 20;
 
 impl Value<'_> {

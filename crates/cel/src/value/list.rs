@@ -15,8 +15,8 @@ pub struct List<'a>(Layout<'a>);
 enum Layout<'a> {
     /// A list in the caller's data, and the schema of the list.
     Node(&'a dyn Node, Option<&'a Schema>),
-    /// Values. If these values are the result of adding items to a set or a keyed list, the variant also contains the
-    /// schema of that list.
+    /// Values. If an expression created these values by adding items to a set or a keyed list, the variant also contains the schema of that
+    /// list.
     Values(Arc<Vec<Value<'a>>>, Option<&'a Schema>),
     Joined(Arc<Joined<'a>>),
 }
@@ -86,8 +86,8 @@ impl<'a> List<'a> {
         self.schema().map_or(ListKind::Atomic, Schema::list_kind)
     }
 
-    /// Returns the list item at an index. Returns an error if the item does not conform to its schema. Returns `None`
-    /// if the index is not less than the length of the list.
+    /// Returns the list item at an index. Returns an error if the item does not conform to its schema. Returns `None` if the index is out
+    /// of range.
     pub(crate) fn get(&self, mut index: usize) -> Option<Result<Value<'a>, Failure>> {
         let mut layout = &self.0;
         loop {
@@ -134,7 +134,7 @@ impl<'a> List<'a> {
         Self(joined(self.0, other.0))
     }
 
-    /// Creates a list from these values. The schema determines whether the list is a set or a keyed list.
+    /// Creates a list from `values`. The schema determines whether the list is a set or a keyed list.
     pub(crate) fn with_schema(values: Vec<Value<'a>>, schema: &'a Schema) -> Self {
         Self(Layout::Values(Arc::new(values), Some(schema)))
     }
@@ -157,8 +157,8 @@ fn joined<'a>(left: Layout<'a>, right: Layout<'a>) -> Layout<'a> {
     {
         return Layout::Values(Arc::new(first.iter().chain(&**second).cloned().collect()), None);
     }
-    // If short lists are appended one after another, the last list is extended, so that the tree of concatenated lists
-    // does not become deep.
+    // If an expression appends short lists one after another, this code extends the last list, so that the tree of concatenated lists does
+    // not become deep.
     if let (Layout::Joined(inner), Layout::Values(..)) = (&left, &right)
         && matches!(inner.right, Layout::Values(..))
         && inner.right.len() + right.len() <= SHORT

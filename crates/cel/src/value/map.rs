@@ -25,7 +25,7 @@ pub(crate) enum Key<'a> {
     Bool(bool),
     Int(i64),
     Uint(u64),
-    /// The bits of a floating-point number.
+    /// The bits of a floating-point number that is a key.
     Double(u64),
     String(Text<'a>),
 }
@@ -54,7 +54,7 @@ impl<'a> Key<'a> {
         }
     }
 
-    /// Returns the keys of other number types that are equal to this key.
+    /// Returns the keys that have another number type but are equal to this key.
     fn equal_numbers(&self) -> [Option<Self>; 2] {
         match self {
             Self::Int(value) => [u64::try_from(*value).ok().map(Self::Uint), None],
@@ -73,12 +73,12 @@ impl<'a> Key<'a> {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Entries<'a> {
     list: Vec<(Key<'a>, Value<'a>)>,
-    /// The index in `list` for each key. The map is empty if there are only a few entries, because a linear search is
+    /// Maps each key to the index of its entry in `list`. The map is empty if there are only a few entries, because a linear search is
     /// faster for a few entries.
     index: HashMap<Key<'a>, usize>,
 }
 
-/// The maximum number of entries for which a linear search is used.
+/// The maximum number of entries at which a lookup uses a linear search.
 const FEW: usize = 8;
 
 impl<'a> Entries<'a> {

@@ -1,4 +1,4 @@
-//! Tests with expressions, data and schemas from which an attacker could try to block or crash the evaluator.
+//! Tests with expressions, data and schemas that an attacker could use to block or crash the evaluator.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

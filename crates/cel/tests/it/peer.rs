@@ -89,7 +89,7 @@ fn any_expression() -> Text {
     prop_oneof![ints, bools, strings, lists].boxed()
 }
 
-/// Converts the value to a form that the results of both crates can have. Returns `None` for an error.
+/// Converts the value to a form in which the results of both crates can be compared. Returns `None` for an error.
 fn ours(text: &str) -> Option<String> {
     let program = match Environment::new().compile(text) {
         Err(error) if error.is_in_constant() => return None,

@@ -1,4 +1,4 @@
-//! Tests of rules of CustomResourceDefinitions: their types, estimated costs and values from schemas.
+//! Tests of the rules in CustomResourceDefinitions. The tests check types, estimated costs and values, which depend on schemas.
 
 use std::sync::Arc;
 

@@ -33,7 +33,7 @@ enum Miss {
     Absent,
     /// The test resolves names in a CEL container, or declares its own functions.
     Names,
-    /// The test describes a version or options of cel-go that Kubernetes 1.36 does not use.
+    /// The test expects the behavior of a cel-go version, or of cel-go options, that Kubernetes 1.36 does not use.
     Version,
 }
 
@@ -126,7 +126,7 @@ fn expects_failure(test: &Message) -> bool {
     test.message("eval_error").is_some() || test.message("any_eval_errors").is_some()
 }
 
-/// Runs a test. Returns an error that describes the result if the result is wrong.
+/// Runs a test and checks its result. If the result is wrong, returns an error that describes it.
 fn check(test: &Message) -> Result<(), String> {
     let mut environment = Environment::new();
     for declaration in test.messages("type_env") {

@@ -250,7 +250,7 @@ impl Cluster {
             metrics: metrics.clone(),
             transport_layer: transport.clone(),
             // After a timeout, drop the connection, so that the next request uses a new connection. If the connection
-            // stayed, the next request would use it until the connection is known to be lost.
+            // stayed, the next request would use it until the client detects that the connection is lost.
             drop_connection_on_cancel: true,
             throttled: false,
             ..config.into()
@@ -259,7 +259,7 @@ impl Cluster {
     }
 
     /// Contends for a Lease and runs `work` during one leadership term. This method corresponds to client-go's
-    /// `RunOrDie`. Returns the reason for the end of the leadership term, and the result of `work`. Returns `None` if
+    /// `RunOrDie`. Returns the reason why the leadership term ended, and the result of `work`. Returns `None` if
     /// `stop` was cancelled before this process became the leader.
     ///
     /// Unlike `RunOrDie`, this method does not exit the process. A program that loses its leadership should usually

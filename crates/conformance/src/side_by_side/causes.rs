@@ -1,4 +1,4 @@
-//! Groups differences by their cause.
+//! Groups the differences between responses by cause.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -13,9 +13,9 @@ pub struct Cause {
     /// The path of the value in the response. The path contains `*` instead of indexes, as in
     /// `/body/spec/ports/*/name`.
     pub place: String,
-    /// The type of the difference. The embedded server's response does not contain the value (`missing`), contains a value that the
-    /// real server does not send (`added`), or contains a different `value`. If the status codes differ, the text contains both codes
-    /// and the real server's message.
+    /// The type of the difference between the responses. The embedded server's response does not contain the value (`missing`), contains a
+    /// value that the real server does not send (`added`), or contains a different `value`. If the status codes differ, the text contains
+    /// both codes and the real server's message.
     pub how: String,
 }
 
@@ -74,7 +74,7 @@ impl Causes {
         }
     }
 
-    /// Adds all causes from another collection.
+    /// Adds all causes of `other` to this collection.
     pub(super) fn append(&mut self, other: Self) {
         for (cause, seen) in other.0 {
             let known = self.0.entry(cause).or_default();
@@ -111,8 +111,7 @@ fn how(difference: &Difference) -> String {
     }
 }
 
-/// Returns a generalized path. The path has `*` instead of list indexes, and short forms instead of the keys of managed
-/// fields.
+/// Returns a generalized path. In the path, `*` replaces list indexes, and short forms replace the keys of managed fields.
 fn pattern(place: &str) -> String {
     let general = |part: &str| match part {
         _ if part.parse::<usize>().is_ok() => "*".to_owned(),
@@ -122,7 +121,7 @@ fn pattern(place: &str) -> String {
     place.split('/').map(general).collect::<Vec<_>>().join("/")
 }
 
-/// Returns a generalized message. The message has `*` instead of quoted texts, and `#` instead of numbers.
+/// Returns a generalized message. In the message, `*` replaces quoted texts, and `#` replaces numbers.
 fn shape(message: &str) -> String {
     let message = message.replace("\\\"", "\"");
     let mut out = String::new();

@@ -38,12 +38,12 @@ impl Servers {
             let definitions = comparison.with_resources(definitions, &resources);
             self.all(definitions, at_once, comparison).await?;
         }
-        // All definitions share one deadline. A difference counts as permanent if it still exists at the deadline.
+        // All definitions have the same deadline. A difference counts as permanent if it still exists at this deadline.
         let deadline = Instant::now() + PATIENCE;
         for name in names.into_iter().filter(|name| !name.is_empty()) {
             let [real, embedded] = [settled(&self.real, &name).await?, settled(&self.embedded, &name).await?];
-            // A definition that one server has rejected is not compared here, because the create request already shows
-            // a difference.
+            // If one server has rejected a definition, the definition is not compared here, because the create request already shows a
+            // difference.
             if real && embedded {
                 self.until_equal(&name, &[format!("{PATH}/{name}")], deadline, comparison).await?;
             }
@@ -56,8 +56,8 @@ impl Servers {
         Ok(())
     }
 
-    /// Compares the responses to GETs. The GET requests are repeated as long as the responses differ, because a real
-    /// server publishes definitions with a delay.
+    /// Compares the responses of both servers to GET requests. The function repeats the GET requests as long as the responses differ,
+    /// because a real server publishes definitions with a delay.
     async fn until_equal(
         &self,
         name: &str,

@@ -149,8 +149,8 @@ fn with_status(body: &Json) -> Json {
     set(body, &["status"], from(&json!({"conditions": [condition]})))
 }
 
-/// Returns a copy of a JSON value with another value at a path of members. If a value on the path is not an object, it is replaced by
-/// an object.
+/// Returns a copy of a JSON value in which the value at a path of member names is replaced. If a value on the path is not an object, it is
+/// replaced by an object.
 fn set(body: &Json, path: &[&str], value: Json) -> Json {
     let [first, rest @ ..] = path else { return value };
     let mut members = body.members().unwrap_or_default().to_vec();

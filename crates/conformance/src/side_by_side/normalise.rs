@@ -11,8 +11,8 @@ pub(super) fn normalise(steps: &mut [Step], custom: bool) {
     }
 }
 
-/// Sorts the resources in discovery documents. From OpenAPI documents, the function removes the types that all definitions share, the
-/// descriptions of paths, and the ETag.
+/// Sorts the resources in discovery documents. The function also removes three parts from OpenAPI documents: the types that all definitions
+/// share, the descriptions of paths, and the ETag.
 pub(super) fn without_shared(steps: &mut [Step]) {
     for step in steps.iter_mut() {
         let is_openapi = step.path.as_ref().is_some_and(|path| path.starts_with("/openapi/"));

@@ -17,8 +17,8 @@ pub(super) struct Resource {
     /// The plural name of the resource.
     pub(super) name: String,
     pub(super) namespaced: bool,
-    /// Whether the server stores objects of the resource. For some resources, such as reviews, a create request only
-    /// returns a response, and nothing is stored.
+    /// Whether the server stores objects of the resource. For some resources, such as reviews, a create request returns a response but
+    /// stores nothing.
     pub(super) stored: bool,
     pub(super) has_status: bool,
 }
@@ -69,7 +69,7 @@ impl Resources {
         }
     }
 
-    /// Returns the resource that stores manifests of this kind.
+    /// Returns the resource that stores objects of this kind.
     pub(super) fn get(&self, manifest: &Manifest) -> Option<&Resource> {
         self.0.get(&(manifest.text("/apiVersion").to_owned(), manifest.text("/kind").to_owned()))
     }

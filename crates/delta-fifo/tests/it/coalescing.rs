@@ -30,7 +30,8 @@ fn delete(fifo: &mut Fifo, name: &str, known: u32, last: u32) {
     fifo.deleted(name.into(), object(name, known), object(name, last), true);
 }
 
-/// Pops all changes. `A a1` is an addition, `U a1>a2` is an update, `D a2` is an observed deletion, and `D? a2` is an inferred deletion.
+/// Pops all changes. In this form, `A a1` is an addition, `U a1>a2` is an update, `D a2` is an observed deletion, and `D? a2` is an
+/// inferred deletion.
 fn pops(fifo: &mut Fifo) -> Vec<String> {
     let text = |object: &Thing| format!("{}{}", object.name, object.value);
     let describe = |change: Change<Arc<Thing>>| match change {
@@ -77,7 +78,7 @@ fn inferred_deletion_carries_the_last_observed_state() {
     update(&mut fifo, "a", 201, 301);
     assert_eq!(pops(&mut fifo), ["D? a102", "A a301"]);
 
-    // The observed deletion does not belong to the object that the listener knows.
+    // The observed deletion belongs to another object than the one that the listener knows.
     delete(&mut fifo, "a", 301, 401);
     assert_eq!(pops(&mut fifo), ["D? a301"]);
     update(&mut fifo, "b", 1, 2);

@@ -281,7 +281,8 @@ fn popped_deltas_return_unless_newer_ones_exist() {
 fn emptied_long_queue_releases_its_memory() {
     let mut fifo = fifo();
     for round in 0..3 {
-        // The first length is greater than the number of records whose memory is kept. The second length is smaller.
+        // With the first length, the queue has more records than those whose memory it keeps when it becomes empty. With the second length,
+        // it has fewer.
         for length in [5000, 10] {
             (0..length).for_each(|number| fifo.add(thing(&format!("t{number}-"), round)).unwrap());
             for number in 0..length {

@@ -1,4 +1,4 @@
-//! `Heap` (row S12).
+//! Tests of `Heap` (row S12 of `tests/ROWS.md`).
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Tests of `LatestFifo` (row S1).
+//! Tests of `LatestFifo` (row S1 of `tests/ROWS.md`).
 
 use pintle_delta_fifo::{LatestFifo, StoreError};
 

@@ -1,4 +1,4 @@
-//! Compares random operations on the simpler queues with plain lists.
+//! Applies random operations to the simpler queues and to plain lists, and compares the results.
 
 use pintle_delta_fifo::{DeletedObject, Delta, Heap, Item, LatestFifo, RealFifo, RealFifoConfig};
 use proptest::collection::vec;
@@ -31,7 +31,7 @@ fn operations() -> impl Strategy<Value = Vec<Operation>> {
     vec(operation, 0..80)
 }
 
-/// The expected number of items of the first list that are not processed yet. Popped items are included.
+/// The number of items of the first list that, according to the model, are not processed yet. Popped items are included.
 #[derive(Default)]
 struct Initial {
     left: Option<usize>,

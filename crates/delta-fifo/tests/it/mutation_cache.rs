@@ -1,4 +1,4 @@
-//! Tests of `MutationCache` (row S14).
+//! Tests of `MutationCache` (row S14 of `tests/ROWS.md`).
 
 use std::time::{Duration, Instant};
 

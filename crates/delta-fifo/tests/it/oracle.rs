@@ -1,4 +1,4 @@
-//! Compares random operations with a simple model.
+//! Applies random operations to a queue and to a simple model, and compares the results.
 
 use std::collections::BTreeMap;
 
@@ -172,7 +172,7 @@ proptest! {
                 prop_assert_eq!(fifo.get_by_key(key).map(shorthands), Some(expected.join(", ")));
             }
             prop_assert_eq!(fifo.has_synced(), model.initial == Some(0));
-            // The model adopts the order of the queue for its keys.
+            // The model sorts its keys in the order of the queue.
             let order = fifo.list_keys();
             model.queue.sort_by_key(|(key, _)| order.iter().position(|other| other == key));
         }

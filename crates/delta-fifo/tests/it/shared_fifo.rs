@@ -262,7 +262,7 @@ fn waiting_producer_gets_room() {
         assert!(waiting.as_mut().poll(&mut context).is_pending());
         drop(fifo.take(RealFifo::pop).wait().unwrap());
         let Poll::Ready(mut room) = waiting.as_mut().poll(&mut context) else { panic!("there is room") };
-        // An `.await` drops a future in the same way as this test.
+        // A task that awaits a future also drops it in this way.
         drop(waiting);
         room.add(thing("b", 1)).unwrap();
     });

@@ -1,4 +1,4 @@
-//! Test objects with a name and a number, and a short form for their deltas.
+//! Test objects with a name and a number, and a short text form for deltas of these objects.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -63,7 +63,7 @@ impl Known {
         Self { objects: Arc::new(Mutex::new(objects)), unreadable: false }
     }
 
-    /// Applies popped changes to the known objects, as a consumer does.
+    /// Applies popped changes to the known objects, as a real consumer would.
     pub(crate) fn apply(&self, popped: &Popped<String, Thing>) {
         let mut objects = self.objects.lock().unwrap_or_else(PoisonError::into_inner);
         for delta in popped.deltas.iter() {

@@ -17,9 +17,9 @@ struct Case {
     record: &'static str,
     /// The status code of the response if no plugin rejects the request.
     code: u16,
-    /// The change that the `Witness` makes to the object. The tuple consists of a path, a JSON pointer and a value. A
-    /// GET of the path shows the change, the pointer names the changed field, and the value is the new value. If the
-    /// path is empty, the change is visible in the response.
+    /// The change that the `Witness` makes to the object. The tuple consists of a path, a JSON pointer and a value. The test reads the
+    /// object with a GET of the path. The pointer names the changed field in this object, and the value is its new value. If the path is
+    /// empty, the change is visible in the response.
     seen: (&'static str, &'static str, Json),
 }
 
@@ -333,8 +333,8 @@ async fn admission_sees_writes_of_controllers() {
     assert_eq!(server.call(Method::GET, "/api/v1/namespaces/n", JSON, &Json::Null).await.code, 404);
 }
 
-/// Returns the records that a write by the namespace controller causes. The write changes a subresource of the
-/// namespace and sets the given finalizers.
+/// Returns the records of a write in which the namespace controller changes a subresource of the namespace. The write sets the given
+/// finalizers.
 fn as_controller(part: &str, finalizers: &str) -> Vec<String> {
     let user = "system:serviceaccount:kube-system:namespace-controller";
     let (old, new) = (r#"Namespace(["kubernetes"])"#, format!("Namespace({finalizers})"));

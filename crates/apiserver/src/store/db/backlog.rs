@@ -32,7 +32,8 @@ struct Backlog {
 struct UnreadChanges {
     changes: VecDeque<Arc<Change>>,
     bytes: usize,
-    /// Whether changes were lost. If changes were lost, the backlog contains no changes.
+    /// Whether changes were lost. After the follower has lost changes, the backlog is empty until the follower has received the error
+    /// [`Lagged`].
     lagged: bool,
 }
 

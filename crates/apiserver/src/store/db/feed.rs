@@ -8,8 +8,8 @@ use tokio::sync::watch;
 use super::Db;
 use crate::store::{Change, ResourceKey};
 
-/// The maximum number of changes that one read from the log returns. The next constants limit the approximate size of
-/// the returned changes in bytes, and the number of examined changes.
+/// The maximum number of changes that one read from the log returns. The next two constants limit the approximate size of the returned
+/// changes in bytes, and the number of changes that the read examines.
 const MAX_BATCH: usize = 64;
 const MAX_BATCH_BYTES: usize = 1 << 20;
 const MAX_SCANNED: usize = 4096;
@@ -19,9 +19,9 @@ const MAX_SCANNED: usize = 4096;
 pub(crate) enum FeedScope {
     All,
     Namespace(String),
-    /// A single object. The value is its key.
+    /// A single object. The content of the variant is the key of the object.
     Object(String),
-    /// All objects for which the selectable field with the index `at` has this value before or after a change.
+    /// All objects whose selectable field with the index `at` has this value before or after a change.
     Field {
         at: usize,
         value: String,
@@ -43,8 +43,8 @@ fn namespace_of(key: &str) -> Option<&str> {
     key.split_once('/').map(|(namespace, _)| namespace)
 }
 
-/// Returns the value that a field has after a change. If the field had a different value before the change, the old
-/// value is returned, too.
+/// Returns the value that a field has after a change. If the field had another value before the change, the result also contains that
+/// value.
 fn values_of(change: &Change, at: usize) -> impl Iterator<Item = &str> {
     let new = change.new.kept_field(at);
     let old = change.old.as_ref().and_then(|old| old.kept_field(at));
@@ -61,7 +61,7 @@ pub(super) struct Followers {
     /// The followers of field values. The first key is the index of the field, and the second key is the value of the
     /// field.
     fields: HashMap<usize, HashMap<String, RecentChanges>>,
-    /// When the map contains this number of scopes, the next insertion removes all scopes that have no followers.
+    /// The number of scopes at which the next insertion removes all scopes without followers.
     sweep_at: usize,
 }
 
@@ -162,9 +162,8 @@ pub(crate) struct Feed {
     scope: FeedScope,
     /// The revision of the last change that the feed has read from the log.
     after: u64,
-    /// Whether the feed has reached the end of the log. A feed that starts at a past revision first scans all later
-    /// changes of the resource. The scan ends at the end of the log. While a feed scans past changes, it may lag behind
-    /// without limit.
+    /// Whether the feed has reached the end of the log. A feed that starts at a past revision first reads all later changes of the
+    /// resource, up to the end of the log. Until then, the number of unread changes is not limited.
     live: bool,
     last: watch::Receiver<u64>,
     ready: VecDeque<Arc<Change>>,
@@ -226,7 +225,7 @@ impl Feed {
         self.last.has_changed().is_err()
     }
 
-    /// Returns whether a change, or the end of the feed, may be available without waiting.
+    /// Returns whether the next read may return a change or the end of the feed without waiting.
     pub(crate) fn has_more(&self) -> bool {
         !self.ready.is_empty() || self.last.has_changed().unwrap_or(true)
     }

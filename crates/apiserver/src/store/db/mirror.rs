@@ -1,9 +1,9 @@
 //! Copies the objects of another cluster for a [`Plan`](crate::Plan). The other cluster is called the upstream cluster.
 //!
-//! Each known object has a base, which is the state of the object in the upstream cluster. The first local write of an
-//! object freezes the object's base. After the first local write, the store ignores the content of upstream changes to
-//! the object. The store only records that the object has changed upstream. Therefore, all differences between the base
-//! and the object come from local writes.
+//! Each known object has a base, which is the state of the object in the upstream cluster. After the first local write of an object, the
+//! base of the object no longer changes. After the first local write, the store ignores the content of upstream changes to the object. The
+//! store only records that the object has changed upstream. Therefore, all differences between the base and the object come from local
+//! writes.
 
 use std::collections::{HashMap, HashSet};
 use std::slice;
@@ -34,7 +34,7 @@ struct Base {
 /// The state of an object in the upstream cluster. The object may be absent in the upstream cluster.
 #[derive(Debug)]
 pub(crate) struct UpstreamObject {
-    /// The version of the object in the upstream cluster, or 0 if this version is unknown.
+    /// The resourceVersion of the object in the upstream cluster, or 0 if it is unknown.
     pub(crate) at: u64,
     pub(crate) object: Option<Draft>,
 }
@@ -109,7 +109,7 @@ impl Db {
         self.show_in(&mut self.lock(), resource, key, shown, followed);
     }
 
-    /// Records that at the version `at`, the upstream cluster had no objects in this range except `present`.
+    /// Records that the upstream cluster had no objects in this range except `present` at the version `at`.
     pub(crate) fn show_no_others(&self, resource: &ResourceKey, range: &Range, present: &HashSet<String>, at: u64) {
         let mut inner = self.lock();
         let Some(mirror) = &inner.mirror else { return };
@@ -146,7 +146,7 @@ impl Db {
         let Some(mirror) = &mut inner.mirror else { return };
         let Some(base) = mirror.bases.get_mut(&place) else { return };
         (base.object, base.written) = (object, None);
-        // The mirror needs no entry for an object that does not exist and has no known version.
+        // The mirror needs no entry for an object that does not exist upstream and whose version is unknown.
         if base.at == 0 && base.object.is_none() {
             mirror.bases.remove(&place);
         }
@@ -182,8 +182,7 @@ impl Db {
         let expect = current.as_ref().map_or(Expect::Absent, |current| Expect::At(current.revision()));
         let draft = inner.with_free_claims(resource, key, expect, draft);
         if followed {
-            // The object keeps its upstream version as its revision, unless a local write has already used this
-            // revision.
+            // The object keeps its upstream version as its revision, unless a local write to the store has already used this revision.
             inner.store.advance_to(at.saturating_sub(1));
             let change = inner.store.put(now, resource, key, expect, draft).ok()?;
             self.notify(inner, slice::from_ref(&change));
@@ -196,7 +195,7 @@ impl Db {
         Some(new)
     }
 
-    /// The controllers are notified, but the watchers are not.
+    /// This change notifies the controllers, but not the watchers.
     fn notify_background(&self, inner: &mut Inner, change: Change) {
         self.publish(inner);
         inner.notify_multi(&Arc::new(change));

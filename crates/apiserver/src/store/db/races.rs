@@ -59,7 +59,7 @@ fn write(db: &Db, writer: u64) {
     }
 }
 
-/// Calls `check` repeatedly while other threads write, and once more after they have finished.
+/// Calls `check` repeatedly while other threads write to the store, and once more after these threads have finished.
 fn while_writing(db: &Db, mut check: impl FnMut()) {
     thread::scope(|scope| {
         let writers: Vec<_> = (0..WRITERS).map(|writer| scope.spawn(move || write(db, writer))).collect();
@@ -104,8 +104,8 @@ fn reads_see_whole_steps_and_growing_revisions() {
 
 #[test]
 fn list_and_feed_deliver_each_change_once() {
-    // The distance between the start revisions of two feeds. With this distance, feeds start at many different
-    // revisions during the test.
+    // The difference between the start revisions of two consecutive feeds. The value makes feeds start at many different revisions during
+    // the test.
     const INTERVAL: u64 = 30;
     let (db, _) = empty();
     let (mut begun, mut next) = (Vec::new(), 0);

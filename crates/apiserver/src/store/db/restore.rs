@@ -9,9 +9,8 @@ use crate::store::{Change, Draft, Expect, Key, Present, ResourceKey, Stored};
 /// The resource of an object, and the key of the object in the store.
 type StoreKey = (ResourceKey, Key);
 
-/// The maximum number of attempts to compute the difference without holding the lock. An attempt fails if another
-/// request writes to the store during the attempt. If all attempts fail, the difference is computed while the lock is
-/// held.
+/// The maximum number of attempts to compare the store and the snapshot without holding the lock. An attempt fails if another
+/// request writes to the store during the attempt. If all attempts fail, the comparison runs while the lock is held.
 const OPTIMISTIC_ATTEMPTS: usize = 3;
 
 /// The difference between the current objects and the objects in the snapshot.
@@ -19,7 +18,7 @@ const OPTIMISTIC_ATTEMPTS: usize = 3;
 struct Difference<'a> {
     /// The current objects that have the same content in the snapshot.
     same: HashMap<StoreKey, Arc<Stored>>,
-    /// The objects that must be removed, and their revisions. The snapshot does not contain these objects, or it
+    /// The objects that the restore must remove, and their revisions. The snapshot does not contain these objects, or it
     /// contains them with a different content.
     to_remove: Vec<(StoreKey, u64)>,
     to_create: Vec<&'a StoreKey>,
@@ -31,10 +30,9 @@ impl Db {
     /// `wanted` are removed. Objects whose content is the same are kept. All other objects are written. Returns the
     /// number of writes.
     ///
-    /// Readers must not observe a partial state, so the replacement is a single commit. For example, the garbage
-    /// collector would delete the dependents of an owner that is not restored yet. The lock is held only while the
-    /// objects are written. The objects are encoded and compared without the lock, unless each attempt conflicts with
-    /// another write.
+    /// Readers must not observe a partial state, so the replacement is a single commit. For example, in a partial state the garbage
+    /// collector would delete dependents because their owner is not restored yet. The lock is held only while the objects are written. The
+    /// objects are encoded and compared without the lock, unless each attempt conflicts with another write.
     pub(crate) fn restore(&self, wanted: &BTreeMap<StoreKey, Arc<Stored>>) -> usize {
         let mut difference = Difference::default();
         for _ in 0..OPTIMISTIC_ATTEMPTS {

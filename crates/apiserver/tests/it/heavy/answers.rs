@@ -19,15 +19,15 @@ const PROTOBUF_STREAM: &[(&str, &str)] = &[("accept", "application/vnd.kubernete
 const TABLE: &[(&str, &str)] = &[("accept", "application/json;as=Table;g=meta.k8s.io;v=v1")];
 const GZIP: &[(&str, &str)] = &[("accept-encoding", "gzip")];
 
-/// A request with an expensive response. The test first sends the writes that create the objects for this request.
+/// A request with an expensive response. Before the request, the test sends writes that create the objects in the response.
 #[derive(Clone)]
 pub(crate) struct HeavyAnswer {
     pub(crate) name: &'static str,
     before: Vec<(Method, String, Json)>,
     path: String,
     headers: &'static [(&'static str, &'static str)],
-    /// The path of a collection. The test changes an object in this collection while it reads a watch. Set only for
-    /// watches.
+    /// The path of a collection. If the request is a watch, the test changes an object in this collection while it reads the watch. Set
+    /// only for watches.
     changed: Option<&'static str>,
 }
 

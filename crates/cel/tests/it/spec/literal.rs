@@ -61,7 +61,7 @@ fn time(object: &Message) -> Option<String> {
     }
 }
 
-/// Converts a `cel.expr.Type` to a type. Returns `None` for messages and wrappers.
+/// Converts a `cel.expr.Type` of the test data to a type of this crate. Returns `None` for messages and wrappers.
 pub(super) fn cel_type(message: &Message) -> Option<Type> {
     let (name, field) = message.0.first()?;
     Some(match (name.as_str(), field) {

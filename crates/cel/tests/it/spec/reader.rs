@@ -12,7 +12,7 @@ pub(super) enum Field {
     Message(Message),
     /// A string or bytes.
     Text(Vec<u8>),
-    /// A number or a name.
+    /// A number, or a name such as `true`.
     Word(String),
 }
 
